@@ -1,0 +1,39 @@
+//! The command line: one file a subcommand, each parses, calls and prints.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
+#[derive(Debug, Parser)]
+#[command(name = "brisk", version, propagate_version = true)]
+pub struct Cli {
+    /// Use the device tree recorded in FOLDER instead of this system's /proc, /sys and /dev
+    #[arg(long, global = true, value_name = "FOLDER", default_value = "/", hide = true)]
+    pub root: PathBuf,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands; each has a file of its own in this folder.
+#[derive(Debug, Subcommand)]
+pub enum Command {}
+
+/// Parses the arguments, runs the subcommand, and turns its outcome into an exit code.
+///
+/// 0 is success, 1 a clear negative answer, 2 an error; `brisk prove` and `brisk lab` return 69 when the lab failed.
+pub fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("brisk: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {}
+}

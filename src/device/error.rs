@@ -1,0 +1,91 @@
+//! What can go wrong at the device edge: always with the path and the operation.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+/// What was being done to a kernel file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Opening or reading it.
+    Read,
+    /// Writing a value into it.
+    Write,
+    /// Listing a folder.
+    List,
+    /// Waiting for changes of it.
+    Watch,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::List => "list",
+            Self::Watch => "watch",
+        })
+    }
+}
+
+/// A kernel file that could not be used, or that said something unexpected.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The system call failed.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    Io {
+        /// The file, below the root in use.
+        path: PathBuf,
+        /// What was being done.
+        operation: Operation,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The file was read, but its text is not what the kernel documents.
+    #[error("{} holds {found:?}, expected {expected}", path.display())]
+    Malformed {
+        /// The file, below the root in use.
+        path: PathBuf,
+        /// What its documentation promises, in words.
+        expected: &'static str,
+        /// The start of what it held.
+        found: String,
+    },
+}
+
+impl DeviceError {
+    /// An I/O failure of `operation` on `path`.
+    pub fn io(path: &Path, operation: Operation, source: impl Into<io::Error>) -> Self {
+        Self::Io { path: path.to_owned(), operation, source: source.into() }
+    }
+
+    /// Text in `path` that is not `expected`; keeps at most 80 characters of it.
+    pub fn malformed(path: &Path, expected: &'static str, found: &str) -> Self {
+        Self::Malformed { path: path.to_owned(), expected, found: found.chars().take(80).collect() }
+    }
+
+    /// The file this is about.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Io { path, .. } | Self::Malformed { path, .. } => path,
+        }
+    }
+
+    /// True when the file or the device behind it is not there (any more).
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => {
+                source.kind() == io::ErrorKind::NotFound
+                    || matches!(Errno::from_io_error(source), Some(Errno::NODEV | Errno::NXIO | Errno::SRCH))
+            }
+            Self::Malformed { .. } => false,
+        }
+    }
+
+    /// True when the kernel refused for lack of rights.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+}

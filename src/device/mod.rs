@@ -1,0 +1,12 @@
+//! The kernel's interfaces, one file each, over a relocatable root.
+//!
+//! Everything below /proc, /sys and /dev is reached through [`Root`], so that a recorded tree of files
+//! (`tests/golden/`) runs the code that a device runs.
+
+pub mod error;
+pub mod root;
+pub mod time;
+
+pub use error::{DeviceError, Operation};
+pub use root::Root;
+pub use time::BootTime;

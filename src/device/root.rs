@@ -1,0 +1,126 @@
+//! A relocatable root: `/` on a device, a recorded tree of files in a test.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::error::{DeviceError, Operation};
+
+/// No file of /proc or /sys that brisk reads as a whole is longer; a longer one is cut there.
+const READ_LIMIT_BYTES: u64 = 4 << 20;
+
+/// Where /proc, /sys, /dev and /run are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    path: PathBuf,
+}
+
+impl Root {
+    /// The running system's own files.
+    pub fn system() -> Self {
+        Self { path: PathBuf::from("/") }
+    }
+
+    /// A tree of files below `path` that stands in for the system's.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// True for the running system, false for a recorded tree.
+    pub fn is_system(&self) -> bool {
+        self.path == Path::new("/")
+    }
+
+    /// The real place of `file`, which is named as on a device (`/proc/stat` or `proc/stat`).
+    pub fn path(&self, file: impl AsRef<Path>) -> PathBuf {
+        let file = file.as_ref();
+        self.path.join(file.strip_prefix("/").unwrap_or(file))
+    }
+
+    /// True when `file` exists and can be looked at.
+    pub fn exists(&self, file: impl AsRef<Path>) -> bool {
+        self.path(file).exists()
+    }
+
+    /// The text of `file`, without trailing white space; bytes that are not UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] when it cannot be opened or read.
+    pub fn read(&self, file: impl AsRef<Path>) -> Result<String, DeviceError> {
+        let path = self.path(file);
+        let fault = |source| DeviceError::io(&path, Operation::Read, source);
+        let mut bytes = Vec::new();
+        fs::File::open(&path).map_err(fault)?.take(READ_LIMIT_BYTES).read_to_end(&mut bytes).map_err(fault)?;
+        let mut text = String::from_utf8_lossy(&bytes).into_owned();
+        text.truncate(text.trim_end().len());
+        Ok(text)
+    }
+
+    /// One number from `file`.
+    ///
+    /// # Errors
+    /// As [`Root::read`], and [`DeviceError::Malformed`] when the text is not one number.
+    pub fn read_number<N: std::str::FromStr>(&self, file: impl AsRef<Path>) -> Result<N, DeviceError> {
+        let file = file.as_ref();
+        let text = self.read(file)?;
+        text.trim().parse().map_err(|_| DeviceError::malformed(&self.path(file), "one number", &text))
+    }
+
+    /// Writes `value` into the existing `file` with one system call, as the kernel's tunables want it.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] with the kernel's answer; the file is never created.
+    pub fn write(&self, file: impl AsRef<Path>, value: &str) -> Result<(), DeviceError> {
+        let path = self.path(file);
+        let fault = |source| DeviceError::io(&path, Operation::Write, source);
+        // A recorded tree is made of regular files, where a shorter value must not leave a longer one's tail.
+        let mut file = fs::OpenOptions::new().write(true).truncate(!self.is_system()).open(&path).map_err(fault)?;
+        file.write_all(value.as_bytes()).map_err(fault)
+    }
+
+    /// The names in `folder`, sorted.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] when the folder cannot be listed.
+    pub fn list(&self, folder: impl AsRef<Path>) -> Result<Vec<String>, DeviceError> {
+        let path = self.path(folder);
+        let fault = |source| DeviceError::io(&path, Operation::List, source);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&path).map_err(fault)? {
+            names.push(entry.map_err(fault)?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_relocates_absolute_and_relative_names() {
+        let root = Root::at("/tree");
+        assert_eq!(root.path("/proc/stat"), Path::new("/tree/proc/stat"));
+        assert_eq!(root.path("proc/stat"), Path::new("/tree/proc/stat"));
+        assert_eq!(Root::system().path("proc/stat"), Path::new("/proc/stat"));
+    }
+
+    #[test]
+    fn reads_and_writes_name_the_path_and_the_operation() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let missing = root.read("/sys/none").unwrap_err();
+        assert!(missing.is_missing());
+        assert!(missing.to_string().starts_with("cannot read "), "{missing}");
+        assert!(root.write("/none", "1").unwrap_err().is_missing(), "a tunable is never created");
+
+        fs::write(folder.path().join("rate"), "100000\n").unwrap();
+        assert_eq!(root.read_number::<u32>("/rate").unwrap(), 100_000);
+        root.write("/rate", "500").unwrap();
+        assert_eq!(root.read("/rate").unwrap(), "500");
+        fs::write(folder.path().join("rate"), "soon\n").unwrap();
+        let malformed = root.read_number::<u32>("/rate").unwrap_err();
+        assert!(malformed.to_string().ends_with("holds \"soon\", expected one number"), "{malformed}");
+    }
+}

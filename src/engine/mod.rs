@@ -1,0 +1,1 @@
+//! The daemon: sensors -> events -> policies -> actions, in one loop.

@@ -1,0 +1,3 @@
+//! Claims and how they are checked: arms, order, replicates, statistics, verdict.
+
+pub mod result;

@@ -1,0 +1,1 @@
+//! The virtual device: stock kernels under QEMU, with every file of the guest written by brisk.

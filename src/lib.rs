@@ -1,0 +1,13 @@
+//! brisk: a responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
+//!
+//! The floors, top to bottom; imports only go down:
+//! [`cli`] -> [`engine`], [`experiment`], [`lab`] -> [`mechanism`], [`report`] -> [`device`] -> std.
+//! ARCHITECTURE.md shows the house on one page.
+
+pub mod cli;
+pub mod device;
+pub mod engine;
+pub mod experiment;
+pub mod lab;
+pub mod mechanism;
+pub mod report;

@@ -1,0 +1,74 @@
+//! What mechanisms ask the engine to do. Whatever lasts is a lease and goes through the journal.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::BootTime;
+
+/// A thing with a value that can be read, written and given back.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// A kernel tunable: a file of /proc or /sys, named as on the device.
+    Tunable(PathBuf),
+    /// A process's lower utilisation clamp (sched_setattr(2), 0 to 1024), bound to one life of the process.
+    UtilizationClampMinimum {
+        /// The process.
+        pid: u32,
+        /// Field 22 of /proc/PID/stat in clock ticks: with the pid it names one process for ever.
+        start_time_ticks: u64,
+    },
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tunable(path) => write!(f, "{}", path.display()),
+            Self::UtilizationClampMinimum { pid, .. } => write!(f, "uclamp.min of process {pid}"),
+        }
+    }
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub enum Action {
+    /// Hold `value` in `target` until it is released or `until` has come; the original is journalled first.
+    Lease {
+        /// What to change.
+        target: Target,
+        /// The value to hold.
+        value: String,
+        /// When it is given back, whatever happens.
+        until: BootTime,
+    },
+    /// Give the leased `target` its original value back now.
+    Release {
+        /// What was leased.
+        target: Target,
+    },
+    /// Write back the value that `target` holds already: nothing changes but the governor looks at once.
+    Rewrite {
+        /// The tunable whose present value is written again.
+        target: Target,
+    },
+    /// Write `value` into a tunable that keeps nothing or whose effect ends by itself (`boostpulse`).
+    Pulse {
+        /// The tunable.
+        target: Target,
+        /// What to write.
+        value: String,
+    },
+}
+
+/// An action and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// What to do.
+    #[serde(flatten)]
+    pub action: Action,
+    /// Why, in words a person understands: shown by `brisk status` and `--dry-run`.
+    pub reason: String,
+}

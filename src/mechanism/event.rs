@@ -1,0 +1,72 @@
+//! What sensors tell the mechanisms: plain data, with every fact that a policy needs already fetched.
+
+use serde::{Deserialize, Serialize};
+
+/// Something that happened on the device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// A process was born, became another program, changed its name or owner, or ended.
+    Process(ProcessEvent),
+    /// The kernel dropped process events (ENOBUFS): what a mechanism believes about processes may be stale.
+    ProcessEventsLost,
+    /// The set of processes in front changed (Android's `top-app` cpuset, a compositor, the control socket).
+    Foreground {
+        /// The processes now in front.
+        pids: Vec<u32>,
+    },
+    /// A person or a program announced a launch by name (`brisk launch`, the control socket).
+    LaunchAnnounced {
+        /// The launching process, where it is known.
+        pid: Option<u32>,
+        /// The application's name, under which durations are learned.
+        application: String,
+    },
+    /// A person or a program said that the announced launch is over.
+    LaunchFinished {
+        /// The application's name as announced.
+        application: String,
+    },
+    /// The share of all CPUs that was busy since the last sample.
+    Load {
+        /// 0 to 1000.
+        busy_permille: u16,
+    },
+    /// CPUs came or went, or a cpufreq policy changed its governor: tunables must be looked up again.
+    DeviceChanged,
+    /// The deadline that a mechanism asked for has come.
+    Deadline,
+}
+
+/// A process event from the kernel's connector, with what /proc told about the process at that moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessEvent {
+    /// What happened.
+    pub kind: ProcessEventKind,
+    /// The process (thread group) that it happened to; for a fork, the child.
+    pub pid: u32,
+    /// Its parent; zero when it was not looked up.
+    pub parent: u32,
+    /// Its real user id, where it was looked up.
+    pub uid: Option<u32>,
+    /// Its name (`comm`), where it was looked up.
+    pub command: Option<String>,
+    /// Its cgroup path (v2, or v1's cpuset), where it was looked up.
+    pub cgroup: Option<String>,
+}
+
+/// The kinds of process events (linux/cn_proc.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProcessEventKind {
+    /// A new process.
+    Fork,
+    /// It runs another program.
+    Exec,
+    /// It changed its name: Android's zygote children do so when they become an application.
+    Comm,
+    /// It changed its user.
+    Uid,
+    /// It ended.
+    Exit,
+}

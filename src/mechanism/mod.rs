@@ -1,0 +1,32 @@
+//! The five mechanisms and what they share: events in, decisions with reasons out.
+//!
+//! A mechanism's `policy.rs` is pure: it takes events and the time, and returns [`Decision`]s. It does no I/O, reads
+//! no clock and keeps no globals, so that unit tests are tables, recordings replay and `--dry-run` is free.
+
+pub mod action;
+pub mod event;
+pub mod support;
+
+pub use action::{Action, Decision, Target};
+pub use event::{Event, ProcessEvent};
+pub use support::{Support, SupportState};
+
+use crate::device::BootTime;
+
+/// A mechanism as the engine sees it.
+pub trait Mechanism {
+    /// Its name on the command line, in the configuration and in reports: one lower-case word.
+    fn name(&self) -> &'static str;
+
+    /// What this device offers to it, and what to do about the rest.
+    fn support(&self) -> &Support;
+
+    /// Takes one event at the time `now` and appends what should be done about it.
+    fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>);
+
+    /// When it wants an [`Event::Deadline`], if nothing happens before.
+    fn deadline(&self) -> Option<BootTime>;
+
+    /// What it does now, in one sentence for `brisk status`, and since when; `None` while it does nothing.
+    fn activity(&self) -> Option<(BootTime, String)>;
+}

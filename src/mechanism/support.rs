@@ -1,0 +1,26 @@
+//! What a device offers to a mechanism: a state, a reason and an advice, never an error.
+
+use serde::{Deserialize, Serialize};
+
+/// How far a mechanism can work on this device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SupportState {
+    /// The kernel or the device lacks something that nothing at run time can add.
+    Unsupported,
+    /// It could work, but it is off: not configured, not worth it here, or not started.
+    Available,
+    /// It works now.
+    Active,
+}
+
+/// A state, why it is so, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Support {
+    /// The state.
+    pub state: SupportState,
+    /// Why: one sentence that names the deciding fact and its file.
+    pub reason: String,
+    /// What a person can do to get further; empty when there is nothing to do.
+    pub advice: String,
+}
