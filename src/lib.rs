@@ -1,10 +1,11 @@
 //! brisk: a responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
 //!
 //! The floors, top to bottom; imports only go down:
-//! [`cli`] -> [`engine`], [`experiment`], [`lab`] -> [`mechanism`], [`report`] -> [`device`] -> std.
+//! [`cli`] -> [`engine`], [`experiment`], [`lab`] -> [`config`] -> [`mechanism`], [`report`] -> [`device`] -> std.
 //! ARCHITECTURE.md shows the house on one page.
 
 pub mod cli;
+pub mod config;
 pub mod device;
 pub mod engine;
 pub mod experiment;

@@ -5,6 +5,7 @@
 
 pub mod action;
 pub mod event;
+pub mod launch;
 pub mod support;
 
 pub use action::{Action, Decision, Target};

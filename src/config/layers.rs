@@ -1,0 +1,242 @@
+//! Which files make the configuration, and which of them set what.
+//!
+//! As in the UAPI group's configuration file specification: of `brisk.toml` only the one in the highest folder counts
+//! (`/etc/brisk` above `/run/brisk` above `/usr/lib/brisk`); then all `brisk.toml.d/*.toml` in the order of their names,
+//! where a name in a higher folder replaces the same name in a lower one, and a link to `/dev/null` hides it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::error::position;
+use super::{Config, ConfigError};
+use crate::device::Root;
+
+/// The folders, lowest first.
+const FOLDERS: [&str; 3] = ["/usr/lib/brisk", "/run/brisk", "/etc/brisk"];
+/// A configuration with every key and comment has 8 KiB; more than this is a mistake.
+const LIMIT_KIB: u64 = 256;
+
+/// A value in force and where it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// The value.
+    pub value: Value,
+    /// The file that set it; `None` is the built-in default.
+    pub origin: Option<PathBuf>,
+}
+
+/// The configuration in force with everything that made it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layers {
+    /// The configuration.
+    pub config: Config,
+    /// The files that were read, the weakest first.
+    pub files: Vec<PathBuf>,
+    /// Each setting by its dotted name (`launch.end.deadline_ms`).
+    pub settings: BTreeMap<String, Setting>,
+}
+
+impl Layers {
+    /// Reads the files below `root` that count. No file at all is the default configuration.
+    ///
+    /// # Errors
+    /// The first file that cannot be read or is not right.
+    pub fn read(root: &Root) -> Result<Self, ConfigError> {
+        let mut files = Vec::new();
+        let main_files = FOLDERS.iter().rev().map(|folder| root.path(folder).join("brisk.toml"));
+        files.extend(main_files.into_iter().find(|path| path.symlink_metadata().is_ok()));
+        let mut drop_ins = BTreeMap::new();
+        for folder in FOLDERS {
+            for path in toml_files(&root.path(folder).join("brisk.toml.d"))? {
+                drop_ins.insert(path.file_name().map(ToOwned::to_owned), path);
+            }
+        }
+        files.extend(drop_ins.into_values());
+        Self::of(files)
+    }
+
+    /// Reads `file` alone over the defaults: what `--config` asks for.
+    ///
+    /// # Errors
+    /// When it cannot be read or is not right.
+    pub fn read_only(file: &Path) -> Result<Self, ConfigError> {
+        Self::of(vec![file.to_owned()])
+    }
+
+    fn of(files: Vec<PathBuf>) -> Result<Self, ConfigError> {
+        let mut settings = BTreeMap::new();
+        let defaults = Table::try_from(Config::default()).unwrap_or_default();
+        record(&mut settings, "", &defaults, None);
+        for file in &files {
+            let text = read_bounded(file)?;
+            // Checked as a whole first, because only here the place of a mistake is known.
+            Config::parse(&text).map_err(|error| ConfigError::refused(file, &text, &error))?;
+            let table = text.parse().map_err(|error| ConfigError::refused(file, &text, &error))?;
+            record(&mut settings, "", &table, Some(file));
+        }
+        let last = files.last().map_or(Path::new("built-in defaults"), PathBuf::as_path);
+        let config =
+            assemble(&settings).try_into().map_err(|error: toml::de::Error| ConfigError::refused(last, "", &error))?;
+        Ok(Self { config, files, settings })
+    }
+}
+
+/// Notes every leaf of `table`; an array is one value, which replaces the one below it as a whole.
+fn record(settings: &mut BTreeMap<String, Setting>, prefix: &str, table: &Table, origin: Option<&Path>) {
+    for (key, value) in table {
+        let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        match value {
+            Value::Table(section) => record(settings, &name, section, origin),
+            _ => {
+                settings.insert(name, Setting { value: value.clone(), origin: origin.map(Path::to_owned) });
+            }
+        }
+    }
+}
+
+fn assemble(settings: &BTreeMap<String, Setting>) -> Table {
+    let mut table = Table::new();
+    for (name, setting) in settings {
+        let mut section = &mut table;
+        let mut keys = name.split('.').peekable();
+        while let Some(key) = keys.next() {
+            if keys.peek().is_none() {
+                section.insert(key.to_owned(), setting.value.clone());
+                break;
+            }
+            let inner = section.entry(key).or_insert_with(|| Value::Table(Table::new()));
+            let Value::Table(inner) = inner else { break };
+            section = inner;
+        }
+    }
+    table
+}
+
+/// The visible `*.toml` in `folder`, which need not exist.
+fn toml_files(folder: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(ConfigError::io(folder, error)),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| ConfigError::io(folder, error))?.path();
+        let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+        if !hidden && path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// The text of `path`, never more than [`LIMIT_KIB`] of it; `/dev/null` is an empty file.
+fn read_bounded(path: &Path) -> Result<String, ConfigError> {
+    let fault = |error| ConfigError::io(path, error);
+    let kind = fs::metadata(path).map_err(fault)?;
+    if kind.file_type().is_char_device() && fs::canonicalize(path).map_err(fault)? == Path::new("/dev/null") {
+        return Ok(String::new());
+    }
+    if !kind.is_file() {
+        return Err(ConfigError::NotAFile { path: path.to_owned() });
+    }
+    let limit = LIMIT_KIB << 10;
+    let mut bytes = Vec::new();
+    fs::File::open(path).map_err(fault)?.take(limit + 1).read_to_end(&mut bytes).map_err(fault)?;
+    if bytes.len() as u64 > limit {
+        return Err(ConfigError::TooLong { path: path.to_owned(), limit_kib: LIMIT_KIB });
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let (line, _) = position(error.as_bytes(), error.utf8_error().valid_up_to());
+        ConfigError::NotText { path: path.to_owned(), line }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = Root::at(folder.path());
+        (folder, root)
+    }
+
+    #[test]
+    fn no_file_is_the_default() {
+        let (_folder, root) = tree(&[]);
+        let layers = Layers::read(&root).unwrap();
+        assert_eq!(layers.config, Config::default());
+        assert!(layers.settings.values().all(|setting| setting.origin.is_none()));
+    }
+
+    #[test]
+    fn higher_folders_and_later_names_win() {
+        let (folder, root) = tree(&[
+            ("usr/lib/brisk/brisk.toml", "[launch]\nburst_launches = 1\nforce = true"),
+            ("etc/brisk/brisk.toml", "[launch]\nburst_launches = 2"),
+            ("usr/lib/brisk/brisk.toml.d/50-a.toml", "[launch.end]\ndeadline_ms = 50"),
+            ("run/brisk/brisk.toml.d/50-a.toml", "[launch.end]\ndeadline_ms = 60"),
+            ("usr/lib/brisk/brisk.toml.d/60-b.toml", "[launch.end]\nminimum_ms = 7"),
+            ("etc/brisk/brisk.toml.d/.70-hidden.toml", "nonsense"),
+            ("etc/brisk/brisk.toml.d/70-other.conf", "nonsense"),
+            ("usr/lib/brisk/brisk.toml.d/80-masked.toml", "nonsense"),
+        ]);
+        symlink("/dev/null", folder.path().join("etc/brisk/brisk.toml.d/80-masked.toml")).unwrap();
+        let layers = Layers::read(&root).unwrap();
+        let launch = &layers.config.launch;
+        assert_eq!((launch.burst_launches, launch.force), (2, false), "a main file hides the lower ones");
+        assert_eq!((launch.end.deadline_ms, launch.end.minimum_ms), (60, 7));
+        let origin =
+            |name: &str| layers.settings[name].origin.as_ref().map(|path| path.strip_prefix(folder.path()).unwrap());
+        assert_eq!(origin("launch.end.deadline_ms"), Some(Path::new("run/brisk/brisk.toml.d/50-a.toml")));
+        assert_eq!(origin("launch.burst_launches"), Some(Path::new("etc/brisk/brisk.toml")));
+        assert_eq!(origin("launch.enabled"), None);
+    }
+
+    #[test]
+    fn mistakes_name_file_line_and_column() {
+        for (text, expected) in [
+            ("[launch]\nforce = true\n  speed = 3\n", ":3:3: unknown field `speed`"),
+            ("[launch\n", ":1:8: "),
+            ("[launch.end]\ndeadline_ms = \"soon\"", ":2:15: invalid type: string \"soon\""),
+        ] {
+            let (_folder, root) = tree(&[("etc/brisk/brisk.toml", text)]);
+            let message = Layers::read(&root).unwrap_err().to_string();
+            assert!(message.contains(&format!("etc/brisk/brisk.toml{expected}")), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_configuration_is_refused_at_once() {
+        let (folder, root) = tree(&[]);
+        let path = folder.path().join("etc/brisk/brisk.toml");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let garbage: Vec<u8> =
+            (0..10 << 20).map(|index: u32| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let started = Instant::now();
+        fs::write(&path, &garbage).unwrap();
+        assert!(Layers::read(&root).unwrap_err().to_string().contains("longer than 256 KiB"));
+        fs::write(&path, &garbage[..1000]).unwrap();
+        assert!(Layers::read(&root).unwrap_err().to_string().ends_with(":1: the text is not UTF-8"));
+        fs::write(&path, "[".repeat(200_000)).unwrap();
+        assert!(matches!(Layers::read(&root), Err(ConfigError::Refused { .. })));
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(matches!(Layers::read(&root), Err(ConfigError::NotAFile { .. })));
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    }
+}

@@ -1,0 +1,95 @@
+//! The configuration: TOML in layers, every value checked where it stands, every value's origin known.
+//!
+//! Unknown keys and values out of bounds are refused with file, line and column. [`layers`] says which files count.
+
+pub mod error;
+pub mod layers;
+
+use serde::{Deserialize, Serialize};
+
+pub use error::ConfigError;
+pub use layers::{Layers, Setting};
+
+use crate::mechanism::launch::LaunchConfig;
+use crate::mechanism::launch::config::within;
+
+/// Everything that can be set. The commented example is `packaging/brisk.toml`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The launch mechanism.
+    pub launch: LaunchConfig,
+    /// The control socket.
+    pub control: ControlConfig,
+}
+
+impl Config {
+    /// Reads one document. This is the parser that the fuzzer drives.
+    ///
+    /// # Errors
+    /// What is wrong and its span in `text`.
+    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+}
+
+/// The `[control]` section: who may talk to the daemon, and how much.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ControlConfig {
+    /// The group that may use the socket beside root; empty leaves it the daemon's own group.
+    pub group: String,
+    /// So many clients are served at once.
+    #[serde(deserialize_with = "within::<_, 1, 256>")]
+    pub maximum_clients: u64,
+    /// A client that asks more often is told so and hung up on.
+    #[serde(deserialize_with = "within::<_, 1, 100_000>")]
+    pub maximum_requests_per_second: u64,
+}
+
+impl Default for ControlConfig {
+    fn default() -> Self {
+        Self { group: String::new(), maximum_clients: 16, maximum_requests_per_second: 200 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_document_is_the_default() {
+        assert_eq!(Config::parse("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn the_default_survives_its_own_text() {
+        let text = toml::to_string(&Config::default()).unwrap();
+        assert_eq!(Config::parse(&text).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn wrong_values_say_what_is_right() {
+        let cases = [
+            ("[launch]\nspeed = 1", "unknown field `speed`"),
+            ("[lunch]", "unknown field `lunch`"),
+            ("[launch]\nenabled = 1", "invalid type: integer `1`, expected a boolean"),
+            ("[launch]\ntriggers = [\"spawn\"]", "unknown variant `spawn`"),
+            ("[launch]\nactuators = [\"turbo\"]", "unknown variant `turbo`"),
+            ("[launch]\nminimum_gain_percent = 101", "must be from 0 to 100"),
+            ("[launch]\nminimum_gain_percent = nan", "must be from 0 to 100"),
+            ("[launch.end]\ndeadline_ms = 0", "must be from 10 to 600000"),
+            ("[launch.end]\ndeadline_ms = -1", "must be from 10 to 600000"),
+            ("[launch.filter]\nuids = [\"me\"]", "\"me\" is not a user id"),
+            ("[launch.filter]\nparents = [\"\"]", "a pattern has 1 to 4096 bytes"),
+            ("[launch.kick]\nat_us = []", "must be 1 to 32 rising moments"),
+            ("[launch.kick]\nat_us = [5, 5]", "must be 1 to 32 rising moments"),
+            ("[control]\nmaximum_clients = 0", "must be from 1 to 256"),
+        ];
+        for (text, message) in cases {
+            let error = Config::parse(text).expect_err(text);
+            assert!(error.message().contains(message), "{text}: {error}");
+            assert!(error.span().is_some(), "{text}: {error}");
+        }
+    }
+}

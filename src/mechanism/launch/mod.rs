@@ -1,0 +1,5 @@
+//! Launch: notice that an application starts, and make the frequency governor answer at once for as long as it lasts.
+
+pub mod config;
+
+pub use config::LaunchConfig;
