@@ -1,0 +1,74 @@
+//! What differs between processor architectures, as a table: another one is another row.
+
+/// One processor architecture of guests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Architecture {
+    /// Debian's name, which scenarios use.
+    pub name: &'static str,
+    /// `uname -m` and Rust's name.
+    pub machine: &'static str,
+    /// The ELF header's `e_machine`.
+    pub elf_machine: u16,
+    /// The emulator.
+    pub emulator: &'static str,
+    /// The Debian package that the emulator comes in.
+    pub emulator_package: &'static str,
+    /// The emulator's machine and processor.
+    pub emulator_arguments: &'static [&'static str],
+    /// The kernel's name for the first serial port, which is the console.
+    pub console: &'static str,
+    /// The guest's name for the serial port that results leave by.
+    pub results: &'static str,
+    /// The device behind [`Self::results`]; `None` where `-serial` makes it.
+    pub results_device: Option<&'static str>,
+    /// How kbuild calls it (`ARCH=`).
+    pub kbuild: &'static str,
+    /// The compiler's prefix when it is not the host's own architecture (`CROSS_COMPILE=`).
+    pub cross_prefix: &'static str,
+}
+
+const ARCHITECTURES: &[Architecture] = &[
+    Architecture {
+        name: "amd64",
+        machine: "x86_64",
+        elf_machine: 62,
+        emulator: "qemu-system-x86_64",
+        emulator_package: "qemu-system-x86",
+        emulator_arguments: &["-machine", "q35"],
+        console: "ttyS0",
+        results: "ttyS1",
+        results_device: None,
+        kbuild: "x86",
+        cross_prefix: "x86_64-linux-gnu-",
+    },
+    Architecture {
+        name: "arm64",
+        machine: "aarch64",
+        elf_machine: 183,
+        emulator: "qemu-system-aarch64",
+        emulator_package: "qemu-system-arm",
+        emulator_arguments: &["-machine", "virt", "-cpu", "cortex-a57"],
+        console: "ttyAMA0",
+        results: "ttyS0",
+        results_device: Some("pci-serial"),
+        kbuild: "arm64",
+        cross_prefix: "aarch64-linux-gnu-",
+    },
+];
+
+impl Architecture {
+    /// Every known architecture.
+    pub fn all() -> &'static [Self] {
+        ARCHITECTURES
+    }
+
+    /// The architecture that Debian calls `name`.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        ARCHITECTURES.iter().find(|architecture| architecture.name == name)
+    }
+
+    /// The architecture that brisk runs on, if it is a known one.
+    pub fn of_host() -> Option<&'static Self> {
+        ARCHITECTURES.iter().find(|architecture| architecture.machine == std::env::consts::ARCH)
+    }
+}

@@ -1,0 +1,149 @@
+//! What is asked of a virtual device, and what comes back.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::scenario::Scenario;
+use super::self_check::SelfCheck;
+
+/// One boot: a scenario, a command and its files.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The device.
+    pub scenario: Scenario,
+    /// What the guest runs once its modules are loaded and checked; `brisk` is in its PATH.
+    pub command: Vec<String>,
+    /// Files that the command finds in the guest.
+    pub files: Vec<GuestFile>,
+    /// The most host time from boot to power-off.
+    pub timeout: Duration,
+    /// The host CPU that the whole machine is pinned to; `None` leaves it to the host's scheduler.
+    pub core: Option<usize>,
+    /// Puts BusyBox and its applets into the guest's /bin.
+    pub busybox: bool,
+    /// The static brisk binary for the guest; `None` takes `$BRISK_BINARY`, or else the running one.
+    pub binary: Option<PathBuf>,
+}
+
+impl Job {
+    /// A job without files, with ten minutes of host time, on any core.
+    pub fn new(scenario: Scenario, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            scenario,
+            command: command.into_iter().map(Into::into).collect(),
+            files: Vec::new(),
+            timeout: Duration::from_secs(600),
+            core: None,
+            busybox: false,
+            binary: None,
+        }
+    }
+
+    /// Adds a readable file; `path` is absolute in the guest.
+    #[must_use]
+    pub fn with_file(mut self, path: impl Into<String>, contents: impl Into<Vec<u8>>) -> Self {
+        self.files.push(GuestFile { path: path.into(), contents: contents.into(), mode: 0o644 });
+        self
+    }
+}
+
+/// A file of the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestFile {
+    /// Absolute in the guest; its folders are made.
+    pub path: String,
+    /// Its contents.
+    pub contents: Vec<u8>,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// Where a guest's line came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channel {
+    /// The command's stdout, on a serial port of its own.
+    Results,
+    /// The kernel's console and the command's stderr.
+    Console,
+}
+
+/// One line that the guest said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestLine {
+    /// Where it came from.
+    pub channel: Channel,
+    /// The line without its end; what is not UTF-8 is replaced.
+    pub text: String,
+    /// The host's clock at its arrival.
+    pub host: HostClock,
+}
+
+/// Host time since the machine was started, and how much of it the vCPU threads had to wait for a host CPU.
+///
+/// Two of them make a window: the runner prints a line before and after a replicate, and refuses the replicate when
+/// [`HostClock::disturbance_since`] exceeds [`HostClock::DISTURBANCE_LIMIT`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostClock {
+    /// Wall time since QEMU was started.
+    pub wall: Duration,
+    /// Time each vCPU thread was runnable but not running (`/proc/PID/task/TID/schedstat`, second field); empty in
+    /// deterministic mode, where the guest's time does not depend on it.
+    pub run_delay: Vec<Duration>,
+}
+
+impl HostClock {
+    /// The share of wall time above which a replicate in parallel mode says more of the host than of the guest.
+    pub const DISTURBANCE_LIMIT: f64 = 0.03;
+
+    /// The largest share of the wall time since `earlier` that one vCPU thread waited for the host, 0 to 1.
+    pub fn disturbance_since(&self, earlier: &Self) -> f64 {
+        let wall = self.wall.saturating_sub(earlier.wall).as_secs_f64();
+        if wall <= 0.0 {
+            return 0.0;
+        }
+        let waited = |(thread, delay): (usize, &Duration)| {
+            let before = earlier.run_delay.get(thread).copied().unwrap_or_default();
+            delay.saturating_sub(before).as_secs_f64()
+        };
+        self.run_delay.iter().enumerate().map(waited).fold(0.0, f64::max) / wall
+    }
+}
+
+/// How a job ended that the guest finished by itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The command's exit status; 128 + the signal's number when a signal ended it.
+    pub status: u8,
+    /// The release of the kernel that ran (`6.1.0-56-amd64`).
+    pub kernel: String,
+    /// Host time from start to power-off.
+    pub wall: Duration,
+    /// What the self-check measured, in scenarios that ask for it; it has passed.
+    pub self_check: Option<SelfCheck>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(wall_ms: u64, run_delay_ms: &[u64]) -> HostClock {
+        HostClock {
+            wall: Duration::from_millis(wall_ms),
+            run_delay: run_delay_ms.iter().copied().map(Duration::from_millis).collect(),
+        }
+    }
+
+    #[test]
+    fn the_disturbance_is_the_worst_threads_share_of_the_window() {
+        for (earlier, later, expected) in [
+            (clock(1000, &[5, 5]), clock(2000, &[5, 45]), 0.04),
+            (clock(1000, &[5, 5]), clock(2000, &[35, 5]), 0.03),
+            (clock(1000, &[]), clock(2000, &[]), 0.0),
+            (clock(0, &[]), clock(100, &[1]), 0.01),
+            (clock(100, &[1]), clock(100, &[1]), 0.0),
+        ] {
+            let share = later.disturbance_since(&earlier);
+            assert!((share - expected).abs() < 1e-9, "{earlier:?} to {later:?}: {share}");
+        }
+    }
+}

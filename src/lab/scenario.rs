@@ -1,0 +1,237 @@
+//! A virtual device as data: which kernel, which modules, which machine.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::architecture::Architecture;
+
+/// The scenarios that come with brisk.
+const SCENARIOS: &[(&str, &str)] = &[
+    ("debian-6.1", include_str!("../../lab/scenarios/debian-6.1.toml")),
+    ("debian-6.1-parallel", include_str!("../../lab/scenarios/debian-6.1-parallel.toml")),
+];
+
+/// A virtual device.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its file's name without `.toml`.
+    #[serde(skip)]
+    pub name: String,
+    /// What it is, in one line.
+    pub title: String,
+    /// Which kernel boots.
+    pub kernel: Kernel,
+    /// On what.
+    pub machine: Machine,
+    /// What the guest's first process prepares.
+    #[serde(default)]
+    pub guest: Guest,
+    /// Kernel modules in the order of loading; what they depend on is loaded before them.
+    #[serde(default, rename = "module")]
+    pub modules: Vec<Module>,
+}
+
+/// A stock kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kernel {
+    /// The Debian package, which may be a meta package (`linux-image-amd64`): its newest revision is taken.
+    pub package: String,
+    /// The package with the headers for building modules (`linux-headers-amd64`).
+    pub headers: String,
+    /// Debian's name of the architecture.
+    pub architecture: String,
+    /// An apt source in one line (`deb http://... SUITE main`), where the kernel is not in the host's own.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// What is added to the kernel's command line.
+    #[serde(default)]
+    pub command_line: String,
+}
+
+/// The emulated machine.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// How its time is kept.
+    pub mode: Mode,
+    /// CPUs; one in deterministic mode.
+    pub cpus: u32,
+    /// Memory.
+    pub memory_mib: u32,
+    /// One guest instruction takes 2^shift ns in deterministic mode.
+    #[serde(default)]
+    pub icount_shift: Option<u8>,
+    /// More arguments of QEMU, for devices that a scenario needs.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+}
+
+/// How guest time passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// By instructions executed, and at once to the next timer when idle: repeatable on a loaded host. One CPU.
+    Deterministic,
+    /// With the host's clock, a thread a CPU: functional tests, and timings as paired ratios only.
+    Parallel,
+}
+
+/// What the guest's first process prepares.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guest {
+    /// What is mounted at /sys/fs/cgroup.
+    #[serde(default)]
+    pub cgroup: CgroupVersion,
+    /// Whether work must prove to take time proportional to 1/f before the command runs.
+    #[serde(default)]
+    pub self_check: bool,
+}
+
+/// Which cgroup hierarchy a guest has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CgroupVersion {
+    /// The unified hierarchy.
+    #[default]
+    V2,
+    /// A hierarchy a controller: cpu, cpuacct, cpuset, memory, blkio, freezer.
+    V1,
+    /// None.
+    None,
+}
+
+/// A kernel module and its parameters.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Module {
+    /// Its name, as lsmod(8) shows it.
+    pub name: String,
+    /// The folder below `kernel/` that brisk builds it from; `None` for the kernel package's own.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// Its parameters; lists become comma-separated.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, toml::Value>,
+}
+
+impl Module {
+    /// The parameters as init_module(2) takes them, in the order of their names.
+    pub fn parameter_text(&self) -> String {
+        let pair = |(name, value): (&String, &toml::Value)| format!("{name}={}", parameter_value(value));
+        self.parameters.iter().map(pair).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn parameter_value(value: &toml::Value) -> String {
+    match value {
+        toml::Value::Boolean(on) => if *on { "1" } else { "0" }.into(),
+        toml::Value::Array(values) => values.iter().map(parameter_value).collect::<Vec<_>>().join(","),
+        toml::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A scenario that cannot be used: the user's input is wrong, not the lab.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// Neither a scenario that comes with brisk nor a file.
+    #[error("there is no scenario {name}: known are {known}, or give the path of a .toml file")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Those that come with brisk.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the scenario {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// It is not TOML, or has keys or types that are not a scenario's.
+    #[error("scenario {name}: {source}")]
+    Syntax {
+        /// Its name or path.
+        name: String,
+        /// Where and what.
+        source: Box<toml::de::Error>,
+    },
+    /// Its values contradict each other.
+    #[error("scenario {name}: {reason}")]
+    Invalid {
+        /// Its name or path.
+        name: String,
+        /// What and why.
+        reason: String,
+    },
+}
+
+impl Scenario {
+    /// The scenario `name` that comes with brisk, or the one in the file `name` when it ends in `.toml`.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] when there is none, or when it is wrong.
+    pub fn load(name: &str) -> Result<Self, ScenarioError> {
+        if let Some((_, text)) = SCENARIOS.iter().find(|(known, _)| *known == name) {
+            return Self::parse(name, text);
+        }
+        if !name.ends_with(".toml") {
+            let known = SCENARIOS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            return Err(ScenarioError::Unknown { name: name.into(), known });
+        }
+        let text = std::fs::read_to_string(name).map_err(|source| ScenarioError::Read { path: name.into(), source })?;
+        let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
+        Self::parse(&stem, &text)
+    }
+
+    /// Every scenario that comes with brisk.
+    pub fn all() -> impl Iterator<Item = Result<Self, ScenarioError>> {
+        SCENARIOS.iter().map(|(name, text)| Self::parse(name, text))
+    }
+
+    /// Reads a scenario from TOML.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Syntax`] and [`ScenarioError::Invalid`].
+    pub fn parse(name: &str, text: &str) -> Result<Self, ScenarioError> {
+        let mut scenario: Self = toml::from_str(text)
+            .map_err(|source| ScenarioError::Syntax { name: name.into(), source: Box::new(source) })?;
+        scenario.name = name.into();
+        match scenario.contradiction() {
+            Some(reason) => Err(ScenarioError::Invalid { name: name.into(), reason }),
+            None => Ok(scenario),
+        }
+    }
+
+    /// The row of the architecture table.
+    pub fn architecture(&self) -> &'static Architecture {
+        Architecture::named(&self.kernel.architecture).expect("parse() refuses unknown architectures")
+    }
+
+    fn contradiction(&self) -> Option<String> {
+        let machine = &self.machine;
+        if Architecture::named(&self.kernel.architecture).is_none() {
+            let known = Architecture::all().iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
+            return Some(format!("kernel.architecture is {:?}, known are {known}", self.kernel.architecture));
+        }
+        if machine.cpus == 0 || machine.memory_mib < 64 {
+            return Some("a machine has at least one CPU and 64 MiB of memory".into());
+        }
+        match (machine.mode, machine.icount_shift) {
+            (Mode::Deterministic, _) if machine.cpus != 1 => {
+                Some("deterministic mode has one CPU: QEMU runs several in turn, not at the same time".into())
+            }
+            (Mode::Deterministic, None) => Some("deterministic mode needs machine.icount_shift".into()),
+            (Mode::Deterministic, Some(shift)) if shift > 10 => Some("machine.icount_shift is 0 to 10".into()),
+            (Mode::Parallel, Some(_)) => Some("machine.icount_shift means nothing in parallel mode".into()),
+            _ => None,
+        }
+    }
+}
