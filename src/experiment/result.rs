@@ -1,8 +1,9 @@
 //! The outcome of experiments as `brisk prove --json` prints it.
 //!
 //! The schema is stable from the first release: fields are only added; [`SCHEMA`] is raised when one changes.
+//! A figure that cannot be had (the median of no samples) is NaN here and `null` in JSON.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The number of this schema.
 pub const SCHEMA: u32 = 1;
@@ -14,6 +15,9 @@ pub struct Proof {
     pub schema: u32,
     /// The version of brisk that measured.
     pub brisk: String,
+    /// When it was begun, in RFC 3339 (`2026-11-20T19:30:00Z`); empty where it is not known.
+    #[serde(default)]
+    pub started: String,
     /// Where it was measured.
     pub device: DeviceDescription,
     /// The experiments, in the order in which they were asked for.
@@ -72,6 +76,15 @@ pub struct ExperimentResult {
     pub claims: Vec<ClaimResult>,
     /// What a reader must know: refusals, deviations, labels such as `instructions`.
     pub notes: Vec<String>,
+    /// The command that repeats it, as a person types it; empty where it is not known.
+    #[serde(default)]
+    pub command: String,
+    /// What was asserted of the device before any sample was accepted.
+    #[serde(default)]
+    pub self_checks: Vec<SelfCheck>,
+    /// Why replicates were refused; an arm's `rejected` says how many.
+    #[serde(default)]
+    pub rejections: Vec<Rejection>,
 }
 
 /// One series of samples: an arm at one point of the workload, in one metric.
@@ -86,17 +99,61 @@ pub struct ArmResult {
     /// The unit of the samples.
     pub unit: String,
     /// Accepted samples, in the order of measurement.
+    #[serde(deserialize_with = "numbers_or_nan")]
     pub samples: Vec<f64>,
     /// Their median.
+    #[serde(deserialize_with = "number_or_nan")]
     pub median: f64,
     /// The 95 % bootstrap interval of the median.
+    #[serde(deserialize_with = "interval_or_nan")]
     pub ci: [f64; 2],
     /// Their standard deviation.
+    #[serde(deserialize_with = "number_or_nan")]
     pub standard_deviation: f64,
     /// Replicates refused (disturbed by the host, failed self-check), by this arm and point.
     pub rejected: u32,
     /// True for the arm that the others are compared with.
     pub baseline: bool,
+    /// How the median differs from the baseline's at the same point; `None` for the baseline itself, or where nothing
+    /// can be compared.
+    #[serde(default)]
+    pub change: Option<Change>,
+    /// True where more is better (a throughput); times and energies are better when less.
+    #[serde(default)]
+    pub higher_is_better: bool,
+}
+
+/// The difference of an arm's median from its baseline's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// In percent of the baseline; negative is less.
+    #[serde(deserialize_with = "number_or_nan")]
+    pub percent: f64,
+    /// The 95 % bootstrap interval of `percent`.
+    #[serde(deserialize_with = "interval_or_nan")]
+    pub ci: [f64; 2],
+}
+
+/// One assertion about the device that measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelfCheck {
+    /// What was checked and what was found (`work time is proportional to 1/f: 0.4 % off, 2 % allowed`).
+    pub text: String,
+    /// Whether it held.
+    pub passed: bool,
+}
+
+/// Replicates that were refused for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejection {
+    /// The arm; empty where the reason hit all of them.
+    pub arm: String,
+    /// The point of the workload; empty for all of them.
+    pub point: String,
+    /// Why, in words (`the vCPU waited 4.1 % of wall time for the host; 3 % is allowed`).
+    pub reason: String,
+    /// How many replicates.
+    pub count: u32,
 }
 
 /// One claim's outcome.
@@ -115,8 +172,10 @@ pub struct ClaimResult {
     /// What is required (`>= 90`), or what is only reported (`reported`).
     pub required: String,
     /// What was measured.
+    #[serde(deserialize_with = "number_or_nan")]
     pub measured: f64,
     /// Its 95 % confidence interval.
+    #[serde(deserialize_with = "interval_or_nan")]
     pub ci: [f64; 2],
     /// Permutation test of no difference from the baseline, where there is one.
     pub p: Option<f64>,
@@ -136,4 +195,18 @@ pub enum Verdict {
     NotShown,
     /// The interval holds both.
     Inconclusive,
+}
+
+fn number_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+fn interval_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[f64; 2], D::Error> {
+    let ends: [Option<f64>; 2] = Deserialize::deserialize(deserializer)?;
+    Ok(ends.map(|end| end.unwrap_or(f64::NAN)))
+}
+
+fn numbers_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+    let numbers: Vec<Option<f64>> = Deserialize::deserialize(deserializer)?;
+    Ok(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect())
 }

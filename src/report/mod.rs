@@ -1,1 +1,7 @@
 //! What people and programs read: HTML, SVG, tables, JSON, OpenMetrics.
+//!
+//! Nothing here measures or decides: a [`Proof`](crate::experiment::result::Proof) goes in, text comes out. No input
+//! makes it panic, and whatever a name holds is escaped.
+
+pub mod json;
+pub mod open_metrics;
