@@ -1,3 +1,9 @@
 //! Claims and how they are checked: arms, order, replicates, statistics, verdict.
+//!
+//! One experiment's way: [`spec`] (what its file says) -> [`schedule`] (who runs when, pure) -> [`plan`] (what a device
+//! is given) -> the runner on that device -> measurements -> statistics -> verdict -> [`result`].
 
+pub mod claim;
+pub mod plan;
 pub mod result;
+pub mod spec;

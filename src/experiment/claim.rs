@@ -1,0 +1,221 @@
+//! The grammar of claims: what is measured of which arms, at which points of the workload, and what is required.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+
+/// A quantity that a replicate measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, serde::Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// From just before the fork to the load's first screen.
+    #[default]
+    Launch,
+    /// Launch time minus the time of the generated load (Jo and Suh 2017, "basic launch time").
+    Basic,
+    /// Energy over a window that is equally long in every arm.
+    Energy,
+    /// What the daemon did about the launch: the number of its actions.
+    Actions,
+}
+
+impl Metric {
+    /// Every metric, in the order of tables.
+    pub const ALL: [Self; 4] = [Self::Launch, Self::Basic, Self::Energy, Self::Actions];
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Launch => "launch",
+            Self::Basic => "basic",
+            Self::Energy => "energy",
+            Self::Actions => "actions",
+        }
+    }
+
+    /// The unit in which results give it.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Launch | Self::Basic => "ms",
+            Self::Energy => "mJ",
+            Self::Actions => "actions",
+        }
+    }
+
+    /// The key under which a replicate's line holds it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Launch => "launch_ms",
+            Self::Basic => "basic_ms",
+            Self::Energy => "energy_mj",
+            Self::Actions => "actions",
+        }
+    }
+}
+
+/// What a claim computes from the samples of its arms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// How much less the arm takes than `against`, in % of `against`.
+    Gain,
+    /// The part of the distance from `against` to `toward` that the arm covers, in %.
+    GapClosed,
+    /// How much more the arm takes than `toward`, in the metric's unit.
+    Loss,
+    /// The arm's standard deviation, in the metric's unit.
+    Spread,
+    /// The replicates of the arm in which the daemon did nothing, in %.
+    StaysOff,
+}
+
+/// How the samples of an arm become one figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Centre {
+    /// The median.
+    #[default]
+    Median,
+    /// The arithmetic mean, as most papers report.
+    Mean,
+}
+
+/// The points of the workload that a claim is about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum At {
+    /// One result a launch point.
+    #[default]
+    Each,
+    /// One result: the mean of the measure over the launch points.
+    Mean,
+    /// One result: the idle point.
+    Idle,
+    /// One result for each of these launch points, named by their work.
+    Work(Vec<u32>),
+}
+
+impl<'de> Deserialize<'de> for At {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = At;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("\"each\", \"mean\", \"idle\" or a list of work_ms values")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<At, E> {
+                match text {
+                    "each" => Ok(At::Each),
+                    "mean" => Ok(At::Mean),
+                    "idle" => Ok(At::Idle),
+                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+                }
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<At, A::Error> {
+                let mut work_ms = Vec::new();
+                while let Some(value) = list.next_element()? {
+                    work_ms.push(value);
+                }
+                Ok(At::Work(work_ms))
+            }
+        }
+
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// What a measure has to reach.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Requirement {
+    /// `>= x`
+    AtLeast(f64),
+    /// `<= x`
+    AtMost(f64),
+    /// `within x`: no further than x from zero, to either side (an equivalence).
+    Within(f64),
+}
+
+impl FromStr for Requirement {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault = || format!("{text:?} is not a requirement; write \">= 90\", \"<= 8\" or \"within 1\"");
+        let (word, number) = text.split_once(' ').ok_or_else(fault)?;
+        let number: f64 = number.trim().parse().ok().filter(|n: &f64| n.is_finite()).ok_or_else(fault)?;
+        match word {
+            ">=" => Ok(Self::AtLeast(number)),
+            "<=" => Ok(Self::AtMost(number)),
+            "within" if number > 0.0 => Ok(Self::Within(number)),
+            _ => Err(fault()),
+        }
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(number) => write!(f, ">= {number}"),
+            Self::AtMost(number) => write!(f, "<= {number}"),
+            Self::Within(number) => write!(f, "within {number}"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Requirement {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// One claim of an experiment's file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// `mechanism.claim`, as SPECIFICATION.md names it.
+    pub id: String,
+    /// The claim in words.
+    pub text: String,
+    /// What is computed.
+    pub measure: Measure,
+    /// Of which metric.
+    #[serde(default)]
+    pub metric: Metric,
+    /// Of which centre of the samples.
+    #[serde(default)]
+    pub centre: Centre,
+    /// The arm that it is about.
+    pub arm: Spanned<String>,
+    /// The arm that it is compared with; the baseline when absent.
+    pub against: Option<Spanned<String>>,
+    /// The arm that is the goal, for [`Measure::GapClosed`] and [`Measure::Loss`].
+    pub toward: Option<Spanned<String>>,
+    /// At which points.
+    #[serde(default)]
+    pub at: At,
+    /// What is required; only reported when absent.
+    pub required: Option<Requirement>,
+    /// In the full form, the largest half-width that the confidence interval may have, in the measure's unit.
+    pub precision: Option<f64>,
+    /// The paper's own figure, as printed there.
+    pub paper: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_are_parsed_and_printed_alike() {
+        for text in [">= 90", "<= 8", "<= 0.3", "within 1", ">= -2.5"] {
+            assert_eq!(text.parse::<Requirement>().unwrap().to_string(), text);
+        }
+        for text in ["", "90", ">=90", "> 90", "within 0", "within -1", ">= NaN", ">= inf", "<= eight"] {
+            assert!(text.parse::<Requirement>().unwrap_err().contains(text), "{text}");
+        }
+    }
+}

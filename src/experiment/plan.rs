@@ -1,0 +1,101 @@
+//! What a device is given to run, and the lines that come back from it.
+//!
+//! A plan is one JSON object; its answer is one JSON line a replicate, after one line about the device.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::result::DeviceDescription;
+use super::spec::{Arm, Workload};
+
+/// One device's share of an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The arms, which replicates name by index.
+    pub arms: Vec<Arm>,
+    /// The points, which replicates name by index.
+    pub points: Vec<Point>,
+    /// What is launched, and around it.
+    pub workload: Workload,
+    /// The replicates in the order in which they are run.
+    pub replicates: Vec<Replicate>,
+}
+
+/// One place on the workload's scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Point {
+    /// One launch that takes this much CPU time at the highest frequency, in milliseconds.
+    Work(u32),
+    /// Nothing is launched for this long, in milliseconds.
+    Idle(u32),
+}
+
+impl std::fmt::Display for Point {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Work(work_ms) => write!(f, "work {work_ms} ms"),
+            Self::Idle(idle_ms) => write!(f, "idle {} s", f64::from(*idle_ms) / 1000.0),
+        }
+    }
+}
+
+/// One run of one arm at one point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replicate {
+    /// Its number, unique in the experiment.
+    pub id: u32,
+    /// Its block: replicates of one block and point share phase and background, so that arms are compared in pairs.
+    pub block: u32,
+    /// Index into [`Plan::arms`].
+    pub arm: usize,
+    /// Index into [`Plan::points`].
+    pub point: usize,
+    /// How long the device rests between setting the arm and the launch, in microseconds.
+    pub settle_us: u64,
+    /// Seed of the background load.
+    pub seed: u64,
+    /// True when it is run but not counted.
+    pub warm_up: bool,
+}
+
+/// One line of a device's answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// A finished replicate.
+    Measured(Measured),
+    /// A replicate begins: with its [`Measured`] line it makes the window in which the host may not disturb it.
+    Started {
+        /// [`Replicate::id`].
+        started: u32,
+    },
+    /// The device, once, first.
+    Device {
+        /// The device.
+        device: DeviceDescription,
+    },
+    /// Something that a reader of the result must know.
+    Note {
+        /// In words.
+        note: String,
+    },
+}
+
+/// What one replicate measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// [`Replicate::id`].
+    pub replicate: u32,
+    /// The arm's name.
+    pub arm: String,
+    /// The point, as [`Point`] prints it.
+    pub point: String,
+    /// The figures, by [`super::claim::Metric::key`].
+    pub metrics: BTreeMap<String, f64>,
+    /// Why it must not be counted, if so.
+    pub rejected: Option<String>,
+}

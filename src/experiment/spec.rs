@@ -1,0 +1,374 @@
+//! Experiment files: TOML, unknown keys refused, every mistake named with its line and column.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Deserializer, Serialize};
+use toml::Spanned;
+
+use super::claim::{At, Claim, Measure, Metric};
+use super::plan::Point;
+use super::result::Mode;
+
+/// One experiment, as its file describes it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Its name: that of its file.
+    pub name: String,
+    /// A heading for people.
+    pub title: String,
+    /// What it asks and how, in a few sentences.
+    pub description: String,
+    /// The mechanism it is about.
+    pub mechanism: String,
+    /// How time is kept.
+    pub mode: Mode,
+    /// The lab's scenario; absent for the user's own device.
+    pub scenario: Option<String>,
+    /// What is launched, and around it.
+    pub workload: Workload,
+    /// How often.
+    pub replicates: Replicates,
+    /// What is compared.
+    #[serde(rename = "arm")]
+    pub arms: Vec<Arm>,
+    /// What is claimed.
+    #[serde(rename = "claim", default)]
+    pub claims: Vec<Claim>,
+    /// What a reader of the result must know.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// What a replicate runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// The program that is launched.
+    pub program: Program,
+    /// CPU time of a launch at the highest frequency, one point each, in milliseconds.
+    #[serde(default)]
+    pub work_ms: Vec<u32>,
+    /// The first part of that work, which stands for what every application does at start; the rest is the load.
+    #[serde(default)]
+    pub start_up_ms: u32,
+    /// Threads that the load is spread over; each does the whole load, so that every CPU is busy.
+    #[serde(default = "one")]
+    pub threads: u32,
+    /// Length of the idle point, if there is one, in milliseconds.
+    pub idle_ms: Option<u32>,
+    /// Shortest and longest rest before a launch, in milliseconds.
+    pub settle_ms: [u32; 2],
+    /// Length of the energy window from just before the fork; longer than the slowest launch.
+    pub window_ms: u32,
+    /// Small work of others during rest and launch, as a device in use has it.
+    pub background: Option<Background>,
+}
+
+/// Programs that can be launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    /// `brisk lab load`.
+    Load,
+}
+
+/// A background load that wakes up at random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Background {
+    /// Mean time between two wake-ups, in milliseconds; each is uniform from half of it to one and a half.
+    pub period_ms: u32,
+    /// CPU time of each at the highest frequency, in microseconds.
+    pub work_us: u32,
+}
+
+/// How often each arm is run at each point.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replicates {
+    /// In the quick form.
+    pub quick: u32,
+    /// In the full form.
+    pub full: u32,
+    /// Before them and not counted, on each device.
+    #[serde(default = "one")]
+    pub warm_up: u32,
+    /// The points of the quick form, when it cannot afford all.
+    pub quick_work_ms: Option<Vec<u32>>,
+}
+
+/// One condition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// Its name in claims and tables.
+    pub name: String,
+    /// What it is, in a few words.
+    pub title: String,
+    /// True for the one that others are compared with.
+    #[serde(default)]
+    pub baseline: bool,
+    /// The governor of every cpufreq policy; the device's own when absent.
+    pub governor: Option<String>,
+    /// Values of the governor's tunables.
+    #[serde(default, deserialize_with = "values")]
+    pub tunables: BTreeMap<String, String>,
+    /// Values of a cpufreq policy's own files (`scaling_min_freq`); `maximum` is the highest frequency.
+    #[serde(default, deserialize_with = "values")]
+    pub policy: BTreeMap<String, String>,
+    /// The configuration of the brisk daemon that runs during this arm; none runs when absent.
+    pub brisk: Option<toml::Table>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Tunables are text to the kernel; an experiment may write them as numbers.
+fn values<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Value {
+        Number(i64),
+        Text(String),
+    }
+    let map = BTreeMap::<String, Value>::deserialize(deserializer)?;
+    let text = |value| match value {
+        Value::Number(number) => number.to_string(),
+        Value::Text(text) => text,
+    };
+    Ok(map.into_iter().map(|(name, value)| (name, text(value))).collect())
+}
+
+/// A mistake in an experiment's file.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// The file cannot be read.
+    #[error("cannot read the experiment {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The text is not an experiment.
+    #[error("{origin}:{line}:{column}: {message}")]
+    Invalid {
+        /// The file, or the name of the built-in experiment.
+        origin: String,
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+        /// What is wrong, and what is right.
+        message: String,
+    },
+}
+
+impl Experiment {
+    /// Reads the experiment in the file `path`.
+    ///
+    /// # Errors
+    /// [`SpecError`] when it cannot be read, is not TOML, has unknown keys or does not make sense.
+    pub fn load(path: &Path) -> Result<Self, SpecError> {
+        let text = std::fs::read_to_string(path).map_err(|source| SpecError::Read { path: path.to_owned(), source })?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// Parses `text`; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// [`SpecError::Invalid`] with line and column.
+    pub fn parse(origin: &str, text: &str) -> Result<Self, SpecError> {
+        let invalid = |offset: usize, message: String| {
+            let (line, column) = place(text, offset);
+            SpecError::Invalid { origin: origin.to_owned(), line, column, message }
+        };
+        let experiment: Self = toml::from_str(text)
+            .map_err(|error| invalid(error.span().map_or(0, |span| span.start), error.message().to_owned()))?;
+        match experiment.fault() {
+            None => Ok(experiment),
+            Some((offset, message)) => Err(invalid(offset, message)),
+        }
+    }
+
+    /// The baseline arm's index; a parsed experiment has exactly one.
+    pub fn baseline(&self) -> usize {
+        self.arms.iter().position(|arm| arm.baseline).unwrap_or(0)
+    }
+
+    /// The index of the arm `name`.
+    pub fn arm(&self, name: &str) -> Option<usize> {
+        self.arms.iter().position(|arm| arm.name == name)
+    }
+
+    /// The workload's points in the quick or the full form.
+    pub fn points(&self, quick: bool) -> Vec<Point> {
+        let short = self.replicates.quick_work_ms.as_ref().filter(|_| quick);
+        let work = short.unwrap_or(&self.workload.work_ms).iter().map(|&work_ms| Point::Work(work_ms));
+        work.chain(self.workload.idle_ms.map(Point::Idle)).collect()
+    }
+
+    /// The first thing that does not make sense, with its offset in the text where one is known.
+    fn fault(&self) -> Option<(usize, String)> {
+        self.workload_fault().or_else(|| self.arms_fault()).map(|message| (0, message)).or_else(|| self.claims_fault())
+    }
+
+    fn workload_fault(&self) -> Option<String> {
+        let workload = &self.workload;
+        let longest = workload.work_ms.iter().max().copied().unwrap_or(0);
+        let quick = self.replicates.quick_work_ms.iter().flatten();
+        if (self.mode == Mode::Native) != self.scenario.is_none() {
+            return Some("an experiment in the lab names its `scenario`, one with mode = \"native\" has none".into());
+        }
+        if workload.work_ms.is_empty() && workload.idle_ms.is_none() {
+            return Some("the workload needs `work_ms` or `idle_ms`".into());
+        }
+        if workload.work_ms.contains(&0) || workload.threads == 0 || workload.idle_ms == Some(0) {
+            return Some("work_ms, threads and idle_ms must be above zero".into());
+        }
+        if workload.work_ms.iter().any(|&work_ms| work_ms < workload.start_up_ms) {
+            return Some("start_up_ms is a part of every work_ms and cannot be longer".into());
+        }
+        if workload.settle_ms[0] > workload.settle_ms[1] {
+            return Some("settle_ms is [shortest, longest]".into());
+        }
+        if workload.window_ms <= longest {
+            return Some(format!("window_ms must be longer than the slowest launch, {longest} ms at full speed"));
+        }
+        if let Some(stranger) = quick.clone().find(|work_ms| !workload.work_ms.contains(work_ms)) {
+            return Some(format!("quick_work_ms has {stranger}, which work_ms has not"));
+        }
+        if self.replicates.quick < 2 || self.replicates.full < self.replicates.quick {
+            return Some("replicates: quick must be at least 2, and full at least quick".into());
+        }
+        workload.background.filter(|b| b.period_ms == 0).map(|_| "background: period_ms must be above zero".into())
+    }
+
+    fn arms_fault(&self) -> Option<String> {
+        let names: BTreeSet<_> = self.arms.iter().map(|arm| &arm.name).collect();
+        if names.len() != self.arms.len() {
+            return Some("two arms have the same name".into());
+        }
+        let baselines = self.arms.iter().filter(|arm| arm.baseline).count();
+        (baselines != 1).then(|| format!("{baselines} arms have `baseline = true`, exactly one must"))
+    }
+
+    fn claims_fault(&self) -> Option<(usize, String)> {
+        for claim in &self.claims {
+            let named = [Some(&claim.arm), claim.against.as_ref(), claim.toward.as_ref()];
+            for name in named.into_iter().flatten() {
+                if self.arm(name.get_ref()).is_none() {
+                    return Some((name.span().start, format!("there is no arm {:?}", name.get_ref())));
+                }
+            }
+            if let Some(message) = self.claim_fault(claim) {
+                return Some((claim.arm.span().start, format!("claim {}: {message}", claim.id)));
+            }
+        }
+        None
+    }
+
+    fn claim_fault(&self, claim: &Claim) -> Option<String> {
+        let toward = claim.toward.as_ref().map(Spanned::get_ref);
+        let needs_toward = matches!(claim.measure, Measure::GapClosed | Measure::Loss);
+        if needs_toward != toward.is_some() {
+            return Some("gap-closed and loss need `toward`, others have none".into());
+        }
+        if (claim.measure == Measure::StaysOff) != (claim.metric == Metric::Actions) {
+            return Some("stays-off and the metric actions belong together".into());
+        }
+        match &claim.at {
+            At::Idle if self.workload.idle_ms.is_none() => Some("at = \"idle\" needs idle_ms in the workload".into()),
+            At::Idle if claim.metric != Metric::Energy => Some("the idle point measures energy only".into()),
+            At::Work(list) => list
+                .iter()
+                .find(|work_ms| !self.workload.work_ms.contains(work_ms))
+                .map(|work_ms| format!("at has {work_ms}, which work_ms has not")),
+            _ => None,
+        }
+    }
+}
+
+/// Line and column, both from 1, of a byte offset; the column counts characters.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.char_indices().take_while(|&(at, _)| at < offset);
+    before.fold((1, 1), |(line, column), (_, c)| if c == '\n' { (line + 1, 1) } else { (line, column + 1) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINIMAL: &str = r#"name = "small"
+title = "Small"
+description = "Two arms."
+mechanism = "launch"
+mode = "deterministic"
+scenario = "launch"
+[workload]
+program = "load"
+work_ms = [200, 400]
+settle_ms = [100, 200]
+window_ms = 900
+[replicates]
+quick = 2
+full = 4
+[[arm]]
+name = "slow"
+title = "slow"
+baseline = true
+governor = "ondemand"
+tunables = { sampling_rate = 100000 }
+[[arm]]
+name = "fast"
+title = "fast"
+governor = "performance"
+[[claim]]
+id = "launch.small"
+text = "fast is faster"
+measure = "gain"
+arm = "fast"
+required = ">= 1"
+"#;
+
+    #[test]
+    fn a_minimal_experiment_is_read() {
+        let experiment = Experiment::parse("small", MINIMAL).unwrap();
+        assert_eq!(experiment.arms[0].tunables["sampling_rate"], "100000");
+        assert_eq!(experiment.points(true), [Point::Work(200), Point::Work(400)]);
+        assert_eq!(experiment.claims[0].at, At::Each);
+        assert_eq!((experiment.baseline(), experiment.replicates.warm_up), (0, 1));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_line_and_column() {
+        let cases = [
+            ("mode = \"deterministic\"", "mode = \"quantum\"", "x:5:8: unknown variant `quantum`"),
+            ("program = \"load\"", "program = \"load\"\nspeed = 3", "x:9:1: unknown field `speed`"),
+            ("work_ms = [200, 400]", "work_ms = \"all\"", "x:9:11: invalid type: string \"all\""),
+            ("arm = \"fast\"", "arm = \"faster\"", "x:29:7: there is no arm \"faster\""),
+            ("required = \">= 1\"", "required = \"> 1\"", "x:30:12: \"> 1\" is not a requirement"),
+            ("baseline = true\n", "", "x:1:1: 0 arms have `baseline = true`"),
+            ("window_ms = 900", "window_ms = 300", "x:1:1: window_ms must be longer"),
+            ("scenario = \"launch\"\n", "", "x:1:1: an experiment in the lab names its `scenario`"),
+            ("quick = 2", "quick = 2\nquick_work_ms = [300]", "x:1:1: quick_work_ms has 300"),
+            (
+                "measure = \"gain\"",
+                "measure = \"loss\"",
+                "x:29:7: claim launch.small: gap-closed and loss need `toward`",
+            ),
+            ("arm = \"fast\"", "arm = \"fast\"\nat = [300]", "x:29:7: claim launch.small: at has 300"),
+            ("arm = \"fast\"", "arm = \"fast\"\nat = \"noon\"", "x:30:6: invalid value: string \"noon\""),
+            ("title = \"Small\"", "title = \"Small", "x:2:"),
+        ];
+        for (from, to, expected) in cases {
+            let text = MINIMAL.replacen(from, to, 1);
+            assert_ne!(text, MINIMAL, "{from}");
+            let error = Experiment::parse("x", &text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}\n  wanted {expected}");
+        }
+    }
+}
