@@ -1,3 +1,109 @@
-//! Generates what follows from the command tree: man pages and shell completions.
+//! What follows from the command tree: man pages and shell completions, written into target/docs.
 
-fn main() {}
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use brisk::cli::Cli;
+use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// What the repository makes from the command tree
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Write man pages and completions
+    Docs {
+        /// Where to write them
+        #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/docs"))]
+        folder: PathBuf,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    let Task::Docs { folder } = Arguments::parse().task;
+    let pages = write_man_pages(&folder.join("man"))?;
+    let scripts = write_completions(&folder.join("completions"))?;
+    println!("{pages} man pages and {scripts} completion scripts in {}", folder.canonicalize()?.display());
+    Ok(())
+}
+
+/// One page a visible subcommand: `brisk.1`, `brisk-launch.1`, `brisk-config-show.1`.
+fn write_man_pages(folder: &Path) -> anyhow::Result<usize> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let commands = visible_commands();
+    for command in &commands {
+        let file = folder.join(format!("{}.1", page_name(command)));
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command.clone()).render(&mut page)?;
+        fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(commands.len())
+}
+
+fn write_completions(folder: &Path) -> anyhow::Result<usize> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    for shell in Shell::value_variants() {
+        clap_complete::generate_to(*shell, &mut Cli::command(), "brisk", folder)
+            .with_context(|| format!("cannot write the {shell} completion into {}", folder.display()))?;
+    }
+    Ok(Shell::value_variants().len())
+}
+
+/// The command tree as a flat list, hidden subcommands left out. clap names each with its parents (`brisk-config-show`).
+fn visible_commands() -> Vec<Command> {
+    let mut root = Cli::command().disable_help_subcommand(true);
+    root.build();
+    let mut commands = Vec::new();
+    let mut pending = vec![root];
+    while let Some(command) = pending.pop() {
+        pending.extend(command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned());
+        commands.push(command);
+    }
+    commands
+}
+
+fn page_name(command: &Command) -> &str {
+    command.get_display_name().unwrap_or_else(|| command.get_name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_subcommand_and_argument_says_what_it_does() {
+        let commands = visible_commands();
+        for command in &commands {
+            assert!(command.get_about().is_some(), "{} has no about text", page_name(command));
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                assert!(argument.get_help().is_some(), "{} {} has no help", page_name(command), argument.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn hidden_subcommands_have_no_page() {
+        let hidden: Vec<_> = Cli::command().get_subcommands().filter(|c| c.is_hide_set()).cloned().collect();
+        let names: Vec<_> = visible_commands().iter().map(|command| page_name(command).to_owned()).collect();
+        assert!(names.contains(&"brisk".to_owned()));
+        for command in hidden {
+            assert!(!names.contains(&format!("brisk-{}", command.get_name())));
+        }
+    }
+
+    #[test]
+    fn pages_and_completions_are_written() {
+        let folder = std::env::temp_dir().join(format!("brisk-xtask-{}", std::process::id()));
+        assert_eq!(write_man_pages(&folder).unwrap(), visible_commands().len());
+        assert_eq!(write_completions(&folder).unwrap(), 5);
+        let page = fs::read_to_string(folder.join("brisk.1")).unwrap();
+        assert!(page.contains(".TH brisk 1"), "{page}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
