@@ -3,10 +3,15 @@
 //! Everything below /proc, /sys and /dev is reached through [`Root`], so that a recorded tree of files
 //! (`tests/golden/`) runs the code that a device runs.
 
+pub mod cpufreq;
 pub mod error;
+pub mod hotplug;
+pub mod process_events;
 pub mod root;
+pub mod target;
 pub mod time;
 
 pub use error::{DeviceError, Operation};
 pub use root::Root;
+pub use target::Target;
 pub use time::BootTime;
