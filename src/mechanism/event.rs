@@ -13,12 +13,12 @@ pub enum Event {
     /// The set of processes in front changed (Android's `top-app` cpuset, a compositor, the control socket).
     Foreground {
         /// The processes now in front.
-        pids: Vec<u32>,
+        processes: Vec<Process>,
     },
     /// A person or a program announced a launch by name (`brisk launch`, the control socket).
     LaunchAnnounced {
         /// The launching process, where it is known.
-        pid: Option<u32>,
+        process: Option<Process>,
         /// The application's name, under which durations are learned.
         application: String,
     },
@@ -43,16 +43,28 @@ pub enum Event {
 pub struct ProcessEvent {
     /// What happened.
     pub kind: ProcessEventKind,
-    /// The process (thread group) that it happened to; for a fork, the child.
+    /// The process that it happened to; for a fork, the child.
+    #[serde(flatten)]
+    pub process: Process,
+}
+
+/// A process (thread group) and what was looked up about it: only facts that a mechanism wants are fetched.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
     pub pid: u32,
-    /// Its parent; zero when it was not looked up.
-    pub parent: u32,
-    /// Its real user id, where it was looked up.
+    /// Its parent.
+    pub parent: Option<u32>,
+    /// Its parent's name (`comm`).
+    pub parent_command: Option<String>,
+    /// Its real user id.
     pub uid: Option<u32>,
-    /// Its name (`comm`), where it was looked up.
+    /// Its name (`comm`, at most 15 bytes).
     pub command: Option<String>,
-    /// Its cgroup path (v2, or v1's cpuset), where it was looked up.
+    /// Its cgroup path (v2, or v1's cpuset).
     pub cgroup: Option<String>,
+    /// Field 22 of /proc/PID/stat in clock ticks: with the pid it names one process for ever.
+    pub start_time_ticks: Option<u64>,
 }
 
 /// The kinds of process events (linux/cn_proc.h).

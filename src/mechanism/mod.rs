@@ -5,11 +5,13 @@
 
 pub mod action;
 pub mod event;
+pub mod interest;
 pub mod launch;
 pub mod support;
 
 pub use action::{Action, Decision, Target};
-pub use event::{Event, ProcessEvent};
+pub use event::{Event, Process, ProcessEvent, ProcessEventKind};
+pub use interest::{Interest, ProcessEventKinds, ProcessFacts};
 pub use support::{Support, SupportState};
 
 use crate::device::BootTime;
@@ -24,6 +26,16 @@ pub trait Mechanism {
 
     /// Takes one event at the time `now` and appends what should be done about it.
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>);
+
+    /// What it wants to hear now.
+    fn interest(&self) -> Interest {
+        Interest::default()
+    }
+
+    /// The processes whose end it wants to hear, whatever [`Mechanism::interest`] says.
+    fn awaited_exits(&self) -> &[u32] {
+        &[]
+    }
 
     /// When it wants an [`Event::Deadline`], if nothing happens before.
     fn deadline(&self) -> Option<BootTime>;

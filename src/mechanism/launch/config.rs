@@ -21,7 +21,7 @@ pub struct LaunchConfig {
     pub triggers: Vec<Trigger>,
     /// What may be used, most wanted first; each cpufreq policy gets the first that serves it well.
     pub actuators: Vec<ActuatorKind>,
-    /// Launches may begin at this rate for ever; a launch beyond it is counted and not boosted.
+    /// Launches may begin at this rate for ever; beyond it events are dropped in the kernel.
     #[serde(deserialize_with = "within::<_, 1, 60_000>")]
     pub maximum_launches_per_minute: u64,
     /// That many launches may begin at once before the rate counts.
@@ -31,6 +31,8 @@ pub struct LaunchConfig {
     pub filter: FilterConfig,
     /// When a launch is over.
     pub end: EndConfig,
+    /// `flexrate`: what is asked of Samsung's governor.
+    pub flexrate: FlexrateConfig,
     /// `kick`: when the unchanged tunables are written again.
     pub kick: KickConfig,
     /// `sampling-rate`: ondemand's and conservative's period during a launch.
@@ -49,12 +51,13 @@ impl Default for LaunchConfig {
             enabled: true,
             force: false,
             minimum_gain_percent: 1.0,
-            triggers: vec![Trigger::Exec, Trigger::Announced],
+            triggers: vec![Trigger::Fork, Trigger::Exec, Trigger::Announced],
             actuators: ActuatorKind::ALL.to_vec(),
             maximum_launches_per_minute: 120,
             burst_launches: 10,
             filter: FilterConfig::default(),
             end: EndConfig::default(),
+            flexrate: FlexrateConfig::default(),
             kick: KickConfig::default(),
             sampling_rate: SamplingRateConfig::default(),
             scaling_min_freq: ScalingMinFreqConfig::default(),
@@ -68,7 +71,7 @@ impl Default for LaunchConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trigger {
-    /// A process was forked; only of use with `filter.parents`.
+    /// A process was forked: earlier than `exec`, and more often without one.
     Fork,
     /// A process became another program.
     Exec,
@@ -196,6 +199,24 @@ impl Default for EndConfig {
             load_periods: 2,
             foreground: true,
         }
+    }
+}
+
+/// Samsung's temporary sampling rate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FlexrateConfig {
+    /// The period of the fast samples.
+    #[serde(deserialize_with = "within::<_, 1_000, 1_000_000>")]
+    pub sampling_rate_us: u64,
+    /// How many of them.
+    #[serde(deserialize_with = "within::<_, 1, 1_000>")]
+    pub samples: u64,
+}
+
+impl Default for FlexrateConfig {
+    fn default() -> Self {
+        Self { sampling_rate_us: 10_000, samples: 10 }
     }
 }
 

@@ -1,0 +1,105 @@
+//! What a mechanism wants to hear: the engine subscribes to nothing else and looks up nothing else.
+
+use std::time::Duration;
+
+use super::event::ProcessEventKind;
+
+/// The events and facts that a mechanism wants now; it may change with every event.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Interest {
+    /// Kinds of process events; the kernel's own filter drops the others before they wake anybody.
+    pub kinds: ProcessEventKinds,
+    /// Facts about the processes of those events.
+    pub facts: ProcessFacts,
+    /// Changes of the set of processes in front.
+    pub foreground: bool,
+    /// The load, that often.
+    pub load_period: Option<Duration>,
+}
+
+impl Interest {
+    /// What this and `other` want together.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            kinds: ProcessEventKinds(self.kinds.0 | other.kinds.0),
+            facts: self.facts.and(other.facts),
+            foreground: self.foreground || other.foreground,
+            load_period: match (self.load_period, other.load_period) {
+                (Some(one), Some(two)) => Some(one.min(two)),
+                (one, two) => one.or(two),
+            },
+        }
+    }
+}
+
+/// A set of kinds of process events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProcessEventKinds(u8);
+
+impl ProcessEventKinds {
+    /// This set and `kind`.
+    #[must_use]
+    pub const fn with(self, kind: ProcessEventKind) -> Self {
+        Self(self.0 | 1 << kind as u8)
+    }
+
+    /// True when `kind` is in the set.
+    pub const fn contains(self, kind: ProcessEventKind) -> bool {
+        self.0 & 1 << kind as u8 != 0
+    }
+
+    /// True when nothing is in the set.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Facts about a process, by what it costs to fetch them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// Name, parent and start time: one read of `/proc/PID/stat`.
+    pub stat: bool,
+    /// The parent's name: one read more.
+    pub parent_command: bool,
+    /// The real user id: `/proc/PID/status`.
+    pub uid: bool,
+    /// The cgroup path: `/proc/PID/cgroup`.
+    pub cgroup: bool,
+}
+
+impl ProcessFacts {
+    fn and(self, other: Self) -> Self {
+        Self {
+            stat: self.stat || other.stat,
+            parent_command: self.parent_command || other.parent_command,
+            uid: self.uid || other.uid,
+            cgroup: self.cgroup || other.cgroup,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interests_add_up() {
+        let one = Interest {
+            kinds: ProcessEventKinds::default().with(ProcessEventKind::Exec),
+            load_period: Some(Duration::from_millis(50)),
+            ..Interest::default()
+        };
+        let two = Interest {
+            kinds: ProcessEventKinds::default().with(ProcessEventKind::Exit),
+            facts: ProcessFacts { uid: true, ..ProcessFacts::default() },
+            foreground: true,
+            load_period: Some(Duration::from_millis(20)),
+        };
+        let both = one.and(two);
+        assert!(both.kinds.contains(ProcessEventKind::Exec) && both.kinds.contains(ProcessEventKind::Exit));
+        assert!(!both.kinds.contains(ProcessEventKind::Fork));
+        assert!(both.facts.uid && !both.facts.stat && both.foreground);
+        assert_eq!(both.load_period, Some(Duration::from_millis(20)));
+        assert_eq!(one.and(Interest::default()), one);
+    }
+}

@@ -1,0 +1,300 @@
+//! How much a launch loses to the governor, and what an actuator would leave of that: a small model, no measurement.
+//!
+//! The typical launch is one second of work at the maximum frequency on one CPU that was idle at the minimum before.
+//! What the model knows of each governor, with its source in Linux 6.1 unless said otherwise:
+//!
+//! - ondemand (`drivers/cpufreq/cpufreq_governor.c`, `cpufreq_ondemand.c`) samples at the wake-up itself, sees the idle
+//!   past and stays low; it looks again a full `sampling_rate` later, at the next call of the scheduler's hook, which
+//!   comes with a tick; a load above `up_threshold` means the maximum. A write of `sampling_rate` makes the next call
+//!   of the hook sample (`sampling_rate_store` sets the delay to 0), and the daemon's own going to sleep is such a call
+//!   while it is a real-time task. Before 4.7 deferrable work ran in place of the hook, with the same period.
+//! - conservative samples alike and climbs `freq_step` percent of the maximum a sample.
+//! - schedutil (`kernel/sched/cpufreq_schedutil.c`) asks for 1.25 x frequency x utilisation. Utilisation grows with a
+//!   half-life of 32 ms (`kernel/sched/pelt.c`) from the half of the capacity that a new task starts with
+//!   (`post_init_entity_util_avg`). Without frequency invariance "frequency" is the present one; that is assumed.
+//! - interactive (Android's, up to 4.x) looks every `timer_rate`, goes to `hispeed_freq` first and further after
+//!   `above_hispeed_delay`; `boostpulse` goes to `hispeed_freq` at once.
+
+/// Work of the typical launch, in microseconds at the maximum frequency: a cold start of an application takes about
+/// a second, and the longer it takes, the less there is to gain.
+pub const TYPICAL_WORK_US: u64 = 1_000_000;
+/// From the first instruction of the launch to the write, at the lowest frequency.
+const NOTICE_US: u64 = 1_250;
+/// Time between ticks where the kernel does not say: CONFIG_HZ=250, Debian's and most devices'.
+const TICK_US: u64 = 4_000;
+/// The model's resolution.
+const STEP_US: u64 = 250;
+/// No launch of the model lasts longer; the slowest governor holds the lowest frequency.
+const HORIZON_US: u64 = 120_000_000;
+/// Half-life of utilisation (PELT).
+const HALF_LIFE_US: f64 = 32_000.0;
+
+/// A governor's way to decide, with the tunables in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Governor {
+    /// ondemand and its relatives, of any age.
+    Ondemand {
+        /// `sampling_rate`.
+        sampling_rate_us: u64,
+    },
+    /// conservative.
+    Conservative {
+        /// `sampling_rate`.
+        sampling_rate_us: u64,
+        /// `freq_step`.
+        step_percent: u64,
+    },
+    /// schedutil.
+    Schedutil {
+        /// `rate_limit_us`.
+        rate_limit_us: u64,
+    },
+    /// Android's interactive.
+    Interactive {
+        /// `timer_rate`.
+        timer_rate_us: u64,
+        /// `hispeed_freq`.
+        hispeed_khz: u32,
+        /// `above_hispeed_delay`, its first value.
+        above_hispeed_delay_us: u64,
+    },
+}
+
+/// What an actuator does to the decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Help {
+    /// Nothing: the governor alone.
+    None,
+    /// A sample is taken when the launch was noticed.
+    Sample,
+    /// From the notice on, ondemand's or conservative's period is this, and a sample is taken.
+    SamplingRate(u64),
+    /// From the notice on, the frequency is at least this many kHz.
+    Floor(u32),
+    /// From the notice on, schedutil may change the frequency that often.
+    RateLimit(u64),
+    /// From the notice on, the utilisation is at least this, of 1024.
+    Utilization(u64),
+}
+
+/// What the model says about one cpufreq policy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// The typical launch at the maximum frequency all along.
+    pub ideal_us: u64,
+    /// Under the governor as it is.
+    pub stock_us: u64,
+    /// With the actuator.
+    pub helped_us: u64,
+}
+
+impl Prediction {
+    /// Predicts for the `frequencies_khz` (ascending, not empty) that `governor` may choose from.
+    pub fn of(governor: Governor, frequencies_khz: &[u32], help: Help) -> Self {
+        Self {
+            ideal_us: TYPICAL_WORK_US,
+            stock_us: launch_us(governor, frequencies_khz, Help::None),
+            helped_us: launch_us(governor, frequencies_khz, help),
+        }
+    }
+
+    /// By how much the launch gets shorter, in percent of the stock launch.
+    pub fn gain_percent(&self) -> f64 {
+        (self.stock_us as f64 - self.helped_us as f64) * 100.0 / self.stock_us as f64
+    }
+
+    /// What the governor loses against the maximum frequency, in milliseconds.
+    pub fn stock_loss_ms(&self) -> f64 {
+        (self.stock_us as f64 - self.ideal_us as f64) / 1_000.0
+    }
+
+    /// What is still lost with the actuator, in milliseconds.
+    pub fn helped_loss_ms(&self) -> f64 {
+        (self.helped_us as f64 - self.ideal_us as f64) / 1_000.0
+    }
+}
+
+/// How long the typical launch takes.
+fn launch_us(governor: Governor, frequencies_khz: &[u32], help: Help) -> u64 {
+    let (Some(&lowest), Some(&highest)) = (frequencies_khz.first(), frequencies_khz.last()) else {
+        return TYPICAL_WORK_US;
+    };
+    let mut state =
+        State { khz: lowest, wish_khz: lowest, next_sample_us: first_sample_us(governor), above_hispeed_at_us: None };
+    let mut done = 0.0;
+    let mut now_us = 0;
+    while done < TYPICAL_WORK_US as f64 && now_us < HORIZON_US {
+        state.step(governor, frequencies_khz, help, now_us);
+        done += STEP_US as f64 * f64::from(state.khz) / f64::from(highest.max(1));
+        now_us += STEP_US;
+        if state.khz == highest {
+            // Full load never lowers it again.
+            return now_us + (TYPICAL_WORK_US as f64 - done).max(0.0) as u64;
+        }
+    }
+    now_us
+}
+
+/// When the governor looks first after the wake-up: on average half a tick after its period.
+fn first_sample_us(governor: Governor) -> u64 {
+    match governor {
+        Governor::Ondemand { sampling_rate_us } | Governor::Conservative { sampling_rate_us, .. } => {
+            sampling_rate_us + TICK_US / 2
+        }
+        Governor::Schedutil { .. } => 0,
+        Governor::Interactive { timer_rate_us, .. } => timer_rate_us,
+    }
+}
+
+struct State {
+    khz: u32,
+    /// conservative climbs in steps that may be smaller than those of the frequency table.
+    wish_khz: u32,
+    next_sample_us: u64,
+    above_hispeed_at_us: Option<u64>,
+}
+
+impl State {
+    fn step(&mut self, governor: Governor, frequencies_khz: &[u32], help: Help, now_us: u64) {
+        let noticed = now_us >= NOTICE_US;
+        // The step in which the write is made.
+        if noticed && now_us < NOTICE_US + STEP_US && matches!(help, Help::Sample | Help::SamplingRate(_)) {
+            self.next_sample_us = self.next_sample_us.min(now_us);
+        }
+        if now_us >= self.next_sample_us {
+            self.sample(governor, frequencies_khz, if noticed { help } else { Help::None }, now_us);
+        }
+        if let (Help::Floor(floor), true) = (help, noticed) {
+            self.khz = self.khz.max(at_least(frequencies_khz, floor));
+        }
+    }
+
+    fn sample(&mut self, governor: Governor, frequencies_khz: &[u32], help: Help, now_us: u64) {
+        let highest = frequencies_khz[frequencies_khz.len() - 1];
+        match governor {
+            Governor::Ondemand { .. } => self.khz = highest,
+            Governor::Conservative { sampling_rate_us, step_percent } => {
+                let step = (u64::from(highest) * step_percent / 100).max(1);
+                let wish = u64::from(self.wish_khz).saturating_add(step);
+                self.wish_khz = u32::try_from(wish).unwrap_or(highest).min(highest);
+                self.khz = at_most(frequencies_khz, self.wish_khz).max(self.khz);
+                let period_us = if let Help::SamplingRate(rate_us) = help { rate_us } else { sampling_rate_us };
+                self.next_sample_us = now_us + period_us.max(STEP_US);
+            }
+            Governor::Schedutil { rate_limit_us } => {
+                let limit_us = if let Help::RateLimit(limit_us) = help { limit_us } else { rate_limit_us };
+                let floor = if let Help::Utilization(floor) = help { floor as f64 / 1024.0 } else { 0.0 };
+                let utilization = (1.0 - 0.5 * 0.5_f64.powf(now_us as f64 / HALF_LIFE_US)).max(floor);
+                let wanted = at_least(frequencies_khz, (1.25 * f64::from(self.khz) * utilization) as u32);
+                if wanted > self.khz {
+                    self.khz = wanted;
+                    self.next_sample_us = now_us + limit_us;
+                } else {
+                    self.next_sample_us = now_us + TICK_US;
+                }
+            }
+            Governor::Interactive { timer_rate_us, hispeed_khz, above_hispeed_delay_us } => {
+                let hispeed = at_least(frequencies_khz, hispeed_khz.min(highest));
+                match self.above_hispeed_at_us {
+                    Some(moment_us) if now_us >= moment_us => self.khz = highest,
+                    Some(_) => {}
+                    None => {
+                        self.khz = self.khz.max(hispeed);
+                        self.above_hispeed_at_us = Some(now_us + above_hispeed_delay_us);
+                    }
+                }
+                self.next_sample_us = now_us + timer_rate_us.max(STEP_US);
+            }
+        }
+    }
+}
+
+/// The lowest frequency that is not below `khz`, or the highest.
+fn at_least(frequencies_khz: &[u32], khz: u32) -> u32 {
+    let highest = frequencies_khz[frequencies_khz.len() - 1];
+    frequencies_khz.iter().copied().find(|&frequency| frequency >= khz).unwrap_or(highest)
+}
+
+/// The highest frequency that is not above `khz`, or the lowest.
+fn at_most(frequencies_khz: &[u32], khz: u32) -> u32 {
+    frequencies_khz.iter().rev().copied().find(|&frequency| frequency <= khz).unwrap_or(frequencies_khz[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PHONE_KHZ: [u32; 5] = [200_000, 500_000, 800_000, 1_000_000, 1_200_000];
+
+    fn predict(governor: Governor, help: Help) -> Prediction {
+        Prediction::of(governor, &PHONE_KHZ, help)
+    }
+
+    #[test]
+    fn a_kick_leaves_little_of_a_slow_ondemand() {
+        let prediction = predict(Governor::Ondemand { sampling_rate_us: 100_000 }, Help::Sample);
+        // 102 ms at a sixth of the speed lose 85 ms.
+        assert!((prediction.stock_loss_ms() - 85.0).abs() < 1.0, "{prediction:?}");
+        assert!(prediction.helped_loss_ms() < 2.0, "measured: 1.1 ms; {prediction:?}");
+        assert!((7.0..8.0).contains(&prediction.gain_percent()), "{prediction:?}");
+    }
+
+    #[test]
+    fn a_fast_ondemand_leaves_nothing_to_gain() {
+        for frequencies in [&PHONE_KHZ[..], &[100_000, 1_000_000], &[800_000, 1_200_000]] {
+            for help in [Help::Sample, Help::SamplingRate(4_000), Help::Floor(u32::MAX)] {
+                let stock = Governor::Ondemand { sampling_rate_us: 10_000 };
+                let gain = Prediction::of(stock, frequencies, help).gain_percent();
+                assert!((0.0..1.0).contains(&gain), "{help:?} on {frequencies:?} gains {gain}");
+            }
+        }
+    }
+
+    #[test]
+    fn schedutil_is_helped_by_a_floor_and_not_by_its_rate_limit() {
+        let stock = Governor::Schedutil { rate_limit_us: 10_000 };
+        let loss = predict(stock, Help::None).stock_loss_ms();
+        assert!((20.0..60.0).contains(&loss), "measured: 31 ms; predicted {loss}");
+        assert!(predict(stock, Help::Floor(1_200_000)).helped_loss_ms() < 8.0);
+        assert!(
+            predict(stock, Help::Utilization(1024)).helped_loss_ms()
+                < predict(stock, Help::RateLimit(0)).helped_loss_ms()
+        );
+    }
+
+    #[test]
+    fn interactive_and_conservative_climb() {
+        let interactive =
+            Governor::Interactive { timer_rate_us: 20_000, hispeed_khz: 1_000_000, above_hispeed_delay_us: 80_000 };
+        let boost = predict(interactive, Help::Floor(1_000_000));
+        assert!(boost.helped_us < boost.stock_us, "{boost:?}");
+        let conservative = Governor::Conservative { sampling_rate_us: 100_000, step_percent: 20 };
+        let paper = predict(conservative, Help::SamplingRate(50_000));
+        assert!(paper.stock_loss_ms() > 100.0, "{paper:?}");
+        assert!(paper.gain_percent() > 10.0, "{paper:?}");
+    }
+
+    #[test]
+    fn one_frequency_or_none_loses_nothing() {
+        for frequencies in [&[][..], &[1_000_000][..], &[0][..]] {
+            let prediction = Prediction::of(Governor::Ondemand { sampling_rate_us: 1_000 }, frequencies, Help::Sample);
+            assert!(prediction.gain_percent().abs() < 0.1, "{prediction:?}");
+        }
+    }
+
+    #[test]
+    fn the_model_ends_for_any_tunable() {
+        for rate in [0, 1, u64::from(u32::MAX)] {
+            let governors = [
+                Governor::Ondemand { sampling_rate_us: rate },
+                Governor::Conservative { sampling_rate_us: rate, step_percent: 0 },
+                Governor::Schedutil { rate_limit_us: rate },
+                Governor::Interactive { timer_rate_us: rate, hispeed_khz: 0, above_hispeed_delay_us: rate },
+            ];
+            for governor in governors {
+                let prediction = predict(governor, Help::None);
+                assert!(prediction.stock_us >= prediction.ideal_us / 2, "{governor:?}: {prediction:?}");
+            }
+        }
+    }
+}
