@@ -5,5 +5,8 @@
 
 pub mod claim;
 pub mod plan;
+pub mod random;
 pub mod result;
+pub mod schedule;
 pub mod spec;
+pub mod statistics;
