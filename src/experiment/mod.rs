@@ -7,6 +7,8 @@ pub mod claim;
 pub mod plan;
 pub mod random;
 pub mod result;
+pub mod samples;
 pub mod schedule;
 pub mod spec;
 pub mod statistics;
+pub mod verdict;

@@ -179,6 +179,10 @@ pub struct ClaimResult {
     pub ci: [f64; 2],
     /// Permutation test of no difference from the baseline, where there is one.
     pub p: Option<f64>,
+    /// Cliff's delta of the arm against what it is compared with, from -1 (all less) to 1 (all more), where there is
+    /// one: the mean over the points.
+    #[serde(default)]
+    pub effect: Option<f64>,
     /// The paper's own figure, as printed there.
     pub paper: Option<String>,
     /// What the samples show.

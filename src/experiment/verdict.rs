@@ -1,0 +1,294 @@
+//! From samples to verdicts: a claim is shown when its whole confidence interval meets the requirement.
+
+use toml::Spanned;
+
+use super::claim::{At, Centre, Claim, Measure, Requirement};
+use super::plan::Point;
+use super::result::{ClaimResult, Verdict};
+use super::samples::{Samples, pick};
+use super::spec::Experiment;
+use super::statistics::{bootstrap, cliffs_delta, mean, median, permutation_p, standard_deviation};
+
+/// The outcome of every claim of `experiment`, in the order of its file.
+pub fn judge(experiment: &Experiment, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
+    let results = experiment.claims.iter().flat_map(|claim| {
+        let groups = points_of(&claim.at, samples.points());
+        groups.into_iter().map(|(label, points)| Judged::new(experiment, claim, samples, &points).result(quick, label))
+    });
+    results.collect()
+}
+
+/// True when every claim that requires something is shown.
+pub fn all_shown(claims: &[ClaimResult]) -> bool {
+    claims.iter().filter(|claim| claim.required != REPORTED).all(|claim| claim.verdict == Verdict::Shown)
+}
+
+/// What stands in the place of a requirement when there is none.
+pub const REPORTED: &str = "reported";
+
+/// What the interval `ci` says about `requirement`.
+pub fn verdict(requirement: Requirement, [low, high]: [f64; 2]) -> Verdict {
+    let (shown, missed) = match requirement {
+        Requirement::AtLeast(bound) => (low >= bound, high < bound),
+        Requirement::AtMost(bound) => (high <= bound, low > bound),
+        Requirement::Within(bound) => (low >= -bound && high <= bound, low > bound || high < -bound),
+    };
+    match (shown, missed) {
+        (true, _) => Verdict::Shown,
+        (_, true) => Verdict::NotShown,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+/// The groups of points that give one result each, with their label. Points that this form does not run are left out.
+fn points_of(at: &At, points: &[Point]) -> Vec<(String, Vec<usize>)> {
+    let wanted = |point: &Point| match (at, point) {
+        (At::Each | At::Mean, Point::Work(_)) | (At::Idle, Point::Idle(_)) => true,
+        (At::Work(list), Point::Work(work_ms)) => list.contains(work_ms),
+        _ => false,
+    };
+    let chosen = points.iter().enumerate().filter(|(_, point)| wanted(point));
+    if *at == At::Mean {
+        return vec![(String::new(), chosen.map(|(index, _)| index).collect())];
+    }
+    chosen.map(|(index, point)| (point.to_string(), vec![index])).collect()
+}
+
+/// One claim with the samples that it is about: for each role and point, the figures of the blocks that have them all.
+struct Judged<'a> {
+    claim: &'a Claim,
+    blocks: usize,
+    arm: Vec<Vec<f64>>,
+    against: Vec<Vec<f64>>,
+    toward: Vec<Vec<f64>>,
+}
+
+impl<'a> Judged<'a> {
+    fn new(experiment: &Experiment, claim: &'a Claim, samples: &Samples, points: &[usize]) -> Self {
+        let index = |name: &Spanned<String>| experiment.arm(name.get_ref());
+        let alone = matches!(claim.measure, Measure::Spread | Measure::StaysOff);
+        let arm = index(&claim.arm);
+        let against = claim.against.as_ref().map_or(Some(experiment.baseline()), index).filter(|_| !alone);
+        let toward = claim.toward.as_ref().and_then(index);
+        let roles = [arm, against, toward];
+        let series: Vec<(usize, usize)> =
+            roles.iter().flatten().flat_map(|&arm| points.iter().map(move |&point| (arm, point))).collect();
+        let mut columns = samples.paired(claim.metric, &series).into_iter();
+        let mut role = |arm: Option<usize>| arm.map_or(Vec::new(), |_| columns.by_ref().take(points.len()).collect());
+        let [arm, against, toward] = [role(arm), role(against), role(toward)];
+        Self { claim, blocks: arm.first().map_or(0, Vec::len), arm, against, toward }
+    }
+
+    /// The claim's figure from the blocks `drawn`, averaged over the points.
+    fn figure(&self, drawn: &[usize]) -> f64 {
+        let centre = match self.claim.centre {
+            Centre::Median => median,
+            Centre::Mean => mean,
+        };
+        let of = |role: &[Vec<f64>], point: usize| centre(&pick(&role[point], drawn));
+        let figures: Vec<f64> = (0..self.arm.len())
+            .map(|point| match self.claim.measure {
+                Measure::Gain => 100.0 * (1.0 - of(&self.arm, point) / of(&self.against, point)),
+                Measure::GapClosed => {
+                    let start = of(&self.against, point);
+                    100.0 * (start - of(&self.arm, point)) / (start - of(&self.toward, point))
+                }
+                Measure::Loss => of(&self.arm, point) - of(&self.toward, point),
+                Measure::Spread => standard_deviation(&pick(&self.arm[point], drawn)),
+                Measure::StaysOff => {
+                    let still = drawn.iter().filter(|&&block| self.arm[point][block] == 0.0).count();
+                    100.0 * still as f64 / drawn.len() as f64
+                }
+            })
+            .collect();
+        mean(&figures)
+    }
+
+    /// The other side of the comparison, where the measure has one.
+    fn other(&self) -> Option<&[Vec<f64>]> {
+        match self.claim.measure {
+            Measure::Gain | Measure::GapClosed => Some(&self.against),
+            Measure::Loss => Some(&self.toward),
+            Measure::Spread | Measure::StaysOff => None,
+        }
+    }
+
+    fn p(&self) -> Option<f64> {
+        let other = self.other()?;
+        let difference =
+            |block: usize| mean(&self.arm.iter().zip(other).map(|(a, o)| a[block] - o[block]).collect::<Vec<_>>());
+        let differences: Vec<f64> = (0..self.blocks).map(difference).collect();
+        Some(permutation_p(&differences)).filter(|p| p.is_finite())
+    }
+
+    fn effect(&self) -> Option<f64> {
+        let deltas: Vec<f64> = self.arm.iter().zip(self.other()?).map(|(a, o)| cliffs_delta(a, o)).collect();
+        Some(mean(&deltas)).filter(|delta| delta.is_finite())
+    }
+
+    fn result(&self, quick: bool, point: String) -> ClaimResult {
+        let claim = self.claim;
+        let all: Vec<usize> = (0..self.blocks).collect();
+        let measured = if all.is_empty() { f64::NAN } else { self.figure(&all) };
+        let ci = bootstrap(self.blocks, &mut |drawn| self.figure(drawn));
+        let too_wide = claim.precision.is_some_and(|limit| !quick && (ci[1] - ci[0]) / 2.0 > limit);
+        let judged = match claim.required {
+            Some(requirement) => verdict(requirement, ci),
+            None if ci.iter().all(|end| end.is_finite()) => Verdict::Shown,
+            None => Verdict::Inconclusive,
+        };
+        let unit = match claim.measure {
+            Measure::Gain | Measure::GapClosed | Measure::StaysOff => "%",
+            Measure::Loss | Measure::Spread => claim.metric.unit(),
+        };
+        ClaimResult {
+            id: claim.id.clone(),
+            text: claim.text.clone(),
+            arm: Some(claim.arm.get_ref().clone()),
+            point,
+            unit: unit.to_owned(),
+            required: claim.required.map_or(REPORTED.to_owned(), |requirement| requirement.to_string()),
+            measured,
+            ci,
+            p: self.p(),
+            effect: self.effect(),
+            paper: claim.paper.clone(),
+            verdict: if too_wide && judged == Verdict::Shown { Verdict::Inconclusive } else { judged },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::experiment::plan::{Measured, Replicate};
+
+    const HEAD: &str = r#"name = "x"
+title = "x"
+description = "x"
+mechanism = "launch"
+mode = "deterministic"
+scenario = "x"
+workload = { program = "load", work_ms = [100, 200], settle_ms = [1, 2], window_ms = 900 }
+replicates = { quick = 4, full = 9 }
+arm = [
+  { name = "slow", title = "", baseline = true },
+  { name = "ours", title = "" },
+  { name = "best", title = "" },
+]
+"#;
+
+    /// Slow takes 120 and 220 ms, best 100 and 200; `ours` is given. Blocks shift all arms alike.
+    fn judged(ours: [f64; 2], shifts: &[f64], quick: bool, claim: &str) -> Vec<ClaimResult> {
+        let text = format!("{HEAD}[[claim]]\nid = \"x.y\"\ntext = \"\"\narm = \"ours\"\n{claim}");
+        let experiment = Experiment::parse("x", &text).unwrap();
+        let mut measured = Vec::new();
+        for (block, shift) in (0u32..).zip(shifts) {
+            for (arm, base) in [[120.0, 220.0], ours, [100.0, 200.0]].into_iter().enumerate() {
+                for (point, figure) in base.into_iter().enumerate() {
+                    let replicate = Replicate { id: 0, block, arm, point, settle_us: 0, seed: 0, warm_up: false };
+                    let actions = f64::from(u8::from(figure > 150.0));
+                    let metrics = [("launch_ms", figure + shift), ("actions", actions)];
+                    measured.push((replicate, line(&metrics, None)));
+                }
+            }
+        }
+        let pairs = measured.iter().map(|(replicate, line)| (replicate, line));
+        judge(&experiment, quick, &Samples::new(3, &experiment.points(quick), pairs))
+    }
+
+    fn line(metrics: &[(&str, f64)], rejected: Option<&str>) -> Measured {
+        let metrics: BTreeMap<_, _> = metrics.iter().map(|&(key, figure)| (key.to_owned(), figure)).collect();
+        Measured { replicate: 0, arm: String::new(), point: String::new(), metrics, rejected: rejected.map(Into::into) }
+    }
+
+    #[test]
+    fn verdicts_follow_from_the_whole_interval() {
+        use Verdict::{Inconclusive, NotShown, Shown};
+        for (requirement, ci, expected) in [
+            (">= 90", [90.0, 95.0], Shown),
+            (">= 90", [89.9, 95.0], Inconclusive),
+            (">= 90", [80.0, 89.9], NotShown),
+            ("<= 8", [2.0, 8.0], Shown),
+            ("<= 8", [7.0, 9.0], Inconclusive),
+            ("<= 8", [8.1, 9.0], NotShown),
+            ("within 1", [-0.9, 1.0], Shown),
+            ("within 1", [-1.1, 0.5], Inconclusive),
+            ("within 1", [1.1, 1.5], NotShown),
+            ("within 1", [-3.0, -2.0], NotShown),
+            (">= 90", [f64::NAN, f64::NAN], Inconclusive),
+        ] {
+            assert_eq!(verdict(requirement.parse().unwrap(), ci), expected, "{requirement} {ci:?}");
+        }
+    }
+
+    #[test]
+    fn each_measure_computes_what_it_says() {
+        let still = [0.0; 4];
+        for (claim, expected) in [
+            ("measure = \"gain\"", vec![("work 100 ms", 15.0), ("work 200 ms", 100.0 * 18.0 / 220.0)]),
+            ("measure = \"gain\"\nat = \"mean\"", vec![("", (15.0 + 100.0 * 18.0 / 220.0) / 2.0)]),
+            ("measure = \"gain\"\nat = [200]\nagainst = \"best\"", vec![("work 200 ms", -1.0)]),
+            ("measure = \"gap-closed\"\ntoward = \"best\"", vec![("work 100 ms", 90.0), ("work 200 ms", 90.0)]),
+            ("measure = \"loss\"\ntoward = \"best\"\nat = \"mean\"", vec![("", 2.0)]),
+            ("measure = \"spread\"\nat = [100]", vec![("work 100 ms", 0.0)]),
+            ("measure = \"stays-off\"\nmetric = \"actions\"", vec![("work 100 ms", 100.0), ("work 200 ms", 0.0)]),
+        ] {
+            let found = judged([102.0, 202.0], &still, true, claim);
+            assert_eq!(found.len(), expected.len(), "{claim}");
+            for (found, (point, figure)) in found.iter().zip(expected) {
+                assert_eq!(found.point, point);
+                assert!((found.measured - figure).abs() < 1e-9, "{claim}: {}", found.measured);
+                assert!(found.ci.iter().all(|end| (end - figure).abs() < 1e-9), "{claim}: {:?}", found.ci);
+            }
+        }
+    }
+
+    #[test]
+    fn what_blocks_share_does_not_widen_a_paired_interval() {
+        let shifts = [-30.0, 10.0, 25.0, -5.0, 0.0, 15.0, -20.0, 40.0];
+        let found = judged([102.0, 202.0], &shifts, true, "measure = \"gap-closed\"\ntoward = \"best\"");
+        assert!(found[0].ci.iter().all(|end| (end - 90.0).abs() < 1e-6), "{:?}", found[0].ci);
+        assert_eq!(found[0].p, Some(2.0 / 256.0), "all eight pairs differ to the same side");
+        assert!(found[0].effect.unwrap() < 0.0);
+    }
+
+    #[test]
+    fn a_wide_interval_is_inconclusive_where_precision_is_asked() {
+        let shifts = [-30.0, 10.0, 25.0, -5.0, 0.0, 15.0, -20.0, 40.0];
+        let claim = "measure = \"gain\"\nat = [100]\nrequired = \">= 5\"\nprecision = 0.3";
+        assert_eq!(judged([102.0, 202.0], &shifts, true, claim)[0].verdict, Verdict::Shown);
+        assert_eq!(judged([102.0, 202.0], &shifts, false, claim)[0].verdict, Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn without_samples_nothing_is_shown() {
+        for shifts in [&[][..], &[0.0]] {
+            for claim in ["measure = \"gain\"\nrequired = \">= 0\"", "measure = \"spread\"", "measure = \"gain\""] {
+                let found = judged([102.0, 202.0], shifts, true, claim);
+                assert!(found.iter().all(|claim| claim.verdict == Verdict::Inconclusive), "{claim}");
+            }
+        }
+        let found = judged([102.0, 202.0], &[], true, "measure = \"gain\"\nrequired = \">= 0\"");
+        assert!(!all_shown(&found));
+    }
+
+    #[test]
+    fn rejected_replicates_are_counted_and_their_block_is_left_out_of_pairs() {
+        let replicate = |block, arm| Replicate { id: 0, block, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };
+        let lines = [
+            (replicate(0, 0), line(&[("launch_ms", 10.0)], None)),
+            (replicate(0, 1), line(&[("launch_ms", 9.0)], Some("the host was busy"))),
+            (replicate(1, 0), line(&[("launch_ms", 20.0)], None)),
+            (replicate(1, 1), line(&[("launch_ms", 18.0)], None)),
+        ];
+        let samples = Samples::new(2, &[Point::Work(1)], lines.iter().map(|(replicate, line)| (replicate, line)));
+        let pairs = samples.paired(super::super::claim::Metric::Launch, &[(0, 0), (1, 0)]);
+        assert_eq!(pairs, [vec![20.0], vec![18.0]]);
+        let experiment = Experiment::parse("x", HEAD).unwrap();
+        let refused = samples.rejections(&experiment);
+        assert_eq!((refused.len(), refused[0].arm.as_str(), refused[0].count), (1, "ours", 1));
+    }
+}
