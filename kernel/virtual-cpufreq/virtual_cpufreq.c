@@ -11,8 +11,8 @@
  *
  * where the reference is the highest frequency of any CPU, at which a CPU runs
  * natively.  The stall is kept as a debt: running adds to it, time spent in
- * the driver pays it off, and nothing that happens in between (idle, a change
- * of frequency) writes it off.
+ * the driver pays it off, a change of frequency settles it first, and being
+ * idle in between does not write it off.
  *
  * Energy follows P = C * V^2 * f while a CPU is busy, and a constant power
  * while it is idle.  It is computed from the time spent in each state, so no
@@ -203,6 +203,14 @@ static void spin_until(u64 end_ns)
 			barrier();
 }
 
+static void pay_debt(struct virtual_cpu *vcpu)
+{
+	if (vcpu->debt_ns > 0)
+		spin_until(vcpu->last_ns +
+			   min_t(u64, vcpu->debt_ns, STALL_LIMIT_NS));
+	charge(vcpu, true);
+}
+
 static enum hrtimer_restart stall(struct hrtimer *timer)
 {
 	struct virtual_cpu *vcpu = container_of(timer, struct virtual_cpu,
@@ -220,10 +228,7 @@ static enum hrtimer_restart stall(struct hrtimer *timer)
 	 */
 	if (mhz != reference_mhz)
 		vcpu->debt_ns -= (s64)overhead_ns * reference_mhz / mhz;
-	if (vcpu->debt_ns > 0)
-		spin_until(vcpu->last_ns +
-			   min_t(u64, vcpu->debt_ns, STALL_LIMIT_NS));
-	charge(vcpu, true);
+	pay_debt(vcpu);
 	if (must_stall(vcpu)) {
 		hrtimer_set_expires(timer, ktime_add_ns(ktime_get(),
 							run_ns(vcpu)));
@@ -266,6 +271,9 @@ static void adopt_state(void *unused)
 	if (!vcpu->active || vcpu->state == state)
 		return;
 	charge(vcpu, false);
+	/* What was run at the old frequency takes its time and its power. */
+	if (!vcpu->idle)
+		pay_debt(vcpu);
 	vcpu->state = state;
 	rearm(vcpu);
 	charge(vcpu, true);
@@ -415,6 +423,7 @@ static unsigned int get_khz(unsigned int cpu)
 
 static struct cpufreq_driver driver = {
 	.name		= "virtual-cpufreq",
+	.flags		= CPUFREQ_CONST_LOOPS,
 	.verify		= cpufreq_generic_frequency_table_verify,
 	.target_index	= set_state,
 	.get		= get_khz,
@@ -609,6 +618,18 @@ static void unregister_energy(void)
 	powercap_unregister_control_type(control_type);
 }
 
+/*
+ * Where the TSC is not constant, the kernel takes it to follow the frequency,
+ * and rescales the scheduler's clock at every change.
+ */
+static void warn_of_clock(void)
+{
+#ifdef CONFIG_X86
+	if (!boot_cpu_has(X86_FEATURE_CONSTANT_TSC))
+		pr_warn("this CPU's TSC is not constant: times will be wrong; with QEMU use -cpu kvm64\n");
+#endif
+}
+
 static int __init virtual_cpufreq_init(void)
 {
 	int ret;
@@ -616,6 +637,7 @@ static int __init virtual_cpufreq_init(void)
 	ret = check_parameters();
 	if (ret)
 		return ret;
+	warn_of_clock();
 	ret = build_domains();
 	if (ret)
 		return ret;
