@@ -1,0 +1,171 @@
+//! The fuzz targets on stable Rust for a short while: seeds, mutated at random, from a seed that can be repeated.
+//!
+//! `BRISK_FUZZ_SECONDS` (a target, 1 by default) and `BRISK_FUZZ_SEED` change the run; `./dev fuzz` uses both.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+#[path = "../fuzz/targets.rs"]
+mod targets;
+
+use targets::{TARGETS, Target};
+
+/// Inputs grow no longer than this, but for the few that are repeated on purpose.
+const LENGTH_LIMIT_BYTES: usize = 4096;
+
+/// Numbers and punctuation at which parsers break.
+const TOKENS: &[&[u8]] = &[
+    b"0",
+    b"-1",
+    b"4294967295",
+    b"4294967296",
+    b"18446744073709551616",
+    b"-9223372036854775808",
+    b"1e999",
+    b"nan",
+    b"-inf",
+    b"\"",
+    b"[",
+    b"]",
+    b"{",
+    b"}",
+    b"=",
+    b"\n",
+    b"\0",
+    b",",
+    b"-",
+    b" ",
+    b"\xff\xfe",
+    b"\xf0\x9f\x92\xa5",
+    b"..",
+    b"/",
+];
+
+/// SplitMix64 (Steele, Lea, Flood 2014): small, and good enough to choose mutations.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+}
+
+/// One to eight small changes of a seed; now and then bytes without any seed.
+fn mutant(random: &mut Random, seeds: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = seeds[random.below(seeds.len())].to_vec();
+    if random.below(32) == 0 {
+        return (0..random.below(256)).map(|_| random.next() as u8).collect();
+    }
+    for _ in 0..=random.below(8) {
+        let at = random.below(bytes.len() + 1);
+        let end = (at + random.below(24)).min(bytes.len());
+        match random.below(7) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            1 if at < bytes.len() => bytes[at] = random.next() as u8,
+            2 => drop(bytes.drain(at..end)),
+            3 => drop(bytes.splice(at..end, TOKENS[random.below(TOKENS.len())].iter().copied())),
+            4 => bytes.truncate(at),
+            5 => {
+                let copy = bytes[at..end].repeat(1 + random.below(40));
+                drop(bytes.splice(at..at, copy));
+            }
+            _ => {
+                let other = seeds[random.below(seeds.len())];
+                let from = random.below(other.len());
+                drop(bytes.splice(at..end, other[from..].iter().copied()));
+            }
+        }
+        bytes.truncate(LENGTH_LIMIT_BYTES);
+    }
+    bytes
+}
+
+/// Feeds mutants for `duration`; the first that makes the target panic is the error.
+fn fuzz(target: &Target, seed: u64, duration: Duration) -> Result<u64, Vec<u8>> {
+    let mut random = Random(seed);
+    let survives = |bytes: &[u8]| catch_unwind(AssertUnwindSafe(|| (target.feed)(bytes))).is_ok();
+    for bytes in target.seeds {
+        if !survives(bytes) {
+            return Err(bytes.to_vec());
+        }
+    }
+    let start = Instant::now();
+    let mut fed = 0;
+    while start.elapsed() < duration {
+        let bytes = mutant(&mut random, target.seeds);
+        if !survives(&bytes) {
+            return Err(bytes);
+        }
+        fed += 1;
+    }
+    Ok(fed)
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+fn run(name: &str) {
+    let target = TARGETS.iter().find(|target| target.name == name).expect("every test below names a target");
+    let seed = setting("BRISK_FUZZ_SEED", 20_170_201);
+    match fuzz(target, seed, Duration::from_secs(setting("BRISK_FUZZ_SECONDS", 1))) {
+        Ok(fed) => println!("{name}: {fed} inputs, seed {seed}"),
+        Err(input) => {
+            let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}"));
+            std::fs::write(&file, &input).unwrap();
+            panic!("{name} broke on the input in {}: {:?}", file.display(), String::from_utf8_lossy(&input));
+        }
+    }
+}
+
+macro_rules! fuzz_tests {
+    ($($test:ident: $name:literal,)*) => {
+        $(#[test]
+        fn $test() {
+            run($name);
+        })*
+
+        #[test]
+        fn every_target_has_a_test() {
+            let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+            assert_eq!(names, [$($name),*]);
+        }
+    };
+}
+
+fuzz_tests! {
+    config: "config",
+    cpu_lists: "cpu-lists",
+    process_events: "process-events",
+    scenario: "scenario",
+    experiment: "experiment",
+    report: "report",
+}
+
+#[test]
+fn every_target_has_a_binary_for_cargo_fuzz() {
+    let manifest = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/Cargo.toml")).unwrap();
+    for target in TARGETS {
+        assert!(manifest.contains(&format!("name = \"{}\"", target.name)), "{} is not in fuzz/Cargo.toml", target.name);
+    }
+}
+
+#[test]
+fn a_planted_fault_is_found() {
+    let planted = Target {
+        name: "planted",
+        feed: |bytes| assert!(!bytes.windows(2).any(|pair| pair == b"=="), "planted"),
+        seeds: &[b"key = 1"],
+    };
+    let input = fuzz(&planted, 1, Duration::from_secs(20)).expect_err("the fault is two mutations away");
+    assert!(input.windows(2).any(|pair| pair == b"=="));
+}
