@@ -84,6 +84,26 @@ impl DeviceError {
         }
     }
 
+    /// What a person can do about it.
+    pub fn advice(&self) -> &'static str {
+        let Self::Io { source, .. } = self else {
+            return "the kernel or the driver behind it is broken: report it with the output of `brisk doctor`";
+        };
+        match Errno::from_io_error(source) {
+            Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => "run as root, or give the service the right to it",
+            Some(Errno::INVAL | Errno::RANGE) => {
+                "the kernel does not take this value: choose another in the configuration"
+            }
+            Some(Errno::BUSY) => "another driver or an offline CPU holds it: try again, or leave this actuator off",
+            Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => {
+                "the governor or the CPU behind it is gone: see `brisk doctor`"
+            }
+            Some(Errno::SRCH) => "the process has ended",
+            Some(Errno::NOSPC) => "make room there",
+            _ => "see `brisk doctor` for what this device offers",
+        }
+    }
+
     /// True when the kernel refused for lack of rights.
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)

@@ -6,12 +6,17 @@
 pub mod cpufreq;
 pub mod error;
 pub mod hotplug;
+pub mod journal;
+pub mod process;
 pub mod process_events;
 pub mod root;
 pub mod target;
 pub mod time;
+pub mod tunable;
+pub mod uclamp;
 
 pub use error::{DeviceError, Operation};
 pub use root::Root;
 pub use target::Target;
 pub use time::BootTime;
+pub use tunable::Tunable;

@@ -2,12 +2,18 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::error::{DeviceError, Operation};
 
 /// No file of /proc or /sys that brisk reads as a whole is longer; a longer one is cut there.
 const READ_LIMIT_BYTES: u64 = 4 << 20;
+
+/// A FIFO in the place of a tunable must not make the opener wait for its other end.
+const NEVER_WAIT: i32 = OFlags::NONBLOCK.bits() as i32;
 
 /// Where /proc, /sys, /dev and /run are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +43,13 @@ impl Root {
         self.path.join(file.strip_prefix("/").unwrap_or(file))
     }
 
+    /// Where brisk keeps what must not survive a reboot: `/run/brisk`, and `/dev/brisk` on Android, whose /dev is a tmpfs
+    /// and which has no /run. The real place, not as named on the device.
+    pub fn runtime_folder(&self) -> PathBuf {
+        let parent = if self.exists("/run") || !self.exists("/system/build.prop") { "/run" } else { "/dev" };
+        self.path(parent).join("brisk")
+    }
+
     /// True when `file` exists and can be looked at.
     pub fn exists(&self, file: impl AsRef<Path>) -> bool {
         self.path(file).exists()
@@ -50,7 +63,8 @@ impl Root {
         let path = self.path(file);
         let fault = |source| DeviceError::io(&path, Operation::Read, source);
         let mut bytes = Vec::new();
-        fs::File::open(&path).map_err(fault)?.take(READ_LIMIT_BYTES).read_to_end(&mut bytes).map_err(fault)?;
+        let file = fs::OpenOptions::new().read(true).custom_flags(NEVER_WAIT).open(&path).map_err(fault)?;
+        file.take(READ_LIMIT_BYTES).read_to_end(&mut bytes).map_err(fault)?;
         let mut text = String::from_utf8_lossy(&bytes).into_owned();
         text.truncate(text.trim_end().len());
         Ok(text)
@@ -74,7 +88,12 @@ impl Root {
         let path = self.path(file);
         let fault = |source| DeviceError::io(&path, Operation::Write, source);
         // A recorded tree is made of regular files, where a shorter value must not leave a longer one's tail.
-        let mut file = fs::OpenOptions::new().write(true).truncate(!self.is_system()).open(&path).map_err(fault)?;
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .truncate(!self.is_system())
+            .custom_flags(NEVER_WAIT)
+            .open(&path)
+            .map_err(fault)?;
         file.write_all(value.as_bytes()).map_err(fault)
     }
 

@@ -1,0 +1,163 @@
+//! The log's file: locked by its writer, appended with one system call a record.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+
+use super::JournalError;
+use super::record::{self, Contents, Record};
+
+/// The log's name in its folder.
+const FILE: &str = "journal";
+/// Far above what any number of leases needs: a log that grew beyond is not ours.
+const READ_LIMIT_BYTES: u64 = 16 << 20;
+
+/// The locked log. The lock ends with the descriptor, so with the process, however it dies.
+#[derive(Debug)]
+pub(super) struct Log {
+    file: File,
+    path: PathBuf,
+    /// Bytes of complete records: what a failed append is cut back to.
+    length: u64,
+    /// The first line, and whether the file starts with it: not when leases of a dead writer came before it.
+    header: Vec<u8>,
+    starts_with_header: bool,
+    /// True when a failed append could not be cut off, so that the next one must end that line first.
+    torn: bool,
+}
+
+impl Log {
+    /// Creates folder and file where they are missing, takes the lock, and reads what is there.
+    pub(super) fn lock(folder: &Path) -> Result<(Self, Contents), JournalError> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| unusable(folder, error))?;
+        let path = folder.join(FILE);
+        let mut file = open(&path, true).map_err(|error| unusable(&path, error))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let pid = read(&mut file).ok().and_then(|log| record::parse(&log).writer);
+                return Err(JournalError::Locked { path, pid });
+            }
+            Err(error) => return Err(unusable(&path, error.into())),
+        }
+        let log = read(&mut file).map_err(|error| unusable(&path, error))?;
+        let length = log.len() as u64;
+        let contents = record::parse(&log);
+        let torn = contents.torn;
+        Ok((Self { file, path, length, header: Vec::new(), starts_with_header: false, torn }, contents))
+    }
+
+    /// What the log says, without the lock: `None` when there is no log.
+    pub(super) fn peek(folder: &Path) -> Result<Option<Contents>, JournalError> {
+        let path = folder.join(FILE);
+        match open(&path, false).and_then(|mut file| read(&mut file)) {
+            Ok(log) => Ok(Some(record::parse(&log))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unusable(&path, error)),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Starts the log anew with its first line, and nothing held.
+    pub(super) fn begin(&mut self, header: &Record) -> io::Result<()> {
+        self.clear()?;
+        self.header = record::line(header);
+        self.append(header)?;
+        self.starts_with_header = true;
+        Ok(())
+    }
+
+    /// Goes on after the lines of a dead writer, because some of its leases are still held.
+    pub(super) fn resume(&mut self, header: &Record) -> io::Result<()> {
+        self.header = record::line(header);
+        self.append(header)
+    }
+
+    /// Appends one record with one system call; a record that does not fit whole leaves no trace.
+    pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
+        self.append_line(record::line(record))
+    }
+
+    fn append_line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
+        if self.torn {
+            line.insert(0, b'\n');
+        }
+        let outcome = match self.file.write(&line) {
+            Ok(written) if written == line.len() => Ok(()),
+            Ok(_) => Err(io::ErrorKind::StorageFull.into()),
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(()) => {
+                self.length += line.len() as u64;
+                self.torn = false;
+            }
+            Err(_) => self.torn |= self.file.set_len(self.length).is_err(),
+        }
+        outcome
+    }
+
+    /// Forgets every record but the first line; for when nothing is held.
+    pub(super) fn forget(&mut self) -> io::Result<()> {
+        if !self.starts_with_header {
+            self.clear()?;
+            self.append_line(self.header.clone())?;
+            self.starts_with_header = true;
+        }
+        let header_bytes = self.header.len() as u64;
+        self.file.set_len(header_bytes)?;
+        self.length = header_bytes;
+        Ok(())
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        (self.length, self.starts_with_header, self.torn) = (0, false, false);
+        Ok(())
+    }
+}
+
+fn unusable(path: &Path, source: io::Error) -> JournalError {
+    JournalError::Unusable { path: path.to_owned(), source }
+}
+
+fn open(path: &Path, write: bool) -> io::Result<File> {
+    // Who can write this file decides what root writes into /proc and /sys at the next replay: follow no link into it.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.read(true).append(write).create(write).mode(0o600).custom_flags(flags.bits() as i32);
+    let file = options.open(path)?;
+    let metadata = file.metadata()?;
+    let owner = metadata.uid();
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    if metadata.mode() & 0o022 != 0 || (owner != 0 && owner != rustix::process::geteuid().as_raw()) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may write it, so it is not believed"));
+    }
+    Ok(file)
+}
+
+fn read(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut log = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.take(READ_LIMIT_BYTES).read_to_end(&mut log)?;
+    Ok(log)
+}
+
+#[cfg(test)]
+impl Log {
+    /// A log whose records go to `path`, for instance /dev/full.
+    pub(super) fn on(path: &Path) -> Self {
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        Self { file, path: path.to_owned(), length: 0, header: Vec::new(), starts_with_header: true, torn: false }
+    }
+}

@@ -1,0 +1,344 @@
+//! The journal: every lasting change is recorded before it is made, ends by a deadline, and can be undone.
+//!
+//! An append-only log of JSON lines on a tmpfs, one write(2) a record. A lease is: read the original, record it, write
+//! the value, read back what the kernel made of it, record that. Whoever dies at any point between leaves a log from
+//! which [`Replay::of`] puts everything back; it never overwrites what another tool has written since.
+
+mod access;
+mod log;
+pub mod record;
+mod replay;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{BootTime, DeviceError, Root, Target};
+use access::Access;
+use log::Log;
+use record::Record;
+pub use replay::Replay;
+
+/// A refused restoration is tried again after this long.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// One value held in one target, until when and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// What is held.
+    pub target: Target,
+    /// What it held before the first lease: what it gets back.
+    pub original: String,
+    /// What was asked for.
+    pub value: String,
+    /// What it held right after the write, as the kernel rounded it; `None` between the record and the write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<String>,
+    /// When the first lease began.
+    pub since: BootTime,
+    /// When it is given back.
+    pub until: BootTime,
+    /// Why, in words a person understands.
+    pub reason: String,
+}
+
+/// What became of one lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restoration {
+    /// What was leased.
+    pub target: Target,
+    /// The value that it was to get back.
+    pub original: String,
+    /// How that went.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// How a restoration went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The target holds its original.
+    Restored,
+    /// Somebody else has written it since; that stays.
+    ChangedByOther {
+        /// What it holds.
+        found: String,
+    },
+    /// The target is gone (another governor, a CPU or a process that ended), and what it held with it.
+    Vanished,
+    /// It could not be written; the journal keeps it, and it is tried again.
+    Refused {
+        /// Why.
+        error: String,
+    },
+}
+
+impl Outcome {
+    /// True when nothing of ours is left in the target.
+    pub fn is_final(&self) -> bool {
+        !matches!(self, Self::Refused { .. })
+    }
+}
+
+/// Why the journal could not be had or a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Another process has it.
+    #[error(
+        "{} is in use by another brisk{}: two cannot hold the same tunables; see `brisk status`, or stop it first",
+        path.display(),
+        pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+    )]
+    Locked {
+        /// The log.
+        path: PathBuf,
+        /// Who has it, if the log says so.
+        pid: Option<u32>,
+    },
+    /// The log cannot be opened, created or believed.
+    #[error("cannot use the journal {}: {source}; it must be on a tmpfs and belong to the user of brisk", path.display())]
+    Unusable {
+        /// The log or its folder.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The log was written by a version with another format.
+    #[error(
+        "{} has format {format}, which this brisk does not know: run `brisk restore` of the version that wrote it, \
+         or reboot",
+        path.display()
+    )]
+    ForeignFormat {
+        /// The log.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
+    },
+    /// A change could not be recorded, so it was not made.
+    #[error("{target} stays as it is, because {} cannot record the change: {source}; make room there", path.display())]
+    Unrecorded {
+        /// What was to be changed.
+        target: Target,
+        /// The log.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The target could not be read or refused the value; it holds its original.
+    #[error("{source}; {}", source.advice())]
+    Device {
+        /// What failed.
+        #[from]
+        source: DeviceError,
+    },
+    /// Such a target is never leased.
+    #[error("{target} cannot be leased: only plain absolute paths of files below /proc, /sys and /dev can")]
+    NotLeasable {
+        /// What was asked for.
+        target: Target,
+    },
+    /// It is not held.
+    #[error("{target} is not leased, so there is nothing to give back")]
+    NotLeased {
+        /// What was asked for.
+        target: Target,
+    },
+}
+
+/// The open journal: the one place from which lasting changes are made. Dropped, it gives everything back.
+#[derive(Debug)]
+pub struct Journal {
+    log: Log,
+    access: Access,
+    /// In the order of first leasing; given back in the reverse, so that a governor outlives its tunables' leases.
+    leases: Vec<Lease>,
+    replay: Replay,
+}
+
+impl Journal {
+    /// Takes the journal in `folder` (a real place, see [`Root::runtime_folder`]), and first puts back what a writer that
+    /// died left behind; what refuses is kept and tried again by [`Journal::expire`].
+    ///
+    /// # Errors
+    /// [`JournalError::Locked`] for a second opener, and when the log cannot be used.
+    pub fn open(folder: &Path, root: &Root) -> Result<Self, JournalError> {
+        let (mut log, contents) = Log::lock(folder)?;
+        let mut access = Access::new(root);
+        let boot_id = replay::boot_id(root);
+        let (replay, mut leases) = replay::replay(&mut access, contents, boot_id.as_deref(), log.path())?;
+        let header = Record::Open { format: record::FORMAT, boot_id, pid: std::process::id() };
+        let begun = if leases.is_empty() {
+            log.begin(&header)
+        } else {
+            // What refused is due at once, and stays in the log all the while.
+            leases.iter_mut().for_each(|lease| lease.until = BootTime::default());
+            replay.closing_records().try_for_each(|record| log.append(&record)).and_then(|()| log.resume(&header))
+        };
+        begun.map_err(|source| JournalError::Unusable { path: log.path().to_owned(), source })?;
+        Ok(Self { log, access, leases, replay })
+    }
+
+    /// What was put back when this journal was opened.
+    pub fn replayed(&self) -> &Replay {
+        &self.replay
+    }
+
+    /// The log's file.
+    pub fn path(&self) -> &Path {
+        self.log.path()
+    }
+
+    /// Holds `value` in `target` until `until`. Leasing a leased target again changes value, deadline and reason and
+    /// keeps the first original; when somebody else has written it in between, that value becomes the original.
+    ///
+    /// # Errors
+    /// Nothing is changed when the original cannot be read or the change cannot be recorded. When the kernel refuses the
+    /// value the target gets its original back, and a lease that was there before is over.
+    pub fn lease(
+        &mut self,
+        now: BootTime,
+        target: &Target,
+        value: &str,
+        until: BootTime,
+        reason: &str,
+    ) -> Result<(), JournalError> {
+        if !access::is_leasable(target) {
+            return Err(JournalError::NotLeasable { target: target.clone() });
+        }
+        let found = self.access.read(target)?;
+        let held = self.leases.iter().position(|lease| lease.target == *target);
+        let undisturbed = held.filter(|&index| self.leases[index].observed.as_ref() == Some(&found));
+        if let Some(index) = undisturbed.filter(|&index| self.leases[index].value == value) {
+            return self.extend(index, until, reason);
+        }
+        let (original, since) = match undisturbed {
+            Some(index) => (self.leases[index].original.clone(), self.leases[index].since),
+            None => (found, now),
+        };
+        let (value, reason) = (value.to_owned(), reason.to_owned());
+        let lease = Lease { target: target.clone(), original, value, observed: None, since, until, reason };
+        self.record(&Record::Intent { lease: lease.clone() }, target)?;
+        // From here on the log says that the target may hold anything; memory says so too.
+        let index = match held {
+            Some(index) => {
+                self.leases[index] = lease;
+                index
+            }
+            None => {
+                self.leases.push(lease);
+                self.leases.len() - 1
+            }
+        };
+        self.apply(index)
+    }
+
+    /// Writes the value of a recorded lease and records what became of it; undoes the lease when that fails.
+    fn apply(&mut self, index: usize) -> Result<(), JournalError> {
+        let Lease { target, value, .. } = self.leases[index].clone();
+        let outcome = self
+            .access
+            .write(&target, &value)
+            .and_then(|()| self.access.read(&target))
+            .map_err(JournalError::from)
+            .and_then(|observed| {
+                self.leases[index].observed = Some(observed.clone());
+                self.record(&Record::Observed { target: target.clone(), value: observed }, &target)
+            });
+        if outcome.is_err() {
+            self.give_back(index);
+        }
+        outcome
+    }
+
+    fn extend(&mut self, index: usize, until: BootTime, reason: &str) -> Result<(), JournalError> {
+        let target = self.leases[index].target.clone();
+        self.record(&Record::Extended { target: target.clone(), until, reason: reason.to_owned() }, &target)?;
+        self.leases[index].until = until;
+        reason.clone_into(&mut self.leases[index].reason);
+        Ok(())
+    }
+
+    fn record(&mut self, record: &Record, target: &Target) -> Result<(), JournalError> {
+        self.log.append(record).map_err(|source| JournalError::Unrecorded {
+            target: target.clone(),
+            path: self.log.path().to_owned(),
+            source,
+        })
+    }
+
+    /// Gives `target` back now.
+    ///
+    /// # Errors
+    /// [`JournalError::NotLeased`]; what became of the target is the value.
+    pub fn release(&mut self, target: &Target) -> Result<Restoration, JournalError> {
+        match self.leases.iter().position(|lease| lease.target == *target) {
+            Some(index) => Ok(self.give_back(index)),
+            None => Err(JournalError::NotLeased { target: target.clone() }),
+        }
+    }
+
+    /// Gives everything back, the latest lease first.
+    pub fn release_all(&mut self) -> Vec<Restoration> {
+        (0..self.leases.len()).rev().map(|index| self.give_back(index)).collect()
+    }
+
+    /// Gives back what is due at `now`, the latest lease first; what refuses is due again a second later.
+    pub fn expire(&mut self, now: BootTime) -> Vec<Restoration> {
+        let mut restorations = Vec::new();
+        for index in (0..self.leases.len()).rev() {
+            if self.leases[index].until > now {
+                continue;
+            }
+            let restoration = self.give_back(index);
+            if !restoration.outcome.is_final() {
+                self.leases[index].until = now + RETRY_AFTER;
+            }
+            restorations.push(restoration);
+        }
+        restorations
+    }
+
+    /// When [`Journal::expire`] has something to do next.
+    pub fn next_deadline(&self) -> Option<BootTime> {
+        self.leases.iter().map(|lease| lease.until).min()
+    }
+
+    /// What is held, in the order of leasing.
+    pub fn leases(&self) -> &[Lease] {
+        &self.leases
+    }
+
+    fn give_back(&mut self, index: usize) -> Restoration {
+        let outcome = self.access.give_back(&self.leases[index]);
+        let Lease { target, original, .. } = self.leases[index].clone();
+        if outcome.is_final() {
+            self.leases.remove(index);
+            let closed = if self.leases.is_empty() {
+                self.log.forget()
+            } else {
+                self.log.append(&Record::Closed { target: target.clone() })
+            };
+            // A log that still names the target is harmless: it holds its original, which a replay sees.
+            if let Err(error) = closed {
+                tracing::warn!("cannot record in {} that {target} was given back: {error}", self.log.path().display());
+            }
+        }
+        Restoration { target, original, outcome }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        for restoration in self.release_all() {
+            if let Outcome::Refused { error } = restoration.outcome {
+                tracing::error!("{error}; `brisk restore` tries again");
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What is done with the journal of a writer that died: everything goes back, the latest lease first.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::access::{self, Access};
+use super::log::Log;
+use super::record::{Contents, Record};
+use super::{JournalError, Lease, Outcome, Restoration};
+use crate::device::{BootTime, Root};
+
+/// What a replay found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Replay {
+    /// What became of each lease, in the order in which they were given back.
+    pub restorations: Vec<Restoration>,
+    /// True when the log was of an earlier boot: the reboot has reset the tunables, so nothing was written.
+    pub earlier_boot: bool,
+    /// True when the writer died while it recorded something it had not yet done.
+    pub torn: bool,
+    /// Lines that made no sense; what they held, if anything, is not known.
+    pub malformed_lines: usize,
+}
+
+impl Replay {
+    /// Gives back what the journal in `folder` holds, and empties it of that.
+    ///
+    /// # Errors
+    /// [`JournalError::Locked`] while its writer lives, and when the log cannot be used. No journal is nothing to do.
+    pub fn of(folder: &Path, root: &Root) -> Result<Self, JournalError> {
+        if Log::peek(folder)?.is_none() {
+            return Ok(Self::default());
+        }
+        let (mut log, contents) = Log::lock(folder)?;
+        let mut access = Access::new(root);
+        let (replay, refused) = replay(&mut access, contents, boot_id(root).as_deref(), log.path())?;
+        let tidied = if refused.is_empty() {
+            log.clear()
+        } else {
+            replay.closing_records().try_for_each(|record| log.append(&record))
+        };
+        // A log that still names what was given back is harmless: the next replay finds the originals.
+        if let Err(error) = tidied {
+            tracing::warn!("cannot tidy {}: {error}", log.path().display());
+        }
+        Ok(replay)
+    }
+
+    /// Gives back what is overdue by now, while its writer lives but hangs. The log is left to the writer, which will
+    /// find the originals in their places.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn overdue(folder: &Path, root: &Root, now: BootTime) -> Result<Self, JournalError> {
+        let Some(mut contents) = Log::peek(folder)? else { return Ok(Self::default()) };
+        contents.leases.retain(|lease| lease.until < now);
+        let path = folder.join("journal");
+        Ok(replay(&mut Access::new(root), contents, boot_id(root).as_deref(), &path)?.0)
+    }
+
+    /// The process that wrote the log in `folder` last, if it says so.
+    pub fn writer(folder: &Path) -> Option<u32> {
+        Log::peek(folder).ok().flatten()?.writer
+    }
+
+    /// The records that take what was given back out of the log.
+    pub(super) fn closing_records(&self) -> impl Iterator<Item = Record> {
+        let done = self.restorations.iter().filter(|restoration| restoration.outcome.is_final());
+        done.map(|restoration| Record::Closed { target: restoration.target.clone() })
+    }
+
+    /// True when nothing of ours is left in any target.
+    pub fn is_complete(&self) -> bool {
+        self.restorations.iter().all(|restoration| restoration.outcome.is_final())
+    }
+}
+
+/// Gives back what `contents` holds; returns the leases that refused, in the order of leasing.
+pub(super) fn replay(
+    access: &mut Access,
+    contents: Contents,
+    boot_id: Option<&str>,
+    path: &Path,
+) -> Result<(Replay, Vec<Lease>), JournalError> {
+    if let Some(format) = contents.foreign_format {
+        return Err(JournalError::ForeignFormat { path: path.to_owned(), format });
+    }
+    let earlier_boot = boot_id.zip(contents.boot_id.as_deref()).is_some_and(|(now, then)| now != then);
+    let mut replay =
+        Replay { earlier_boot, torn: contents.torn, malformed_lines: contents.malformed_lines, ..Replay::default() };
+    let mut refused = Vec::new();
+    for lease in contents.leases.into_iter().rev().filter(|_| !earlier_boot) {
+        let outcome = if access::is_leasable(&lease.target) {
+            access.give_back(&lease)
+        } else {
+            let error = JournalError::NotLeasable { target: lease.target.clone() };
+            Outcome::Refused { error: error.to_string() }
+        };
+        let (target, original) = (lease.target.clone(), lease.original.clone());
+        if !outcome.is_final() {
+            refused.insert(0, lease);
+        }
+        replay.restorations.push(Restoration { target, original, outcome });
+    }
+    Ok((replay, refused))
+}
+
+/// This boot's name, where the kernel tells it.
+pub(super) fn boot_id(root: &Root) -> Option<String> {
+    root.read("/proc/sys/kernel/random/boot_id").ok().filter(|id| !id.is_empty())
+}

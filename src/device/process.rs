@@ -1,0 +1,141 @@
+//! Facts of one process from /proc/PID (proc(5)).
+
+use serde::Serialize;
+
+use super::{DeviceError, Root};
+
+/// What a policy may want to know of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Facts {
+    /// Its parent; zero for the first process and for kernel threads' root.
+    pub parent: u32,
+    /// Its name (`comm`), at most 15 bytes.
+    pub command: String,
+    /// When it started, in clock ticks since boot (field 22 of `stat`): with the pid it names one process for ever.
+    pub start_time_ticks: u64,
+    /// Its real user id, where `status` could be read.
+    pub uid: Option<u32>,
+    /// Its cgroup: the v1 cpuset path where it is in one other than `/`, else the v2 path; none without cgroups.
+    pub cgroup: Option<String>,
+}
+
+/// The facts of process `pid`.
+///
+/// # Errors
+/// [`DeviceError::is_missing`] when it has ended, [`DeviceError::Malformed`] when `stat` is not as documented.
+pub fn facts(root: &Root, pid: u32) -> Result<Facts, DeviceError> {
+    let stat = stat(root, pid)?;
+    let uid = root.read(format!("/proc/{pid}/status")).ok().and_then(|text| parse_real_uid(&text));
+    let cgroup = root.read(format!("/proc/{pid}/cgroup")).ok().and_then(|text| parse_cgroup(&text));
+    Ok(Facts { parent: stat.parent, command: stat.command, start_time_ticks: stat.start_time_ticks, uid, cgroup })
+}
+
+/// When process `pid` started, in clock ticks since boot.
+///
+/// # Errors
+/// As [`facts`].
+pub fn start_time_ticks(root: &Root, pid: u32) -> Result<u64, DeviceError> {
+    Ok(stat(root, pid)?.start_time_ticks)
+}
+
+/// What brisk takes from /proc/PID/stat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatFacts {
+    /// Field 4.
+    pub parent: u32,
+    /// Field 2 without its brackets.
+    pub command: String,
+    /// Field 22.
+    pub start_time_ticks: u64,
+}
+
+fn stat(root: &Root, pid: u32) -> Result<StatFacts, DeviceError> {
+    let file = format!("/proc/{pid}/stat");
+    let text = root.read(&file)?;
+    parse_stat(&text).ok_or_else(|| DeviceError::malformed(&root.path(&file), "the fields of proc_pid_stat(5)", &text))
+}
+
+/// Parses /proc/PID/stat; the name may hold blanks and brackets, so it ends at the last bracket.
+pub fn parse_stat(text: &str) -> Option<StatFacts> {
+    let (before, after) = text.rsplit_once(')')?;
+    let (_, command) = before.split_once('(')?;
+    let mut fields = after.split_ascii_whitespace();
+    let parent = fields.nth(1)?.parse().ok()?;
+    let start_time_ticks = fields.nth(17)?.parse().ok()?;
+    Some(StatFacts { parent, command: command.to_owned(), start_time_ticks })
+}
+
+/// The first number of the `Uid:` line of /proc/PID/status. The whole file is not parsed: its lines vary by kernel.
+pub fn parse_real_uid(text: &str) -> Option<u32> {
+    text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The cgroup that says most of a process, from /proc/PID/cgroup (cgroups(7)): Android's cpuset group (`/top-app`),
+/// else the unified hierarchy's path.
+pub fn parse_cgroup(text: &str) -> Option<String> {
+    let mut unified = None;
+    for line in text.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+            continue;
+        };
+        if controllers.split(',').any(|controller| controller == "cpuset") && path != "/" {
+            return Some(path.to_owned());
+        }
+        if controllers.is_empty() {
+            unified = Some(path.to_owned());
+        }
+    }
+    unified
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn this_process_is_read() {
+        let root = Root::system();
+        let facts = facts(&root, std::process::id()).unwrap();
+        assert_eq!(facts.parent, std::os::unix::process::parent_id());
+        assert_eq!(facts.uid, Some(rustix::process::getuid().as_raw()));
+        assert_eq!(facts.start_time_ticks, start_time_ticks(&root, std::process::id()).unwrap());
+        assert!(start_time_ticks(&root, u32::MAX).unwrap_err().is_missing());
+    }
+
+    #[test]
+    fn names_with_blanks_and_brackets_are_kept() {
+        let rest = "S 1 2 3 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9876 1000 10 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 \
+                    0 0 0 0 0 0 0 0 0 0 0 0 0 0";
+        for name in ["sh", "Web Content", "a) S (b", ""] {
+            let facts = parse_stat(&format!("42 ({name}) {rest}")).unwrap();
+            assert_eq!((facts.command.as_str(), facts.parent, facts.start_time_ticks), (name, 1, 9876));
+        }
+        assert_eq!(parse_stat("42 (sh"), None);
+    }
+
+    #[test]
+    fn the_cpuset_wins_over_the_unified_path() {
+        let cases = [
+            ("0::/user.slice/session-1.scope\n", Some("/user.slice/session-1.scope")),
+            ("4:cpuset:/top-app\n2:cpu:/\n0::/uid_10057/pid_1234\n", Some("/top-app")),
+            ("4:cpuset:/\n0::/uid_10057/pid_1234\n", Some("/uid_10057/pid_1234")),
+            ("3:cpuset,cpu:/bg:colon\n", Some("/bg:colon")),
+            ("2:cpu:/apps\n", None),
+            ("garbage\n", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse_cgroup(text).as_deref(), expected, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,300}") {
+            let _ = (parse_stat(&text), parse_real_uid(&text), parse_cgroup(&text));
+            let _ = parse_stat(&format!("1 (x) {text}"));
+        }
+    }
+}
