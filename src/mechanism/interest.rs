@@ -9,8 +9,10 @@ use super::event::ProcessEventKind;
 pub struct Interest {
     /// Kinds of process events; the kernel's own filter drops the others before they wake anybody.
     pub kinds: ProcessEventKinds,
-    /// Facts about the processes of those events.
+    /// Facts about the processes of those events, forks excepted.
     pub facts: ProcessFacts,
+    /// Facts about forked processes: early, and still under their parent's name.
+    pub fork_facts: ProcessFacts,
     /// Changes of the set of processes in front.
     pub foreground: bool,
     /// The load, that often.
@@ -23,6 +25,7 @@ impl Interest {
         Self {
             kinds: ProcessEventKinds(self.kinds.0 | other.kinds.0),
             facts: self.facts.and(other.facts),
+            fork_facts: self.fork_facts.and(other.fork_facts),
             foreground: self.foreground || other.foreground,
             load_period: match (self.load_period, other.load_period) {
                 (Some(one), Some(two)) => Some(one.min(two)),
@@ -92,6 +95,7 @@ mod tests {
         let two = Interest {
             kinds: ProcessEventKinds::default().with(ProcessEventKind::Exit),
             facts: ProcessFacts { uid: true, ..ProcessFacts::default() },
+            fork_facts: ProcessFacts::default(),
             foreground: true,
             load_period: Some(Duration::from_millis(20)),
         };

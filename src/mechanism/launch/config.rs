@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::mechanism::Process;
+
 /// Everything that can be set about the launch mechanism. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -163,6 +165,22 @@ pub struct FilterConfig {
     pub excluded_commands: Vec<Glob>,
 }
 
+impl FilterConfig {
+    /// True when `process` counts. A fact that was not to be had fits no list.
+    pub fn passes(&self, process: &Process) -> bool {
+        let fits = |globs: &[Glob], text: &Option<String>| {
+            globs.is_empty() || text.as_ref().is_some_and(|text| globs.iter().any(|glob| glob.matches(text)))
+        };
+        let is_excluded = |command: &String| self.excluded_commands.iter().any(|glob| glob.matches(command));
+        !process.command.as_ref().is_some_and(is_excluded)
+            && (self.uids.is_empty()
+                || process.uid.is_some_and(|uid| self.uids.iter().any(|range| range.contains(uid))))
+            && fits(&self.parents, &process.parent_command)
+            && fits(&self.cgroups, &process.cgroup)
+            && fits(&self.commands, &process.command)
+    }
+}
+
 /// When a launch is over: whatever comes first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -197,7 +215,7 @@ impl Default for EndConfig {
             load_below_cpu_percent: 30,
             load_period_ms: 50,
             load_periods: 2,
-            foreground: true,
+            foreground: false,
         }
     }
 }

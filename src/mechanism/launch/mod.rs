@@ -1,6 +1,32 @@
 //! Launch: notice that an application starts, and make the frequency governor answer at once for as long as it lasts.
+//!
+//! `probe` reads what the device offers, `prediction` says what that is worth, `actuator` chooses, `policy` decides
+//! about each event. Paper: "Performance Improvement of Application Programs using an Adaptive Sampling Method" (2017).
 
+pub mod actuator;
 pub mod config;
+pub mod learned;
+mod limiter;
+pub mod notice;
+pub mod policy;
 pub mod prediction;
+pub mod probe;
 
+pub use actuator::Plan;
 pub use config::LaunchConfig;
+pub use learned::LearnedDurations;
+pub use notice::Notice;
+pub use policy::LaunchPolicy;
+pub use probe::DeviceFacts;
+
+use crate::device::Root;
+use crate::mechanism::{Support, SupportState};
+
+/// What this device offers to the launch mechanism under `config`, and whether the daemon does it now (`running`).
+pub fn support(root: &Root, config: &LaunchConfig, running: bool) -> Support {
+    let support = Plan::of(&DeviceFacts::probe(root), config).support;
+    if support.state != SupportState::Active || running {
+        return support;
+    }
+    Support { state: SupportState::Available, advice: "Start the daemon: brisk run.".to_owned(), ..support }
+}

@@ -1,0 +1,324 @@
+//! Which way to help the governor each cpufreq policy gets: pure choice from probed facts.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use super::config::{ActuatorKind, LaunchConfig};
+use super::prediction::{Governor, Help, Prediction};
+use super::probe::{DeviceFacts, PolicyFacts};
+use crate::mechanism::{Support, SupportState, Target};
+
+/// ondemand samples from the scheduler's hook, and at once after a write of `sampling_rate`, since this version.
+const HOOK_SINCE: (u32, u32) = (4, 7);
+/// intel_pstate's period where it decides itself (INTEL_PSTATE_SAMPLING_INTERVAL); hardware P-states answer sooner.
+const HARDWARE_ANSWERS_WITHIN_US: u64 = 10_000;
+/// A safer actuator is preferred to a better one as long as it gains this share of what the best would.
+const GOOD_ENOUGH: f64 = 0.75;
+
+/// One way to help, with everything that the policy needs to ask for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Actuator {
+    /// Write `value`; the effect ends by itself, after `lasting` where that is known.
+    Pulse {
+        /// `boostpulse` or `flexrate_request`.
+        target: Target,
+        /// What it wants.
+        value: String,
+        /// How long the effect lasts.
+        lasting: Option<Duration>,
+    },
+    /// Write unchanged values again.
+    Kick {
+        /// `io_is_busy`, which restarts the load window.
+        window: Option<Target>,
+        /// `sampling_rate`, which makes the governor sample.
+        sample: Target,
+    },
+    /// Hold `value` in `target` while the launch lasts.
+    Lease {
+        /// The tunable.
+        target: Target,
+        /// The value to hold.
+        value: String,
+    },
+    /// Hold the utilisation floor of the launched process.
+    Clamp {
+        /// 0 to 1024.
+        minimum: u64,
+    },
+}
+
+/// What one policy gets, and what the model says about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// The policies that it serves, by name: governors with global tunables serve all of theirs at once.
+    pub policies: Vec<String>,
+    /// Which way.
+    pub kind: ActuatorKind,
+    /// With what.
+    pub actuator: Actuator,
+    /// How much it gains.
+    pub prediction: Prediction,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} on {}: a typical launch loses {:.1} ms to the governor, {:.1} ms with it (predicted gain {:.1} %)",
+            self.kind,
+            self.policies.join(" and "),
+            self.prediction.stock_loss_ms(),
+            self.prediction.helped_loss_ms(),
+            self.prediction.gain_percent()
+        )
+    }
+}
+
+/// What is done on this device, or why nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// One entry for each set of tunables; empty when the mechanism stays off.
+    pub choices: Vec<Choice>,
+    /// What this means to a person.
+    pub support: Support,
+}
+
+impl Plan {
+    /// Chooses for every policy of `facts`.
+    pub fn of(facts: &DeviceFacts, config: &LaunchConfig) -> Self {
+        let mut choices: Vec<Choice> = Vec::new();
+        let mut reasons = Vec::new();
+        for policy in &facts.policies {
+            match choose(facts, policy, config) {
+                Ok(choice) => match choices.iter_mut().find(|other| other.actuator == choice.actuator) {
+                    Some(other) => other.policies.extend(choice.policies),
+                    None => choices.push(choice),
+                },
+                Err(reason) => reasons.push((policy.name.clone(), reason)),
+            }
+        }
+        let support = support(facts, config, &choices, &reasons);
+        if support.state != SupportState::Active {
+            choices.clear();
+        }
+        Self { choices, support }
+    }
+
+    /// The tunables that it would write, each once.
+    pub fn tunables(&self) -> BTreeSet<&Target> {
+        let mut targets = BTreeSet::new();
+        for choice in &self.choices {
+            match &choice.actuator {
+                Actuator::Pulse { target, .. } | Actuator::Lease { target, .. } => {
+                    targets.insert(target);
+                }
+                Actuator::Kick { window, sample } => targets.extend(window.iter().chain([sample])),
+                Actuator::Clamp { .. } => {}
+            }
+        }
+        targets
+    }
+}
+
+/// Why a policy gets nothing.
+#[derive(Debug, Clone, PartialEq)]
+enum Refusal {
+    /// The governor does not follow load, or its tunables are unknown.
+    Governor(String),
+    /// Nothing that the configuration allows exists here.
+    NoActuator,
+    /// The best that there is gains too little.
+    NoGain { kind: ActuatorKind, prediction: Prediction },
+}
+
+fn choose(facts: &DeviceFacts, policy: &PolicyFacts, config: &LaunchConfig) -> Result<Choice, Refusal> {
+    let governor = model(policy).map_err(Refusal::Governor)?;
+    let mut candidates = Vec::new();
+    for &kind in &config.actuators {
+        if let Some((actuator, help)) = candidate(kind, facts, policy, config) {
+            let prediction = Prediction::of(governor, &policy.frequencies_khz, help);
+            candidates.push(Choice { policies: vec![policy.name.clone()], kind, actuator, prediction });
+        }
+    }
+    let best = candidates.iter().map(|choice| choice.prediction.gain_percent()).fold(f64::MIN, f64::max);
+    let wanted = candidates.into_iter().find(|choice| choice.prediction.gain_percent() >= best.min(GOOD_ENOUGH * best));
+    match wanted {
+        None => Err(Refusal::NoActuator),
+        Some(choice) if choice.prediction.gain_percent() < config.minimum_gain_percent && !config.force => {
+            Err(Refusal::NoGain { kind: choice.kind, prediction: choice.prediction })
+        }
+        Some(choice) => Ok(choice),
+    }
+}
+
+/// The governor's way to decide, or why it has none that could be helped.
+fn model(policy: &PolicyFacts) -> Result<Governor, String> {
+    let name = policy.governor.as_str();
+    if policy.frequencies_khz.len() < 2 {
+        return Err("it has one frequency only".to_owned());
+    }
+    match name {
+        "performance" => return Err("its governor performance holds the maximum already".to_owned()),
+        "powersave" if is_hardware_managed(policy) => {
+            return Ok(Governor::Ondemand { sampling_rate_us: HARDWARE_ANSWERS_WITHIN_US });
+        }
+        "powersave" => return Err("its governor powersave holds the minimum on purpose".to_owned()),
+        "userspace" => return Err("its governor userspace leaves the frequency to another program".to_owned()),
+        _ => {}
+    }
+    if let (Some(timer_rate_us), Some(hispeed_khz)) = (policy.timer_rate_us, policy.hispeed_khz) {
+        let above_hispeed_delay_us = policy.above_hispeed_delay_us.unwrap_or(timer_rate_us);
+        return Ok(Governor::Interactive { timer_rate_us, hispeed_khz, above_hispeed_delay_us });
+    }
+    match (policy.sampling_rate_us, policy.freq_step_percent) {
+        (Some(sampling_rate_us), Some(step_percent)) if name == "conservative" => {
+            return Ok(Governor::Conservative { sampling_rate_us, step_percent });
+        }
+        (Some(sampling_rate_us), _) => return Ok(Governor::Ondemand { sampling_rate_us }),
+        _ => {}
+    }
+    match policy.rate_limit {
+        Some((_, rate_limit_us)) => Ok(Governor::Schedutil { rate_limit_us }),
+        // intel_pstate and cppc show no tunables for schedutil on some kernels; 10 ms is the kernel's default at most.
+        None if name == "schedutil" => Ok(Governor::Schedutil { rate_limit_us: 10_000 }),
+        None => Err(format!("its governor {name} has no tunables that brisk knows")),
+    }
+}
+
+/// intel_pstate and amd-pstate in active mode: their "powersave" is the normal one.
+fn is_hardware_managed(policy: &PolicyFacts) -> bool {
+    policy.driver.as_deref().is_some_and(|driver| matches!(driver, "intel_pstate" | "amd-pstate-epp"))
+}
+
+/// The actuator of `kind` for `policy`, if the device has it, and what it does to the model.
+fn candidate(
+    kind: ActuatorKind,
+    facts: &DeviceFacts,
+    policy: &PolicyFacts,
+    config: &LaunchConfig,
+) -> Option<(Actuator, Help)> {
+    let tunable = |name: &str| Some(Target::Tunable(policy.tunables.as_deref()?.join(name)));
+    let highest = *policy.frequencies_khz.last()?;
+    let hooked = !facts.is_older_than(HOOK_SINCE);
+    match kind {
+        ActuatorKind::Boostpulse if policy.boostpulse => {
+            let lasting = policy.boostpulse_duration_us.map(Duration::from_micros);
+            let pulse = Actuator::Pulse { target: tunable("boostpulse")?, value: "1".to_owned(), lasting };
+            Some((pulse, Help::Floor(policy.hispeed_khz.unwrap_or(highest))))
+        }
+        ActuatorKind::Flexrate if policy.flexrate_request => {
+            let (rate_us, samples) = (config.flexrate.sampling_rate_us, config.flexrate.samples);
+            let lasting = Some(Duration::from_micros(rate_us * samples));
+            let value = format!("{rate_us} {samples}");
+            Some((
+                Actuator::Pulse { target: tunable("flexrate_request")?, value, lasting },
+                Help::SamplingRate(rate_us),
+            ))
+        }
+        ActuatorKind::Kick if hooked && matches!(policy.governor.as_str(), "ondemand" | "conservative") => {
+            policy.sampling_rate_us?;
+            let window = if policy.io_is_busy { tunable("io_is_busy") } else { None };
+            Some((Actuator::Kick { window, sample: tunable("sampling_rate")? }, Help::Sample))
+        }
+        ActuatorKind::Uclamp if facts.uclamp && policy.governor == "schedutil" => {
+            let minimum = config.uclamp.minimum;
+            Some((Actuator::Clamp { minimum }, Help::Utilization(minimum)))
+        }
+        ActuatorKind::SamplingRate => {
+            let present_us = policy.sampling_rate_us?;
+            let least_us = policy.sampling_rate_minimum_us.unwrap_or(0);
+            let rate_us = config.sampling_rate.sampling_rate_us.max(least_us);
+            // A longer period than the present one would be the opposite of help.
+            (rate_us < present_us || config.force).then_some(())?;
+            let value = rate_us.to_string();
+            Some((Actuator::Lease { target: tunable("sampling_rate")?, value }, Help::SamplingRate(rate_us)))
+        }
+        ActuatorKind::RateLimit => {
+            let (name, present_us) = policy.rate_limit?;
+            let limit_us = config.rate_limit.rate_limit_us;
+            (limit_us < present_us || config.force).then_some(())?;
+            let value = limit_us.to_string();
+            Some((Actuator::Lease { target: tunable(name)?, value }, Help::RateLimit(limit_us)))
+        }
+        ActuatorKind::ScalingMinFreq => {
+            let target = Target::Tunable(policy.folder.join("scaling_min_freq"));
+            let floor = u64::from(highest) * config.scaling_min_freq.percent_of_maximum / 100;
+            let floor = u32::try_from(floor).unwrap_or(highest);
+            Some((Actuator::Lease { target, value: floor.to_string() }, Help::Floor(floor)))
+        }
+        _ => None,
+    }
+}
+
+fn support(facts: &DeviceFacts, config: &LaunchConfig, choices: &[Choice], reasons: &[(String, Refusal)]) -> Support {
+    if facts.policies.is_empty() {
+        return without_policies(facts);
+    }
+    if !config.enabled {
+        return Support {
+            state: SupportState::Available,
+            reason: "switched off by the configuration (launch.enabled = false)".to_owned(),
+            advice: "Set enabled = true in the section [launch].".to_owned(),
+        };
+    }
+    if !choices.is_empty() {
+        let reason = choices.iter().map(Choice::to_string).collect::<Vec<_>>().join("; ");
+        return Support { state: SupportState::Active, reason, advice: String::new() };
+    }
+    without_choice(config, reasons)
+}
+
+fn without_policies(facts: &DeviceFacts) -> Support {
+    let (reason, advice) = match facts.faults.first() {
+        Some(fault) => (format!("no cpufreq policy can be read: {fault}"), "Check the named file; run as root."),
+        None => (
+            format!(
+                "{} has no policy: nothing changes the frequency of the CPUs here",
+                Path::new("/sys/devices/system/cpu/cpufreq").display()
+            ),
+            "On hardware, load its cpufreq driver; a virtual machine has none.",
+        ),
+    };
+    Support { state: SupportState::Unsupported, reason, advice: advice.to_owned() }
+}
+
+/// No policy got an actuator: the first policy's reason stands for all that have the same.
+fn without_choice(config: &LaunchConfig, reasons: &[(String, Refusal)]) -> Support {
+    let gain = reasons.iter().find_map(|(name, refusal)| match refusal {
+        Refusal::NoGain { kind, prediction } => Some((name, kind, prediction)),
+        _ => None,
+    });
+    if let Some((name, kind, prediction)) = gain {
+        return Support {
+            state: SupportState::Available,
+            reason: format!(
+                "nothing to gain on {name}: a typical launch loses {:.1} ms to the governor; {kind} would leave {:.1} ms, \
+                 a gain of {:.1} % where {} % is asked for",
+                prediction.stock_loss_ms(),
+                prediction.helped_loss_ms(),
+                prediction.gain_percent(),
+                config.minimum_gain_percent
+            ),
+            advice: "Nothing to do. For experiments: force = true in the section [launch].".to_owned(),
+        };
+    }
+    let governor = reasons.iter().find_map(|(name, refusal)| match refusal {
+        Refusal::Governor(reason) => Some((name, reason)),
+        _ => None,
+    });
+    match governor {
+        Some((name, reason)) => Support {
+            state: SupportState::Available,
+            reason: format!("{name} needs no help: {reason}"),
+            advice: "Nothing to do while this governor is in force.".to_owned(),
+        },
+        None => Support {
+            state: SupportState::Available,
+            reason: "none of launch.actuators exists on this device".to_owned(),
+            advice: "Allow more in launch.actuators; the default allows all.".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,512 @@
+//! Is this a launch, what is done about it, and when is it over: pure decisions from events and the time.
+//!
+//! Launches that overlap share one boost: the first begins it, each further one repeats its kick and extends its
+//! leases, and the end of the last one ends it. Everything that lasts is asked for with a deadline.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::actuator::{Actuator, Plan};
+use super::config::{LaunchConfig, Trigger};
+use super::learned::LearnedDurations;
+use super::limiter::RateLimiter;
+use super::notice::{EndReason, Notice};
+use crate::device::BootTime;
+use crate::mechanism::{
+    Action, Decision, Event, Interest, Mechanism, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds,
+    ProcessFacts, Support, SupportState, Target,
+};
+
+/// So many launches are followed at once; more are not noticed until one of them has ended.
+const MAXIMUM_LAUNCHES: usize = 64;
+/// Name of a launch whose process was gone before it could be looked at.
+const UNNAMED: &str = "?";
+
+/// The launch mechanism's state and its decisions.
+#[derive(Debug)]
+pub struct LaunchPolicy {
+    config: LaunchConfig,
+    plan: Plan,
+    cpu_count: u32,
+    durations: LearnedDurations,
+    launches: Vec<Launch>,
+    /// The processes of `launches`.
+    pids: Vec<u32>,
+    boost: Option<Boost>,
+    limiter: RateLimiter,
+    in_front: Vec<u32>,
+    quiet_periods: u64,
+    watched: bool,
+    notices: Vec<Notice>,
+}
+
+/// A launch that goes on.
+#[derive(Debug)]
+struct Launch {
+    application: String,
+    process: Option<(u32, Option<u64>)>,
+    trigger: Trigger,
+    began: BootTime,
+    deadline: BootTime,
+    /// The deadline is that of the learned duration.
+    learned: bool,
+}
+
+/// What is done while launches go on.
+#[derive(Debug)]
+struct Boost {
+    began: BootTime,
+    /// The deadline of the leases.
+    until: BootTime,
+    leased: BTreeSet<Target>,
+    kicks: BTreeSet<BootTime>,
+    next_pulse: Option<BootTime>,
+}
+
+impl LaunchPolicy {
+    /// A policy for a device with `cpu_count` CPUs online and the actuators of `plan`.
+    pub fn new(config: LaunchConfig, plan: Plan, cpu_count: u32, durations: LearnedDurations) -> Self {
+        Self {
+            limiter: RateLimiter::new(config.maximum_launches_per_minute, config.burst_launches),
+            config,
+            plan,
+            cpu_count: cpu_count.max(1),
+            durations,
+            launches: Vec::new(),
+            pids: Vec::new(),
+            boost: None,
+            in_front: Vec::new(),
+            quiet_periods: 0,
+            watched: false,
+            notices: Vec::new(),
+        }
+    }
+
+    /// Takes another configuration or another plan, because a person or the device changed something. Launches go on
+    /// with the new plan.
+    pub fn replace(
+        &mut self,
+        now: BootTime,
+        config: LaunchConfig,
+        plan: Plan,
+        cpu_count: u32,
+        decisions: &mut Vec<Decision>,
+    ) {
+        self.release(decisions, "the device or the configuration changed");
+        if (config.maximum_launches_per_minute, config.burst_launches)
+            != (self.config.maximum_launches_per_minute, self.config.burst_launches)
+        {
+            self.limiter = RateLimiter::new(config.maximum_launches_per_minute, config.burst_launches);
+        }
+        self.config = config;
+        self.plan = plan;
+        self.cpu_count = cpu_count.max(1);
+        if !self.is_noticing() {
+            self.launches.clear();
+            self.pids.clear();
+        }
+        if !self.launches.is_empty() {
+            self.boost(now, "the device or the configuration changed", decisions);
+        }
+    }
+
+    /// Ends everything now: the daemon stops.
+    pub fn stop(&mut self, decisions: &mut Vec<Decision>) {
+        self.launches.clear();
+        self.pids.clear();
+        self.release(decisions, "the daemon stops");
+    }
+
+    /// What was learned so far: the engine keeps it across runs.
+    pub fn durations(&self) -> &LearnedDurations {
+        &self.durations
+    }
+
+    /// Whether somebody wants to hear of launches even where nothing is done about them.
+    pub fn set_watched(&mut self, watched: bool) {
+        self.watched = watched;
+    }
+
+    /// The beginnings and ends since the last call.
+    pub fn take_notices(&mut self, notices: &mut Vec<Notice>) {
+        notices.append(&mut self.notices);
+    }
+
+    fn is_noticing(&self) -> bool {
+        self.plan.support.state == SupportState::Active || (self.watched && self.config.enabled)
+    }
+
+    fn triggers_on(&self, trigger: Trigger) -> bool {
+        self.config.triggers.contains(&trigger)
+    }
+
+    fn on_process(&mut self, now: BootTime, event: &ProcessEvent, decisions: &mut Vec<Decision>) {
+        let process = &event.process;
+        let trigger = match event.kind {
+            ProcessEventKind::Exit => return self.end_where(now, EndReason::Exited, |launch| launch.is(process.pid)),
+            ProcessEventKind::Fork => Trigger::Fork,
+            ProcessEventKind::Exec => Trigger::Exec,
+            ProcessEventKind::Comm => Trigger::Comm,
+            ProcessEventKind::Uid => Trigger::Uid,
+        };
+        if !self.triggers_on(trigger) || !self.config.filter.passes(process) {
+            return;
+        }
+        self.begin(now, trigger, process.command.as_deref(), Some(process), decisions);
+    }
+
+    fn on_foreground(&mut self, now: BootTime, processes: &[Process], decisions: &mut Vec<Decision>) {
+        if self.triggers_on(Trigger::Foreground) {
+            for process in processes.iter().filter(|process| !self.in_front.contains(&process.pid)).collect::<Vec<_>>()
+            {
+                if self.config.filter.passes(process) {
+                    self.begin(now, Trigger::Foreground, process.command.as_deref(), Some(process), decisions);
+                }
+            }
+        } else if self.config.end.foreground {
+            let minimum = self.minimum();
+            self.end_where(now, EndReason::Foreground, |launch| {
+                now.since(launch.began) >= minimum && processes.iter().any(|process| launch.is(process.pid))
+            });
+        }
+        self.in_front = processes.iter().map(|process| process.pid).collect();
+    }
+
+    fn on_load(&mut self, now: BootTime, busy_permille: u16) {
+        let threshold_percent = self.config.end.load_below_cpu_percent;
+        let busy_percent = u64::from(busy_permille) * u64::from(self.cpu_count) / 10;
+        if busy_percent >= threshold_percent {
+            self.quiet_periods = 0;
+            return;
+        }
+        self.quiet_periods += 1;
+        if self.quiet_periods >= self.config.end.load_periods {
+            let minimum = self.minimum();
+            self.end_where(now, EndReason::LoadFell, |launch| now.since(launch.began) >= minimum);
+        }
+    }
+
+    fn minimum(&self) -> Duration {
+        Duration::from_millis(self.config.end.minimum_ms)
+    }
+
+    /// Begins a launch, or takes a further trigger of one that goes on.
+    fn begin(
+        &mut self,
+        now: BootTime,
+        trigger: Trigger,
+        application: Option<&str>,
+        process: Option<&Process>,
+        decisions: &mut Vec<Decision>,
+    ) {
+        if !self.is_noticing() {
+            return;
+        }
+        let known = self.launches.iter().position(|launch| process.is_some_and(|process| launch.is(process.pid)));
+        let application = application.unwrap_or(UNNAMED);
+        let index = match known {
+            Some(index) => {
+                self.rename(index, application, trigger);
+                index
+            }
+            None => {
+                if self.launches.len() >= MAXIMUM_LAUNCHES || !self.limiter.admit(now) {
+                    return;
+                }
+                let (deadline, learned) = self.deadline_of(now, application);
+                let identity = process.map(|process| (process.pid, process.start_time_ticks));
+                self.pids.extend(identity.map(|(pid, _)| pid));
+                let application = application.to_owned();
+                self.launches.push(Launch { application, process: identity, trigger, began: now, deadline, learned });
+                self.launches.len() - 1
+            }
+        };
+        self.quiet_periods = 0;
+        let launch = &self.launches[index];
+        let pid = launch.process.map(|(pid, _)| pid);
+        self.notices.push(Notice::Began { at: now, application: launch.application.clone(), pid, trigger });
+        let process = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+        let reason = format!("launch of {}{process}, noticed by {trigger}", launch.application);
+        self.boost(now, &reason, decisions);
+    }
+
+    /// A forked process has its parent's name until it runs its own program.
+    fn rename(&mut self, index: usize, application: &str, trigger: Trigger) {
+        let launch = &self.launches[index];
+        if application == UNNAMED || launch.application == application || launch.trigger == Trigger::Announced {
+            return;
+        }
+        let (deadline, learned) = self.deadline_of(launch.began, application);
+        let launch = &mut self.launches[index];
+        (launch.deadline, launch.learned) = (deadline, learned);
+        launch.application = application.to_owned();
+        launch.trigger = trigger;
+    }
+
+    fn deadline_of(&self, began: BootTime, application: &str) -> (BootTime, bool) {
+        let longest = Duration::from_millis(self.config.end.deadline_ms);
+        let learned = if self.config.end.learn { self.durations.limit(application) } else { None };
+        match learned.map(|limit| limit.max(self.minimum())) {
+            Some(limit) if limit < longest => (began + limit, true),
+            _ => (began + longest, false),
+        }
+    }
+
+    /// Does what the plan says about a launch that was noticed now.
+    fn boost(&mut self, now: BootTime, reason: &str, decisions: &mut Vec<Decision>) {
+        if self.plan.choices.is_empty() {
+            return;
+        }
+        let until = self.launches.iter().map(|launch| launch.deadline).max().unwrap_or(now);
+        let boost = self.boost.get_or_insert_with(|| Boost {
+            began: now,
+            until: now,
+            leased: BTreeSet::new(),
+            kicks: BTreeSet::new(),
+            next_pulse: None,
+        });
+        let extends = until > boost.until;
+        boost.until = boost.until.max(until);
+        for choice in &self.plan.choices {
+            match &choice.actuator {
+                Actuator::Kick { window, sample } => {
+                    for &moment_us in &self.config.kick.at_us {
+                        if moment_us == 0 {
+                            kick(window.as_ref(), sample, self.config.kick.restart_load_window, reason, decisions);
+                        } else {
+                            boost.kicks.insert(now + Duration::from_micros(moment_us));
+                        }
+                    }
+                }
+                Actuator::Pulse { target, value, lasting } => {
+                    pulse(target, value, reason, decisions);
+                    boost.next_pulse = sooner(boost.next_pulse, lasting.map(|lasting| now + repeat_after(lasting)));
+                }
+                Actuator::Lease { target, value } => {
+                    if extends || !boost.leased.contains(target) {
+                        boost.leased.insert(target.clone());
+                        lease(target, value, boost.until, reason, decisions);
+                    }
+                }
+                Actuator::Clamp { minimum } => {
+                    for launch in &self.launches {
+                        let Some(target) = launch.clamp() else { continue };
+                        if boost.leased.insert(target.clone()) {
+                            lease(&target, &minimum.to_string(), launch.deadline, reason, decisions);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The kicks and pulses whose moment has come.
+    fn on_moment(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+        let Some(boost) = &mut self.boost else { return };
+        let kick_due = boost.kicks.first().is_some_and(|&moment| moment <= now);
+        boost.kicks = boost.kicks.split_off(&(now + Duration::from_nanos(1)));
+        let pulse_due = boost.next_pulse.is_some_and(|moment| moment <= now);
+        if pulse_due {
+            boost.next_pulse = None;
+        }
+        for choice in &self.plan.choices {
+            match &choice.actuator {
+                Actuator::Kick { window, sample } if kick_due => {
+                    let restart = self.config.kick.restart_load_window;
+                    kick(window.as_ref(), sample, restart, "a later kick of the same launch", decisions);
+                }
+                Actuator::Pulse { target, value, lasting: Some(lasting) } if pulse_due => {
+                    pulse(target, value, "the launch outlasts the pulse before", decisions);
+                    boost.next_pulse = sooner(boost.next_pulse, Some(now + repeat_after(*lasting)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Ends the launches that `is_over`.
+    fn end_where(&mut self, now: BootTime, reason: EndReason, mut is_over: impl FnMut(&Launch) -> bool) {
+        let mut index = 0;
+        while index < self.launches.len() {
+            if !is_over(&self.launches[index]) {
+                index += 1;
+                continue;
+            }
+            let launch = self.launches.swap_remove(index);
+            if let Some(position) = self.pids.iter().position(|&pid| launch.is(pid)) {
+                self.pids.swap_remove(position);
+            }
+            let mut duration = now.since(launch.began);
+            if reason == EndReason::LoadFell {
+                // It was over when the quiet began.
+                let quiet = self.config.end.load_period_ms * self.quiet_periods;
+                duration = duration.saturating_sub(Duration::from_millis(quiet)).max(Duration::from_millis(1));
+            }
+            if launch.application != UNNAMED && self.config.end.learn {
+                let cut_off = reason == EndReason::Deadline && launch.learned;
+                self.durations.learn(&launch.application, duration, cut_off);
+            }
+            let (application, pid) = (launch.application, launch.process.map(|(pid, _)| pid));
+            self.notices.push(Notice::Ended { at: now, application, pid, duration, reason });
+        }
+    }
+
+    /// Gives back what no launch needs any more.
+    fn settle(&mut self, decisions: &mut Vec<Decision>) {
+        if self.launches.is_empty() {
+            self.release(decisions, "the launch is over");
+            return;
+        }
+        let Some(boost) = &mut self.boost else { return };
+        let launches = &self.launches;
+        boost.leased.retain(|target| {
+            let is_clamp = matches!(target, Target::UtilizationClampMinimum { .. });
+            let keep = !is_clamp || launches.iter().any(|launch| launch.clamp().as_ref() == Some(target));
+            if !keep {
+                decisions.push(release(target, "the launch is over"));
+            }
+            keep
+        });
+    }
+
+    fn release(&mut self, decisions: &mut Vec<Decision>, reason: &str) {
+        let Some(boost) = self.boost.take() else { return };
+        decisions.extend(boost.leased.iter().map(|target| release(target, reason)));
+    }
+}
+
+impl Mechanism for LaunchPolicy {
+    fn name(&self) -> &'static str {
+        "launch"
+    }
+
+    fn support(&self) -> &Support {
+        &self.plan.support
+    }
+
+    fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
+        self.limiter.recover(now);
+        self.end_where(now, EndReason::Deadline, |launch| launch.deadline <= now);
+        match event {
+            Event::Process(event) => self.on_process(now, event, decisions),
+            Event::Foreground { processes } => self.on_foreground(now, processes, decisions),
+            Event::LaunchAnnounced { process, application } if self.triggers_on(Trigger::Announced) => {
+                self.begin(now, Trigger::Announced, Some(application), process.as_ref(), decisions);
+            }
+            Event::LaunchFinished { application } => {
+                self.end_where(now, EndReason::Finished, |launch| launch.application == *application);
+            }
+            Event::Load { busy_permille } => self.on_load(now, *busy_permille),
+            // What was in front may have gone: whatever comes now is new. Launches keep their deadlines.
+            Event::ProcessEventsLost => self.in_front.clear(),
+            Event::LaunchAnnounced { .. } | Event::DeviceChanged | Event::Deadline => {}
+        }
+        self.settle(decisions);
+        self.on_moment(now, decisions);
+    }
+
+    fn interest(&self) -> Interest {
+        if !self.is_noticing() {
+            return Interest::default();
+        }
+        let filter = &self.config.filter;
+        let clamps = self.plan.choices.iter().any(|choice| matches!(choice.actuator, Actuator::Clamp { .. }));
+        let named = !filter.commands.is_empty() || !filter.excluded_commands.is_empty();
+        let fork_facts = ProcessFacts {
+            stat: clamps || named,
+            parent_command: !filter.parents.is_empty(),
+            uid: !filter.uids.is_empty(),
+            cgroup: !filter.cgroups.is_empty(),
+        };
+        let kind_of = |trigger: &Trigger| match trigger {
+            Trigger::Fork => Some(ProcessEventKind::Fork),
+            Trigger::Exec => Some(ProcessEventKind::Exec),
+            Trigger::Comm => Some(ProcessEventKind::Comm),
+            Trigger::Uid => Some(ProcessEventKind::Uid),
+            Trigger::Foreground | Trigger::Announced => None,
+        };
+        let kinds = if self.limiter.muted_until().is_some() {
+            ProcessEventKinds::default()
+        } else {
+            self.config.triggers.iter().filter_map(kind_of).fold(ProcessEventKinds::default(), ProcessEventKinds::with)
+        };
+        let looks_at_load = !self.launches.is_empty() && self.config.end.load_below_cpu_percent > 0;
+        Interest {
+            kinds,
+            fork_facts,
+            facts: ProcessFacts { stat: true, ..fork_facts },
+            foreground: self.triggers_on(Trigger::Foreground) || self.config.end.foreground,
+            load_period: looks_at_load.then(|| Duration::from_millis(self.config.end.load_period_ms)),
+        }
+    }
+
+    fn awaited_exits(&self) -> &[u32] {
+        &self.pids
+    }
+
+    fn deadline(&self) -> Option<BootTime> {
+        let launches = self.launches.iter().map(|launch| launch.deadline).min();
+        let boost = self.boost.as_ref().and_then(|boost| sooner(boost.kicks.first().copied(), boost.next_pulse));
+        sooner(sooner(launches, boost), self.limiter.muted_until())
+    }
+
+    fn activity(&self) -> Option<(BootTime, String)> {
+        let since =
+            self.boost.as_ref().map(|boost| boost.began).or(self.launches.iter().map(|launch| launch.began).min())?;
+        let names: Vec<_> = self
+            .launches
+            .iter()
+            .map(|launch| format!("{} (noticed by {})", launch.application, launch.trigger))
+            .collect();
+        let verb = if self.boost.is_some() { "boosting" } else { "watching" };
+        Some((since, format!("{verb} the launch of {}", names.join(" and "))))
+    }
+}
+
+impl Launch {
+    fn is(&self, pid: u32) -> bool {
+        self.process.is_some_and(|(own, _)| own == pid)
+    }
+
+    fn clamp(&self) -> Option<Target> {
+        let (pid, start_time_ticks) = self.process?;
+        Some(Target::UtilizationClampMinimum { pid, start_time_ticks: start_time_ticks? })
+    }
+}
+
+fn sooner(one: Option<BootTime>, two: Option<BootTime>) -> Option<BootTime> {
+    match (one, two) {
+        (Some(one), Some(two)) => Some(one.min(two)),
+        (one, two) => one.or(two),
+    }
+}
+
+/// A little before the pulse ends, and never so often that the loop would do nothing else.
+fn repeat_after(lasting: Duration) -> Duration {
+    (lasting * 9 / 10).max(Duration::from_millis(5))
+}
+
+fn kick(window: Option<&Target>, sample: &Target, restart: bool, reason: &str, decisions: &mut Vec<Decision>) {
+    let rewrites = window.filter(|_| restart).into_iter().chain([sample]);
+    decisions.extend(
+        rewrites
+            .map(|target| Decision { action: Action::Rewrite { target: target.clone() }, reason: reason.to_owned() }),
+    );
+}
+
+fn pulse(target: &Target, value: &str, reason: &str, decisions: &mut Vec<Decision>) {
+    let action = Action::Pulse { target: target.clone(), value: value.to_owned() };
+    decisions.push(Decision { action, reason: reason.to_owned() });
+}
+
+fn lease(target: &Target, value: &str, until: BootTime, reason: &str, decisions: &mut Vec<Decision>) {
+    let action = Action::Lease { target: target.clone(), value: value.to_owned(), until };
+    decisions.push(Decision { action, reason: reason.to_owned() });
+}
+
+fn release(target: &Target, reason: &str) -> Decision {
+    Decision { action: Action::Release { target: target.clone() }, reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

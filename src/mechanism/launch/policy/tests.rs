@@ -1,0 +1,430 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::mechanism::launch::actuator::Choice;
+use crate::mechanism::launch::config::ActuatorKind;
+use crate::mechanism::launch::prediction::{Governor, Help, Prediction};
+
+fn tunable(name: &str) -> Target {
+    Target::Tunable(format!("/sys/devices/system/cpu/cpufreq/{name}").into())
+}
+
+fn plan(actuators: &[Actuator]) -> Plan {
+    let prediction =
+        Prediction::of(Governor::Ondemand { sampling_rate_us: 100_000 }, &[200_000, 1_200_000], Help::Sample);
+    let choice = |actuator: &Actuator| Choice {
+        policies: vec!["policy0".to_owned()],
+        kind: ActuatorKind::Kick,
+        actuator: actuator.clone(),
+        prediction,
+    };
+    let state = if actuators.is_empty() { SupportState::Available } else { SupportState::Active };
+    let support = Support { state, reason: String::new(), advice: String::new() };
+    Plan { choices: actuators.iter().map(choice).collect(), support }
+}
+
+fn kick_actuator() -> Actuator {
+    Actuator::Kick { window: Some(tunable("ondemand/io_is_busy")), sample: tunable("ondemand/sampling_rate") }
+}
+
+fn lease_actuator() -> Actuator {
+    Actuator::Lease { target: tunable("policy0/scaling_min_freq"), value: "1200000".to_owned() }
+}
+
+fn policy(configure: impl FnOnce(&mut LaunchConfig), actuators: &[Actuator]) -> LaunchPolicy {
+    let mut config = LaunchConfig::default();
+    configure(&mut config);
+    LaunchPolicy::new(config, plan(actuators), 2, LearnedDurations::default())
+}
+
+fn at(milliseconds: u64) -> BootTime {
+    BootTime::from_milliseconds(10_000 + milliseconds)
+}
+
+fn process(kind: ProcessEventKind, pid: u32, command: &str) -> Event {
+    let process = Process {
+        pid,
+        command: Some(command.to_owned()),
+        parent_command: Some("launcher".to_owned()),
+        uid: Some(1_000),
+        cgroup: Some("/user.slice".to_owned()),
+        start_time_ticks: Some(u64::from(pid)),
+        ..Process::default()
+    };
+    Event::Process(ProcessEvent { kind, process })
+}
+
+fn announced(application: &str) -> Event {
+    Event::LaunchAnnounced { process: None, application: application.to_owned() }
+}
+
+/// What the policy asks for, in short: `rewrite sampling_rate`, `lease scaling_min_freq 1200000 until 13000`.
+fn ask(policy: &mut LaunchPolicy, now: BootTime, event: &Event) -> Vec<String> {
+    let mut decisions = Vec::new();
+    policy.on_event(now, event, &mut decisions);
+    decisions.iter().map(|decision| short(&decision.action)).collect()
+}
+
+fn short(action: &Action) -> String {
+    let name = |target: &Target| match target {
+        Target::Tunable(path) => path.file_name().unwrap().to_string_lossy().into_owned(),
+        Target::UtilizationClampMinimum { pid, .. } => format!("clamp {pid}"),
+    };
+    match action {
+        Action::Lease { target, value, until } => {
+            format!("lease {} {value} until {}", name(target), until.since(at(0)).as_millis())
+        }
+        Action::Release { target } => format!("release {}", name(target)),
+        Action::Rewrite { target } => format!("rewrite {}", name(target)),
+        Action::Pulse { target, value } => format!("pulse {} {value}", name(target)),
+    }
+}
+
+const KICK: [&str; 2] = ["rewrite io_is_busy", "rewrite sampling_rate"];
+
+#[test]
+fn what_begins_a_launch() {
+    use ProcessEventKind::{Comm, Exec, Exit, Fork, Uid};
+    type Configure = fn(&mut LaunchConfig);
+    let only = |trigger: Trigger| -> Configure {
+        match trigger {
+            Trigger::Uid => |config| config.triggers = vec![Trigger::Uid],
+            Trigger::Comm => |config| config.triggers = vec![Trigger::Comm],
+            _ => |config| config.triggers = vec![Trigger::Exec],
+        }
+    };
+    let cases: [(&str, Configure, Event, bool); 14] = [
+        ("a fork", |_| {}, process(Fork, 5, "shell"), true),
+        ("an exec", |_| {}, process(Exec, 5, "browser"), true),
+        ("an exit", |_| {}, process(Exit, 5, "browser"), false),
+        ("a fork that is no trigger", only(Trigger::Exec), process(Fork, 5, "shell"), false),
+        ("a change of user", only(Trigger::Uid), process(Uid, 5, "zygote"), true),
+        ("a change of name", only(Trigger::Comm), process(Comm, 5, "browser"), true),
+        ("an announcement", |_| {}, announced("browser"), true),
+        ("an announcement that is no trigger", only(Trigger::Exec), announced("browser"), false),
+        (
+            "another parent",
+            |config| config.filter.parents = vec!["zygote*".parse().unwrap()],
+            process(Exec, 5, "browser"),
+            false,
+        ),
+        (
+            "the right parent",
+            |config| config.filter.parents = vec!["zygote*".parse().unwrap(), "launch*".parse().unwrap()],
+            process(Exec, 5, "browser"),
+            true,
+        ),
+        (
+            "another user",
+            |config| config.filter.uids = vec!["10000-19999".parse().unwrap()],
+            process(Exec, 5, "browser"),
+            false,
+        ),
+        (
+            "another cgroup",
+            |config| config.filter.cgroups = vec!["/system.slice*".parse().unwrap()],
+            process(Exec, 5, "browser"),
+            false,
+        ),
+        (
+            "an excluded command",
+            |config| config.filter.excluded_commands = vec!["bro*".parse().unwrap()],
+            process(Exec, 5, "browser"),
+            false,
+        ),
+        ("a mechanism that is off", |config| config.triggers.clear(), process(Exec, 5, "browser"), false),
+    ];
+    for (name, configure, event, begins) in cases {
+        let mut policy = policy(configure, &[kick_actuator()]);
+        let expected: &[&str] = if begins { &KICK } else { &[] };
+        assert_eq!(ask(&mut policy, at(0), &event), expected, "{name}");
+        assert_eq!(policy.activity().is_some(), begins, "{name}");
+    }
+}
+
+#[test]
+fn a_fact_that_could_not_be_had_fits_no_filter() {
+    let mut policy = policy(|config| config.filter.uids = vec!["0-4294967295".parse().unwrap()], &[kick_actuator()]);
+    let gone = Event::Process(ProcessEvent {
+        kind: ProcessEventKind::Exec,
+        process: Process { pid: 5, ..Process::default() },
+    });
+    assert!(ask(&mut policy, at(0), &gone).is_empty());
+}
+
+#[test]
+fn fork_and_exec_of_one_process_are_one_launch_under_the_last_name() {
+    let mut policy = policy(|_| {}, &[kick_actuator(), lease_actuator()]);
+    let begun = ask(&mut policy, at(0), &process(ProcessEventKind::Fork, 5, "shell"));
+    assert_eq!(begun, [&KICK[..], &["lease scaling_min_freq 1200000 until 3000"]].concat());
+    assert_eq!(
+        ask(&mut policy, at(3), &process(ProcessEventKind::Exec, 5, "browser")),
+        KICK,
+        "kicked again, leased once"
+    );
+    assert_eq!(policy.activity().unwrap().1, "boosting the launch of browser (noticed by exec)");
+    assert_eq!(policy.awaited_exits(), [5]);
+    assert_eq!(ask(&mut policy, at(500), &process(ProcessEventKind::Exit, 5, "")), ["release scaling_min_freq"]);
+    assert_eq!(policy.activity(), None);
+    assert!(policy.awaited_exits().is_empty());
+}
+
+#[test]
+fn overlapping_launches_share_one_boost() {
+    let mut policy = policy(|_| {}, &[lease_actuator()]);
+    assert_eq!(ask(&mut policy, at(0), &announced("one")), ["lease scaling_min_freq 1200000 until 3000"]);
+    assert_eq!(ask(&mut policy, at(1_000), &announced("two")), ["lease scaling_min_freq 1200000 until 4000"]);
+    let finished = Event::LaunchFinished { application: "one".to_owned() };
+    assert!(ask(&mut policy, at(1_500), &finished).is_empty(), "the other goes on");
+    assert!(ask(&mut policy, at(3_000), &Event::Deadline).is_empty());
+    assert_eq!(policy.deadline(), Some(at(4_000)));
+    assert_eq!(ask(&mut policy, at(4_000), &Event::Deadline), ["release scaling_min_freq"]);
+    assert_eq!(policy.deadline(), None);
+}
+
+#[test]
+fn falling_load_ends_a_launch_but_not_at_once() {
+    let mut policy = policy(|_| {}, &[lease_actuator()]);
+    ask(&mut policy, at(0), &announced("browser"));
+    assert_eq!(policy.interest().load_period, Some(Duration::from_millis(50)));
+    // Two CPUs: 100 permille are a fifth of one CPU, below the 30 %; 200 permille are above.
+    for (moment, busy_permille, ends) in [(50, 100, false), (100, 200, false), (150, 100, false), (200, 100, true)] {
+        let asked = ask(&mut policy, at(moment), &Event::Load { busy_permille });
+        assert_eq!(!asked.is_empty(), ends, "{moment}");
+    }
+    assert_eq!(policy.interest().load_period, None);
+    let learned = policy.durations().get("browser").unwrap();
+    assert!((learned.mean_ms - 100.0).abs() < 1.0, "over when the quiet began: {learned:?}");
+}
+
+#[test]
+fn the_foreground_begins_or_ends_launches_as_configured() {
+    let front = |pids: &[u32]| Event::Foreground {
+        processes: pids
+            .iter()
+            .map(|&pid| Process { pid, command: Some(format!("app {pid}")), ..Process::default() })
+            .collect(),
+    };
+    let mut begins = policy(|config| config.triggers = vec![Trigger::Foreground], &[kick_actuator()]);
+    assert_eq!(ask(&mut begins, at(0), &front(&[7])), KICK);
+    assert!(ask(&mut begins, at(10), &front(&[7])).is_empty(), "it was in front already");
+    assert_eq!(ask(&mut begins, at(20), &front(&[7, 8])), KICK);
+
+    let mut ends = policy(|config| config.end.foreground = true, &[lease_actuator()]);
+    ask(&mut ends, at(0), &process(ProcessEventKind::Exec, 7, "browser"));
+    assert!(ask(&mut ends, at(50), &front(&[7])).is_empty(), "too early to be its first picture");
+    assert!(ask(&mut ends, at(200), &front(&[8])).is_empty());
+    assert_eq!(ask(&mut ends, at(300), &front(&[7])), ["release scaling_min_freq"]);
+}
+
+#[test]
+fn later_kicks_and_pulses_come_at_their_moments() {
+    let pulse = Actuator::Pulse {
+        target: tunable("interactive/boostpulse"),
+        value: "1".to_owned(),
+        lasting: Some(Duration::from_millis(80)),
+    };
+    let mut policy = policy(|config| config.kick.at_us = vec![0, 4_000, 20_000], &[kick_actuator(), pulse]);
+    let begun = ask(&mut policy, at(0), &announced("browser"));
+    assert_eq!(begun, [&KICK[..], &["pulse boostpulse 1"]].concat());
+    assert_eq!(policy.deadline(), Some(at(4)));
+    assert!(ask(&mut policy, at(3), &Event::Deadline).is_empty());
+    assert_eq!(ask(&mut policy, at(4), &Event::Deadline), KICK);
+    assert_eq!(policy.deadline(), Some(at(20)));
+    assert_eq!(ask(&mut policy, at(25), &Event::Deadline), KICK);
+    assert_eq!(policy.deadline(), Some(at(72)), "a pulse follows before the last one ends");
+    assert_eq!(ask(&mut policy, at(72), &Event::Deadline), ["pulse boostpulse 1"]);
+    assert!(ask(&mut policy, at(3_000), &Event::Deadline).is_empty(), "the launch is over");
+    assert_eq!(policy.deadline(), None);
+}
+
+#[test]
+fn each_launched_process_has_its_own_clamp() {
+    let mut policy = policy(|config| config.triggers = vec![Trigger::Exec], &[Actuator::Clamp { minimum: 700 }]);
+    let first = ask(&mut policy, at(0), &process(ProcessEventKind::Exec, 5, "one"));
+    assert_eq!(first, ["lease clamp 5 700 until 3000"]);
+    assert_eq!(ask(&mut policy, at(10), &process(ProcessEventKind::Exec, 6, "two")), ["lease clamp 6 700 until 3010"]);
+    assert_eq!(ask(&mut policy, at(100), &process(ProcessEventKind::Exit, 5, "one")), ["release clamp 5"]);
+    assert_eq!(ask(&mut policy, at(3_010), &Event::Deadline), ["release clamp 6"]);
+}
+
+#[test]
+fn a_storm_is_muted_in_the_kernel_and_heard_again() {
+    let mut policy =
+        policy(|config| (config.maximum_launches_per_minute, config.burst_launches) = (60, 2), &[kick_actuator()]);
+    assert!(policy.interest().kinds.contains(ProcessEventKind::Exec));
+    ask(&mut policy, at(0), &process(ProcessEventKind::Exec, 5, "one"));
+    assert_eq!(ask(&mut policy, at(1), &process(ProcessEventKind::Exec, 6, "two")), KICK);
+    assert!(policy.interest().kinds.is_empty());
+    assert!(ask(&mut policy, at(2), &process(ProcessEventKind::Exec, 7, "three")).is_empty());
+    assert_eq!(policy.deadline(), Some(at(1_000)));
+    ask(&mut policy, at(1_000), &Event::Deadline);
+    assert!(policy.interest().kinds.contains(ProcessEventKind::Exec));
+}
+
+#[test]
+fn a_learned_duration_ends_a_launch_sooner_than_the_deadline() {
+    let mut policy = policy(|_| {}, &[lease_actuator()]);
+    for round in 0..5 {
+        let begin = round * 10_000;
+        ask(&mut policy, at(begin), &announced("browser"));
+        ask(&mut policy, at(begin + 400), &Event::LaunchFinished { application: "browser".to_owned() });
+    }
+    let asked = ask(&mut policy, at(100_000), &announced("browser"));
+    let limit_ms = policy.durations().limit("browser").unwrap().as_millis();
+    assert!((500..1_000).contains(&limit_ms), "{limit_ms}");
+    assert_eq!(asked, [format!("lease scaling_min_freq 1200000 until {}", 100_000 + limit_ms)]);
+    let before = *policy.durations().get("browser").unwrap();
+    ask(&mut policy, at(102_000), &Event::Deadline);
+    assert!(
+        policy.durations().get("browser").unwrap().mean_ms > before.mean_ms,
+        "cut off: it takes longer than thought"
+    );
+}
+
+#[test]
+fn nothing_is_wanted_where_nothing_is_to_gain_unless_somebody_watches() {
+    let mut policy = policy(|_| {}, &[]);
+    assert_eq!(policy.interest(), Interest::default());
+    assert!(ask(&mut policy, at(0), &announced("browser")).is_empty());
+    assert_eq!(policy.activity(), None);
+    policy.set_watched(true);
+    assert!(policy.interest().kinds.contains(ProcessEventKind::Exec));
+    assert!(ask(&mut policy, at(1), &announced("browser")).is_empty(), "noticed, and nothing done");
+    assert_eq!(policy.activity().unwrap().1, "watching the launch of browser (noticed by announced)");
+}
+
+#[test]
+fn facts_are_fetched_only_for_filters_names_and_clamps() {
+    let stat = ProcessFacts { stat: true, ..ProcessFacts::default() };
+    let plain = policy(|_| {}, &[kick_actuator()]).interest();
+    assert_eq!((plain.fork_facts, plain.facts), (ProcessFacts::default(), stat));
+    let clamped = policy(|_| {}, &[Actuator::Clamp { minimum: 1 }]).interest();
+    assert_eq!(clamped.fork_facts, stat);
+    let filtered = policy(|config| config.filter.uids = vec!["1".parse().unwrap()], &[kick_actuator()]).interest();
+    assert_eq!(filtered.fork_facts, ProcessFacts { uid: true, ..ProcessFacts::default() });
+}
+
+#[test]
+fn another_plan_takes_over_while_a_launch_goes_on() {
+    let mut policy = policy(|_| {}, &[lease_actuator()]);
+    ask(&mut policy, at(0), &announced("browser"));
+    let mut decisions = Vec::new();
+    policy.replace(at(10), LaunchConfig::default(), plan(&[kick_actuator()]), 1, &mut decisions);
+    let asked: Vec<_> = decisions.iter().map(|decision| short(&decision.action)).collect();
+    assert_eq!(asked, [&["release scaling_min_freq"], &KICK[..]].concat());
+    decisions.clear();
+    policy.replace(at(20), LaunchConfig { enabled: false, ..LaunchConfig::default() }, plan(&[]), 1, &mut decisions);
+    assert!(decisions.is_empty(), "{decisions:?}");
+    assert_eq!((policy.activity(), policy.deadline()), (None, None));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Event(ProcessEventKind, u32),
+    Announce(u8),
+    Finish(u8),
+    Load(u16),
+    Foreground(Vec<u32>),
+    Lost,
+    Deadline,
+    Replace(bool),
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
+    use ProcessEventKind::{Comm, Exec, Exit, Fork, Uid};
+    let kind = prop_oneof![Just(Fork), Just(Exec), Just(Comm), Just(Uid), Just(Exit)];
+    let step = prop_oneof![
+        4 => (kind, 1u32..8).prop_map(|(kind, pid)| Step::Event(kind, pid)),
+        1 => (0u8..4).prop_map(Step::Announce),
+        1 => (0u8..4).prop_map(Step::Finish),
+        2 => (0u16..=1000).prop_map(Step::Load),
+        1 => proptest::collection::vec(1u32..8, 0..3).prop_map(Step::Foreground),
+        1 => Just(Step::Lost),
+        2 => Just(Step::Deadline),
+        1 => any::<bool>().prop_map(Step::Replace),
+    ];
+    proptest::collection::vec((0u64..800, step), 0..120)
+}
+
+/// What a policy holds, as the journal would see it.
+#[derive(Default)]
+struct Held(std::collections::BTreeMap<Target, BootTime>);
+
+impl Held {
+    fn take(&mut self, now: BootTime, decisions: &[Decision], longest: Duration) {
+        for decision in decisions {
+            assert!(!decision.reason.is_empty());
+            match &decision.action {
+                Action::Lease { target, until, .. } => {
+                    assert!(*until > now, "a lease that is over at once");
+                    assert!(until.since(now) <= longest, "a lease beyond the deadline");
+                    self.0.insert(target.clone(), *until);
+                }
+                Action::Release { target } => {
+                    assert!(self.0.remove(target).is_some(), "release of {target}, which is not leased");
+                }
+                Action::Rewrite { .. } | Action::Pulse { .. } => {}
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_leases_end(steps in steps(), end_foreground in any::<bool>()) {
+        let actuators = [kick_actuator(), lease_actuator(), Actuator::Clamp { minimum: 512 }];
+        let configure = |config: &mut LaunchConfig| {
+            config.triggers = vec![Trigger::Fork, Trigger::Exec, Trigger::Announced];
+            if !end_foreground {
+                config.triggers.push(Trigger::Foreground);
+            }
+            config.end.foreground = end_foreground;
+            config.kick.at_us = vec![0, 3_000];
+        };
+        let mut policy = policy(configure, &actuators);
+        let longest = Duration::from_millis(policy.config.end.deadline_ms);
+        let mut held = Held::default();
+        let mut now = at(0);
+        for (pause_ms, step) in steps {
+            let next = now + Duration::from_millis(pause_ms);
+            // The engine keeps the policy's deadlines.
+            while let Some(deadline) = policy.deadline().filter(|&deadline| deadline <= next) {
+                now = now.max(deadline);
+                let mut decisions = Vec::new();
+                policy.on_event(now, &Event::Deadline, &mut decisions);
+                held.take(now, &decisions, longest);
+                prop_assert!(policy.deadline().is_none_or(|later| later > now), "a deadline that stays");
+            }
+            now = next;
+            let event = match step {
+                Step::Event(kind, pid) => process(kind, pid, &format!("app {}", pid % 3)),
+                Step::Announce(number) => announced(&format!("app {number}")),
+                Step::Finish(number) => Event::LaunchFinished { application: format!("app {number}") },
+                Step::Load(busy_permille) => Event::Load { busy_permille },
+                Step::Foreground(pids) => Event::Foreground {
+                    processes: pids.into_iter().map(|pid| Process { pid, ..Process::default() }).collect(),
+                },
+                Step::Lost => Event::ProcessEventsLost,
+                Step::Deadline => Event::Deadline,
+                Step::Replace(on) => {
+                    let mut decisions = Vec::new();
+                    let config = policy.config.clone();
+                    policy.replace(now, config, plan(if on { &actuators } else { &[] }), 2, &mut decisions);
+                    held.take(now, &decisions, longest);
+                    continue;
+                }
+            };
+            let mut decisions = Vec::new();
+            policy.on_event(now, &event, &mut decisions);
+            held.take(now, &decisions, longest);
+            prop_assert!(held.0.values().all(|&until| until > now), "a boost outlives its deadline");
+            prop_assert!(!policy.launches.is_empty() || held.0.is_empty(), "leases without a launch");
+        }
+        let mut decisions = Vec::new();
+        policy.on_event(now + longest, &Event::Deadline, &mut decisions);
+        held.take(now + longest, &decisions, longest);
+        prop_assert!(held.0.is_empty(), "still leased after the end");
+        prop_assert!(policy.launches.is_empty() && policy.pids.is_empty());
+    }
+}
