@@ -1,9 +1,14 @@
 //! The command line: one file a subcommand, each parses, calls and prints.
 
+pub mod lab;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::device::Root;
+use crate::lab::guest;
 
 /// A responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
 #[derive(Debug, Parser)]
@@ -19,13 +24,19 @@ pub struct Cli {
 
 /// The subcommands; each has a file of its own in this folder.
 #[derive(Debug, Subcommand)]
-pub enum Command {}
+pub enum Command {
+    /// Boot a virtual device: a stock kernel whose CPU frequency can be changed
+    Lab(lab::Arguments),
+}
 
 /// Parses the arguments, runs the subcommand, and turns its outcome into an exit code.
 ///
 /// 0 is success, 1 a clear negative answer, 2 an error; `brisk prove` and `brisk lab` return 69 when the lab failed.
 pub fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    if guest::is_first_process() {
+        guest::main();
+    }
+    match run(&Cli::parse()) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("brisk: {error:#}");
@@ -34,6 +45,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    match cli.command {}
+fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    let root = Root::at(&cli.root);
+    match &cli.command {
+        Command::Lab(arguments) => lab::run(arguments, &root),
+    }
 }

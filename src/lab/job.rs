@@ -21,6 +21,8 @@ pub struct Job {
     pub core: Option<usize>,
     /// Puts BusyBox and its applets into the guest's /bin.
     pub busybox: bool,
+    /// Gives the command this process's terminal as its console, and BusyBox; its lines are not seen here.
+    pub interactive: bool,
     /// The static brisk binary for the guest; `None` takes `$BRISK_BINARY`, or else the running one.
     pub binary: Option<PathBuf>,
 }
@@ -35,6 +37,7 @@ impl Job {
             timeout: Duration::from_secs(600),
             core: None,
             busybox: false,
+            interactive: false,
             binary: None,
         }
     }

@@ -4,11 +4,31 @@
 //! hands on what the guest says line by line, and returns how the command ended. The guest is just another device:
 //! its first process is the running brisk binary itself.
 
+mod apt;
 pub mod architecture;
+mod cache;
+mod console;
+pub mod describe;
 pub mod error;
+pub mod guest;
+mod initramfs;
 pub mod job;
+mod machine;
+mod modules;
+mod packages;
+mod program;
+mod record;
 pub mod scenario;
 pub mod self_check;
+mod watch;
+pub mod work;
+
+use cache::Cache;
+use guest::{GuestJob, GuestModule, JOB_FILE};
+use initramfs::Initramfs;
+use machine::{Machine, Start};
+use modules::LoadableModule;
+use packages::Packages;
 
 pub use error::LabError;
 pub use job::{Channel, GuestFile, GuestLine, HostClock, Job, Outcome};
@@ -27,6 +47,58 @@ pub const EXIT_LAB_FAILED: u8 = 69;
 /// [`LabError`] when the kernel cannot be had, the machine does not boot, panics, locks up or runs out of time, or
 /// when the self-check fails. A command that ends with an error is not one: see [`Outcome::status`].
 pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, LabError> {
-    let _ = on_line;
-    Err(LabError::Machine { operation: "boot".into(), reason: format!("{} is not built in yet", job.scenario.name) })
+    let scenario = &job.scenario;
+    let cache = Cache::open()?;
+    let packages = Packages::of(&cache, scenario)?;
+    let kernel = packages.kernel(&scenario.kernel.package)?;
+    let modules = modules::collect(&cache, &packages, scenario, &kernel)?;
+    let initramfs = pack(job, &packages, &modules)?;
+    let start =
+        Start { scenario, kernel: &kernel.image, initramfs: &initramfs, core: job.core, interactive: job.interactive };
+    let (machine, streams) = Machine::start(&start)?;
+    drop(initramfs);
+    let vcpu_threads = if scenario.machine.mode == Mode::Parallel { scenario.machine.cpus } else { 0 };
+    let ended = watch::watch(machine, streams, job.timeout, vcpu_threads, on_line)?;
+    Ok(Outcome { status: ended.status, kernel: kernel.release, wall: ended.wall, self_check: ended.self_check })
+}
+
+/// Puts brisk, the modules, BusyBox and the job's files into an archive. The guest's memory holds it twice while the
+/// kernel unpacks it, so nothing goes in that the job does not need.
+fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Result<Vec<u8>, LabError> {
+    let binary = program::read_static(job.binary.as_deref(), job.scenario.architecture())?;
+    let busybox = if job.busybox || job.interactive { Some(packages.busybox()?) } else { None };
+    let module_path = |module: &LoadableModule| format!("/modules/{}.ko", module.name);
+    let guest_job = GuestJob {
+        command: job.command.clone(),
+        interactive: job.interactive,
+        results: job.scenario.architecture().results.into(),
+        cgroup: job.scenario.guest.cgroup,
+        self_check: job.scenario.guest.self_check,
+        busybox: busybox.is_some(),
+        modules: modules
+            .iter()
+            .map(|module| GuestModule {
+                name: module.name.clone(),
+                path: module_path(module),
+                parameters: module.parameters.clone(),
+            })
+            .collect(),
+    };
+    let write = || -> std::io::Result<Vec<u8>> {
+        let mut initramfs = Initramfs::new()?;
+        initramfs.file("/init", &binary, 0o755)?;
+        initramfs.link("/bin/brisk", "/init")?;
+        if let Some(busybox) = &busybox {
+            initramfs.file("/bin/busybox", &std::fs::read(busybox)?, 0o755)?;
+        }
+        for module in modules {
+            initramfs.file(&module_path(module), &module.object, 0o644)?;
+        }
+        initramfs.file(JOB_FILE, &serde_json::to_vec(&guest_job)?, 0o644)?;
+        for file in &job.files {
+            initramfs.file(&file.path, &file.contents, file.mode)?;
+        }
+        initramfs.finish()
+    };
+    write().map_err(|error| LabError::Machine { operation: "be given its files".into(), reason: error.to_string() })
 }

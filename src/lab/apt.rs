@@ -1,0 +1,245 @@
+//! Asking apt and dpkg for packages as an ordinary user, without installing any.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use super::architecture::Architecture;
+use super::cache::{Cache, fault};
+use super::error::LabError;
+
+/// apt with the host's sources, or with one source and state of its own.
+#[derive(Debug, Clone)]
+pub struct Apt {
+    options: Vec<OsString>,
+    /// The folder with the package lists, whose time tells whether what was looked up is still current.
+    lists: PathBuf,
+}
+
+/// What apt knows of the newest revision of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its revision.
+    pub version: String,
+    /// Its architecture (`amd64`, `all`).
+    pub architecture: String,
+    /// What it depends on, without versions and alternatives.
+    pub dependencies: Vec<String>,
+    /// What must be downloaded.
+    pub size_bytes: u64,
+}
+
+impl Apt {
+    /// apt for packages of `architecture`, with the host's sources or with `source` alone.
+    ///
+    /// # Errors
+    /// [`LabError`] when the state folder cannot be made or its first update fails.
+    pub fn new(cache: &Cache, source: Option<&str>, architecture: &Architecture) -> Result<Self, LabError> {
+        let host = Architecture::of_host().is_some_and(|host| host == architecture);
+        match source {
+            None if host => Ok(Self { options: Vec::new(), lists: "/var/lib/apt/lists".into() }),
+            None => Err(LabError::Package {
+                package: "linux-image".into(),
+                reason: format!(
+                    "packages for {} are not the host's own; give the scenario a kernel.source",
+                    architecture.name
+                ),
+            }),
+            Some(source) => Self::with_source(cache, source, architecture),
+        }
+    }
+
+    /// A private apt state: neither root's rights nor a change of the host's sources are needed.
+    fn with_source(cache: &Cache, source: &str, architecture: &Architecture) -> Result<Self, LabError> {
+        let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
+        let label: String = source.rsplit("://").next().unwrap_or(source).chars().map(plain).collect();
+        let state = cache.path(&format!("apt/{}-{label}", architecture.name));
+        let lists = state.join("lists");
+        let option = |name: &str, value: &Path| OsString::from(format!("{name}={}", value.display()));
+        let mut options = Vec::new();
+        for setting in [
+            option("Dir::State", &state),
+            option("Dir::State::status", &state.join("status")),
+            option("Dir::State::lists", &lists),
+            option("Dir::Cache", &state.join("cache")),
+            option("Dir::Etc::sourcelist", &state.join("sources.list")),
+            option("Dir::Etc::sourceparts", Path::new("/dev/null")),
+            format!("APT::Architecture={}", architecture.name).into(),
+            format!("APT::Architectures={}", architecture.name).into(),
+        ] {
+            options.extend([OsString::from("-o"), setting]);
+        }
+        let apt = Self { options, lists };
+        for folder in ["lists/partial", "cache/archives/partial"] {
+            let folder = state.join(folder);
+            fs::create_dir_all(&folder).map_err(fault("make", &folder))?;
+        }
+        for (name, text) in [("status", ""), ("sources.list", source)] {
+            let file = state.join(name);
+            fs::write(&file, format!("{text}\n")).map_err(fault("write", &file))?;
+        }
+        let updated = state.join("updated");
+        if !is_younger_than_a_day(&updated) {
+            eprintln!("brisk: fetching the package lists of {source}");
+            apt.run("apt-get", &["update"], &state, source)?;
+            fs::write(&updated, "").map_err(fault("write", &updated))?;
+        }
+        Ok(apt)
+    }
+
+    /// When the package lists were last changed, where that is known.
+    pub fn updated(&self) -> Option<SystemTime> {
+        fs::metadata(&self.lists).and_then(|lists| lists.modified()).ok()
+    }
+
+    /// The newest revision of `name`.
+    ///
+    /// # Errors
+    /// [`LabError::Package`] when apt does not know it.
+    pub fn show(&self, name: &str) -> Result<Package, LabError> {
+        let text = self.run("apt-cache", &["show", "--no-all-versions", name], Path::new("/"), name)?;
+        Package::parse(&text).ok_or_else(|| LabError::Package {
+            package: name.into(),
+            reason: "apt-cache show does not tell its version and architecture".into(),
+        })
+    }
+
+    /// Downloads the package into `folder`.
+    ///
+    /// # Errors
+    /// [`LabError::Package`] when it cannot be fetched.
+    pub fn download(&self, package: &Package, folder: &Path) -> Result<PathBuf, LabError> {
+        eprintln!("brisk: fetching {} ({:.1} MB)", package.name, package.size_bytes as f64 / 1e6);
+        let wanted = format!("{}={}", package.name, package.version);
+        self.run("apt-get", &["download", &wanted], folder, &package.name)?;
+        // apt escapes an epoch's colon in the file's name, so look for what came rather than guess.
+        let start = format!("{}_", package.name);
+        let files = fs::read_dir(folder).map_err(fault("list", folder))?.filter_map(Result::ok);
+        files.map(|file| file.path()).find(|path| file_name(path).starts_with(&start)).ok_or_else(|| {
+            LabError::Package {
+                package: package.name.clone(),
+                reason: format!("apt-get download left no file in {}", folder.display()),
+            }
+        })
+    }
+
+    fn run(&self, program: &str, arguments: &[&str], folder: &Path, package: &str) -> Result<String, LabError> {
+        let fault = |reason: String| LabError::Package { package: package.into(), reason };
+        let output = Command::new(program)
+            .args(&self.options)
+            .args(arguments)
+            .current_dir(folder)
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .map_err(|error| fault(format!("cannot run {program}: {error}; the lab needs a Debian or Ubuntu host")))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().filter(|line| line.starts_with("E:")).collect::<Vec<_>>().join(" ");
+        Err(fault(format!(
+            "{program} {} failed: {said}; if the package lists are missing or old, run sudo apt-get update",
+            arguments.join(" ")
+        )))
+    }
+}
+
+/// Unpacks a package's files into `folder`, without its scripts.
+///
+/// # Errors
+/// [`LabError::Package`] when dpkg-deb fails.
+pub fn unpack(package: &str, archive: &Path, folder: &Path) -> Result<(), LabError> {
+    let fault = |reason: String| LabError::Package { package: package.into(), reason };
+    let output = Command::new("dpkg-deb")
+        .arg("-x")
+        .args([archive, folder])
+        .output()
+        .map_err(|error| fault(format!("cannot run dpkg-deb: {error}; install the package dpkg")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(fault(format!("dpkg-deb -x failed: {}", String::from_utf8_lossy(&output.stderr).trim())))
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn is_younger_than_a_day(file: &Path) -> bool {
+    let modified = fs::metadata(file).and_then(|file| file.modified()).ok();
+    modified.and_then(|time| time.elapsed().ok()).is_some_and(|age| age.as_secs() < 86_400)
+}
+
+impl Package {
+    /// Reads the first paragraph of `apt-cache show`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let paragraph = text.split("\n\n").next()?;
+        let field = |name: &str| {
+            paragraph.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned()))
+        };
+        let list = |name| field(name).unwrap_or_default();
+        let dependencies = format!("{},{}", list("Pre-Depends"), list("Depends"));
+        let first_word = |dependency: &str| {
+            let name = dependency.split(['|', '(']).next()?.trim();
+            (!name.is_empty()).then(|| name.split(':').next().unwrap_or(name).to_owned())
+        };
+        Some(Self {
+            name: field("Package")?,
+            version: field("Version")?,
+            architecture: field("Architecture")?,
+            dependencies: dependencies.split(',').filter_map(first_word).collect(),
+            size_bytes: field("Size").and_then(|size| size.parse().ok()).unwrap_or(0),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_read_as_apt_cache_shows_them() {
+        let meta = "Package: linux-image-amd64\nVersion: 6.1.192-2\nArchitecture: amd64\n\
+                    Depends: linux-image-6.1.0-56-amd64 (= 6.1.192-2)\nSize: 1480\n\nPackage: older\n";
+        let headers = "Package: linux-headers-6.1.0-56-amd64\nVersion: 6.1.192-2\nArchitecture: amd64\n\
+                       Pre-Depends: dpkg (>= 1)\nDepends: linux-headers-6.1.0-56-common (= 6.1.192-2), \
+                       linux-kbuild-6.1, linux-compiler-gcc-12-x86 | gcc-12:any\n";
+        for (text, expected) in [
+            (
+                meta,
+                Some(Package {
+                    name: "linux-image-amd64".into(),
+                    version: "6.1.192-2".into(),
+                    architecture: "amd64".into(),
+                    dependencies: vec!["linux-image-6.1.0-56-amd64".into()],
+                    size_bytes: 1480,
+                }),
+            ),
+            (
+                headers,
+                Some(Package {
+                    name: "linux-headers-6.1.0-56-amd64".into(),
+                    version: "6.1.192-2".into(),
+                    architecture: "amd64".into(),
+                    dependencies: [
+                        "dpkg",
+                        "linux-headers-6.1.0-56-common",
+                        "linux-kbuild-6.1",
+                        "linux-compiler-gcc-12-x86",
+                    ]
+                    .map(String::from)
+                    .to_vec(),
+                    size_bytes: 0,
+                }),
+            ),
+            ("Package: x\nArchitecture: all\n", None),
+            ("", None),
+        ] {
+            assert_eq!(Package::parse(text), expected);
+        }
+    }
+}

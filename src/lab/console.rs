@@ -1,0 +1,98 @@
+//! Reading what a guest says: bytes into lines, and the kernel's lines that mean it is lost.
+
+/// A longer line is cut into pieces of this size.
+const LINE_LIMIT_BYTES: usize = 1 << 20;
+
+/// Cuts a stream of bytes into lines.
+#[derive(Debug, Default)]
+pub struct Lines {
+    pending: Vec<u8>,
+}
+
+impl Lines {
+    /// Takes what was read and gives back the lines that it completes, without their ends.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            self.pending.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.pending.len() >= LINE_LIMIT_BYTES {
+                lines.extend(self.rest());
+            }
+        }
+        lines
+    }
+
+    /// The last line, when the stream ends without a line's end.
+    pub fn rest(&mut self) -> Option<String> {
+        if self.pending.is_empty() {
+            return None;
+        }
+        let text = String::from_utf8_lossy(&self.pending);
+        let text = text.trim_end_matches(['\n', '\r']).to_owned();
+        self.pending.clear();
+        Some(text)
+    }
+}
+
+/// True for a line of the guest's kernel after which it cannot be trusted: panic, oops, lockup or stall.
+///
+/// Only lines with printk's time stamp count: a program may print the same words.
+pub fn is_fatal(line: &str) -> bool {
+    const SIGNS: &[&str] = &[
+        "Kernel panic - not syncing",
+        "BUG: ",
+        "Oops",
+        "general protection fault",
+        "Unable to handle kernel",
+        "Internal error: ",
+        "soft lockup",
+        "hard LOCKUP",
+        "detected stall",
+        "self-detected stall",
+    ];
+    printk_text(line).is_some_and(|text| SIGNS.iter().any(|sign| text.contains(sign)))
+}
+
+/// What follows `[    1.234567] `, and the caller that some kernels put after it (`[    T1] `).
+fn printk_text(line: &str) -> Option<&str> {
+    let (stamp, text) = line.strip_prefix('[')?.split_once(']')?;
+    let (seconds, microseconds) = stamp.trim_start().split_once('.')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (digits(seconds) && microseconds.len() == 6 && digits(microseconds)).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_when_they_are_complete() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.push(b"one\r\ntw"), ["one"]);
+        assert_eq!(lines.push(b"o\n\nthree \xff\n"), ["two", "", "three \u{fffd}"]);
+        assert_eq!(lines.push(b"end"), [""; 0]);
+        assert_eq!(lines.rest().as_deref(), Some("end"));
+        assert_eq!(lines.rest(), None);
+        assert_eq!(lines.push(&vec![b'x'; LINE_LIMIT_BYTES + 1]).len(), 1, "an endless line does not fill memory");
+    }
+
+    #[test]
+    fn the_kernels_fatal_lines_are_told_from_a_programs() {
+        for (line, expected) in [
+            ("[    1.234567] Kernel panic - not syncing: sysrq triggered crash", true),
+            ("[  123.000001] watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [brisk:70]", true),
+            ("[   12.345678][   T1] BUG: kernel NULL pointer dereference, address: 0000000000000008", true),
+            ("[   12.345678] Oops: 0002 [#1] PREEMPT SMP NOPTI", true),
+            ("[   12.345678] rcu: INFO: rcu_preempt self-detected stall on CPU", true),
+            ("[   12.345678] rcu: INFO: rcu_sched detected stalls on CPUs/tasks:", true),
+            ("[    5.000000] Unable to handle kernel paging request at virtual address ffff", true),
+            ("Kernel panic - not syncing: said a program", false),
+            ("[note] BUG: in a program", false),
+            ("[ 1.5] BUG: in a program", false),
+            ("[    1.234567] virtual_cpufreq: loading out-of-tree module taints kernel.", false),
+            ("", false),
+        ] {
+            assert_eq!(is_fatal(line), expected, "{line}");
+        }
+    }
+}

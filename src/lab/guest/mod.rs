@@ -1,0 +1,72 @@
+//! Inside the guest: the first process. It mounts, loads modules, checks the device, runs the command, powers off.
+
+mod job;
+mod mounts;
+mod run;
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+
+use anyhow::Context;
+use rustix::system::{RebootCommand, reboot};
+use rustix::termios::{OptionalActions, tcdrain, tcgetattr, tcsetattr};
+
+pub use job::{GuestJob, GuestModule, JOB_FILE};
+
+use super::record::Record;
+use super::self_check::SelfCheck;
+use crate::device::Root;
+
+/// True when this process is the first one of a guest: the kernel starts `/init` of an initramfs as process 1.
+pub fn is_first_process() -> bool {
+    std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name.as_bytes() == b"/init")
+}
+
+/// The life of a guest; the host hears of success and failure on the results port.
+pub fn main() -> ! {
+    let mut results = None;
+    let record = match live(&mut results) {
+        Ok(status) => Record::Ended { status },
+        Err(error) => Record::Failed { reason: format!("{error:#}") },
+    };
+    if let Record::Failed { reason } = &record {
+        eprintln!("brisk: the guest failed: {reason}");
+    }
+    if let Some(results) = &mut results {
+        // Nobody is left to tell if the port fails: the host sees a guest that ended without its last line.
+        let _ = results.write_all(record.to_line().as_bytes()).and_then(|()| Ok(tcdrain(&*results)?));
+    }
+    let _ = reboot(RebootCommand::PowerOff);
+    // The kernel panics when its first process ends, which the host notices.
+    std::process::exit(1);
+}
+
+fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
+    let root = Root::system();
+    mounts::basic()?;
+    let job = GuestJob::read()?;
+    let port = results.insert(open_results(&job.results)?);
+    mounts::cgroup(job.cgroup)?;
+    if job.busybox {
+        run::install_busybox()?;
+    }
+    run::load_modules(&job.modules)?;
+    if job.self_check {
+        let check = SelfCheck::measure(&root).context("the self-check")?;
+        let passed = check.passed();
+        port.write_all(Record::SelfChecked(check).to_line().as_bytes()).context("cannot write the self-check")?;
+        anyhow::ensure!(passed, "work does not take time proportional to 1/f");
+    }
+    run::command(&job, port)
+}
+
+/// Opens the results port so that what is written arrives unchanged.
+fn open_results(name: &str) -> anyhow::Result<File> {
+    let path = format!("/dev/{name}");
+    let port = File::options().write(true).open(&path).with_context(|| format!("cannot open {path}"))?;
+    let mut settings = tcgetattr(&port).with_context(|| format!("{path} is no terminal"))?;
+    settings.make_raw();
+    tcsetattr(&port, OptionalActions::Now, &settings).with_context(|| format!("cannot set up {path}"))?;
+    Ok(port)
+}

@@ -1,0 +1,81 @@
+//! The file systems that a device has.
+
+use std::fs;
+
+use anyhow::Context;
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount};
+
+use crate::lab::scenario::CgroupVersion;
+
+/// Controllers that a version 1 guest has, where its kernel knows them.
+const V1_CONTROLLERS: &[&str] = &["cpu", "cpuacct", "cpuset", "memory", "blkio", "freezer"];
+
+/// Mounts /proc, /sys, /dev, /run and /tmp, and the debugging file systems where the kernel has them.
+///
+/// # Errors
+/// When one of the first five cannot be mounted.
+pub fn basic() -> anyhow::Result<()> {
+    for (kind, target, options) in [
+        ("devtmpfs", "/dev", ""),
+        ("proc", "/proc", ""),
+        ("sysfs", "/sys", ""),
+        ("tmpfs", "/run", "mode=0755"),
+        ("tmpfs", "/tmp", "mode=1777"),
+    ] {
+        mount_at(kind, target, options)?;
+    }
+    for (kind, target) in [("devpts", "/dev/pts"), ("tmpfs", "/dev/shm")] {
+        mount_at(kind, target, "")?;
+    }
+    // A kernel without them is still a device.
+    for (kind, target) in [("debugfs", "/sys/kernel/debug"), ("tracefs", "/sys/kernel/tracing")] {
+        let _ = mount(kind, target, kind, MountFlags::empty(), None);
+    }
+    Ok(())
+}
+
+/// Mounts the cgroup hierarchy that the scenario asks for.
+///
+/// # Errors
+/// When the kernel refuses it.
+pub fn cgroup(version: CgroupVersion) -> anyhow::Result<()> {
+    const FOLDER: &str = "/sys/fs/cgroup";
+    match version {
+        CgroupVersion::None => Ok(()),
+        CgroupVersion::V2 => {
+            mount_at("cgroup2", FOLDER, "")?;
+            let controllers = fs::read_to_string(format!("{FOLDER}/cgroup.controllers"))?;
+            let on: String = controllers.split_whitespace().map(|name| format!("+{name} ")).collect();
+            fs::write(format!("{FOLDER}/cgroup.subtree_control"), &on)
+                .with_context(|| format!("cannot hand the controllers {on}down from {FOLDER}"))
+        }
+        CgroupVersion::V1 => {
+            mount_at("tmpfs", FOLDER, "mode=0755")?;
+            for controller in V1_CONTROLLERS {
+                let target = format!("{FOLDER}/{controller}");
+                fs::create_dir_all(&target).with_context(|| format!("cannot make {target}"))?;
+                match mount("cgroup", &target, "cgroup", MountFlags::empty(), Some(options(controller)?.as_c_str())) {
+                    Ok(()) => {}
+                    // The kernel does not have this controller, or switched it off.
+                    Err(Errno::INVAL | Errno::NOENT) => fs::remove_dir(&target)?,
+                    Err(error) => return Err(error).with_context(|| format!("cannot mount {target}")),
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+fn mount_at(kind: &str, target: &str, text: &str) -> anyhow::Result<()> {
+    fs::create_dir_all(target).with_context(|| format!("cannot make {target}"))?;
+    match mount(kind, target, kind, MountFlags::empty(), Some(options(text)?.as_c_str())) {
+        // Some kernels mount /dev themselves (CONFIG_DEVTMPFS_MOUNT).
+        Ok(()) | Err(Errno::BUSY) => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot mount {kind} at {target}")),
+    }
+}
+
+fn options(text: &str) -> anyhow::Result<std::ffi::CString> {
+    std::ffi::CString::new(text).context("a mount option holds a zero byte")
+}

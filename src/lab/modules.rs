@@ -1,0 +1,249 @@
+//! Kernel modules for the guest: the kernel package's own with what they depend on, and brisk's, built for its headers.
+
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::architecture::Architecture;
+use super::cache::{Cache, fault};
+use super::error::LabError;
+use super::packages::{KernelFiles, Packages};
+use super::scenario::Scenario;
+
+/// The sources below `kernel/`: folder, file, contents.
+const SOURCES: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
+
+/// A module that the guest loads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadableModule {
+    /// Its name, as lsmod(8) shows it.
+    pub name: String,
+    /// The object file.
+    pub object: Vec<u8>,
+    /// Its parameters, as init_module(2) takes them.
+    pub parameters: String,
+}
+
+/// The scenario's modules in the order of loading, with everything that they depend on.
+///
+/// # Errors
+/// [`LabError`] when a module is unknown, or cannot be read or built.
+pub fn collect(
+    cache: &Cache,
+    packages: &Packages<'_>,
+    scenario: &Scenario,
+    kernel: &KernelFiles,
+) -> Result<Vec<LoadableModule>, LabError> {
+    let index = Index::read(&kernel.modules)?;
+    let mut found: Vec<LoadableModule> = Vec::new();
+    for module in &scenario.modules {
+        let parameters = module.parameter_text();
+        if let Some(source) = &module.source {
+            let headers = packages.headers(&scenario.kernel.headers, &kernel.release)?;
+            let folder = build(cache, source, &headers, kernel, scenario.architecture())?;
+            let path = folder.join(format!("{}.ko", module.name));
+            let object =
+                fs::read(&path).map_err(|error| unavailable(&module.name, format!("{}: {error}", path.display())))?;
+            found.push(LoadableModule { name: module.name.clone(), object, parameters });
+            continue;
+        }
+        for path in index.in_loading_order(&module.name)? {
+            let name = module_name(path);
+            if found.iter().all(|known| known.name != name) {
+                let own = name == plain(&module.name);
+                let object = read_object(&kernel.modules.join(path), &name)?;
+                found.push(LoadableModule {
+                    name,
+                    object,
+                    parameters: if own { parameters.clone() } else { String::new() },
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn unavailable(module: &str, reason: impl Into<String>) -> LabError {
+    LabError::Module { module: module.into(), reason: reason.into() }
+}
+
+/// Builds the modules in `kernel/<source>` and returns the folder that holds them.
+fn build(
+    cache: &Cache,
+    source: &str,
+    headers: &Path,
+    kernel: &KernelFiles,
+    architecture: &Architecture,
+) -> Result<PathBuf, LabError> {
+    let files: Vec<_> = SOURCES.iter().filter(|(folder, ..)| *folder == source).collect();
+    if files.is_empty() {
+        let mut known: Vec<_> = SOURCES.iter().map(|(folder, ..)| *folder).collect();
+        known.dedup();
+        return Err(unavailable(source, format!("brisk has no such source; it has {}", known.join(", "))));
+    }
+    let mut hasher = DefaultHasher::new();
+    files.hash(&mut hasher);
+    let entry = format!("modules/{}/{source}-{:016x}", kernel.revision, hasher.finish());
+    cache.entry(&entry, |draft, _| {
+        eprintln!("brisk: building the kernel module {source} for {}", kernel.release);
+        for (_, file, contents) in &files {
+            let path = draft.join(file);
+            fs::write(&path, contents).map_err(fault("write", &path))?;
+        }
+        make(source, headers, draft, architecture)?;
+        keep_objects(draft, source, architecture)
+    })
+}
+
+fn make(source: &str, headers: &Path, folder: &Path, architecture: &Architecture) -> Result<(), LabError> {
+    let mut command = Command::new("make");
+    command.arg("-C").arg(headers).arg(format!("M={}", folder.display())).arg("modules");
+    // A make or cargo around brisk must not steer the kernel's own build.
+    for variable in ["MAKEFLAGS", "MFLAGS", "O", "M", "KBUILD_OUTPUT"] {
+        command.env_remove(variable);
+    }
+    command.env("LC_ALL", "C");
+    if Architecture::of_host() != Some(architecture) {
+        command.arg(format!("ARCH={}", architecture.kbuild));
+        command.arg(format!("CROSS_COMPILE={}", architecture.cross_prefix));
+    }
+    let output = command
+        .output()
+        .map_err(|error| unavailable(source, format!("cannot run make: {error}; install the packages make and gcc")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let tail: Vec<_> = said.lines().rev().take(15).collect();
+    let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n  ");
+    Err(unavailable(source, format!("make failed (it needs gcc, make and libelf1):\n  {tail}")))
+}
+
+/// Leaves nothing but modules in `folder`, without debugging information: it would fill the guest's memory.
+fn keep_objects(folder: &Path, source: &str, architecture: &Architecture) -> Result<(), LabError> {
+    for file in fs::read_dir(folder).map_err(fault("list", folder))?.filter_map(Result::ok) {
+        let path = file.path();
+        if path.is_dir() {
+            fs::remove_dir_all(&path).map_err(fault("remove", &path))?;
+        } else if path.extension().is_none_or(|extension| extension != "ko") {
+            fs::remove_file(&path).map_err(fault("remove", &path))?;
+        } else {
+            let foreign = Architecture::of_host() != Some(architecture);
+            let strip = if foreign { format!("{}strip", architecture.cross_prefix) } else { "strip".into() };
+            let status = Command::new(&strip).arg("--strip-debug").arg(&path).status();
+            if !status.is_ok_and(|status| status.success()) {
+                return Err(unavailable(source, format!("{strip} failed; install the package binutils")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_object(path: &Path, module: &str) -> Result<Vec<u8>, LabError> {
+    if path.extension().is_none_or(|extension| extension == "ko") {
+        return fs::read(path).map_err(|error| unavailable(module, format!("{}: {error}", path.display())));
+    }
+    let program = if path.extension().is_some_and(|extension| extension == "zst") { "zstd" } else { "xz" };
+    let output = Command::new(program).arg("-dc").arg(path).output();
+    match output {
+        Ok(output) if output.status.success() => Ok(output.stdout),
+        Ok(output) => Err(unavailable(module, String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        Err(error) => Err(unavailable(module, format!("cannot run {program} to unpack it: {error}"))),
+    }
+}
+
+/// The modules of a kernel package: depmod's `modules.dep` and kbuild's `modules.builtin`.
+#[derive(Debug, Default)]
+struct Index {
+    /// Name -> file and what it depends on, in modules.dep's order.
+    files: HashMap<String, Vec<String>>,
+    builtin: Vec<String>,
+}
+
+impl Index {
+    fn read(folder: &Path) -> Result<Self, LabError> {
+        let read = |name: &str| {
+            let path = folder.join(name);
+            fs::read_to_string(&path).map_err(fault("read", &path))
+        };
+        Ok(Self::parse(&read("modules.dep")?, &read("modules.builtin")?))
+    }
+
+    /// A line of `modules.dep` is a file, a colon, and the files to load before it, last one first.
+    fn parse(dependencies: &str, builtin: &str) -> Self {
+        let line = |line: &str| {
+            let (file, needs) = line.split_once(':')?;
+            let files = std::iter::once(file).chain(needs.split_whitespace()).map(str::to_owned).collect();
+            Some((module_name(file), files))
+        };
+        Self {
+            files: dependencies.lines().filter_map(line).collect(),
+            builtin: builtin.lines().map(module_name).collect(),
+        }
+    }
+
+    /// The files to load for the module `name`, it last; none when it is built in.
+    fn in_loading_order(&self, name: &str) -> Result<Vec<&str>, LabError> {
+        let name = plain(name);
+        match self.files.get(&name) {
+            Some(files) => Ok(files.iter().rev().map(String::as_str).collect()),
+            None if self.builtin.contains(&name) => Ok(Vec::new()),
+            None => Err(unavailable(&name, "the kernel package has none of that name")),
+        }
+    }
+}
+
+/// The name of the module in the file `path`.
+fn module_name(path: &str) -> String {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    plain(file.split(".ko").next().unwrap_or(file))
+}
+
+/// Kernel names have underscores where files may have hyphens.
+fn plain(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_come_first_and_built_in_modules_need_no_file() {
+        let index = Index::parse(
+            "kernel/drivers/block/zram/zram.ko: kernel/mm/zsmalloc.ko\n\
+             kernel/mm/zsmalloc.ko:\n\
+             kernel/crypto/twofish-avx-x86_64.ko.xz: kernel/crypto/crypto_simd.ko.xz kernel/crypto/cryptd.ko.xz\n\
+             not a line\n",
+            "kernel/fs/nls/nls_base.ko\nkernel/crypto/lzo-rle.ko\n",
+        );
+        for (name, expected) in [
+            ("zram", vec!["kernel/mm/zsmalloc.ko", "kernel/drivers/block/zram/zram.ko"]),
+            ("zsmalloc", vec!["kernel/mm/zsmalloc.ko"]),
+            (
+                "twofish_avx_x86_64",
+                vec![
+                    "kernel/crypto/cryptd.ko.xz",
+                    "kernel/crypto/crypto_simd.ko.xz",
+                    "kernel/crypto/twofish-avx-x86_64.ko.xz",
+                ],
+            ),
+            (
+                "twofish-avx-x86_64",
+                vec![
+                    "kernel/crypto/cryptd.ko.xz",
+                    "kernel/crypto/crypto_simd.ko.xz",
+                    "kernel/crypto/twofish-avx-x86_64.ko.xz",
+                ],
+            ),
+            ("lzo_rle", vec![]),
+        ] {
+            assert_eq!(index.in_loading_order(name).unwrap(), expected, "{name}");
+        }
+        let error = index.in_loading_order("none").unwrap_err().to_string();
+        assert_eq!(error, "cannot provide the kernel module none: the kernel package has none of that name");
+    }
+}

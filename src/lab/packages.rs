@@ -1,0 +1,235 @@
+//! Stock kernels from Debian's packages, unpacked into the cache.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::apt::{self, Apt, Package};
+use super::cache::{Cache, fault};
+use super::error::LabError;
+use super::scenario;
+
+/// A kernel that can be booted, and its modules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelFiles {
+    /// As uname(2) tells (`6.1.0-56-amd64`).
+    pub release: String,
+    /// The package's name and revision, which names the cache's entries.
+    pub revision: String,
+    /// What QEMU boots.
+    pub image: PathBuf,
+    /// The folder that holds `modules.dep`.
+    pub modules: PathBuf,
+}
+
+/// Where a kernel's packages come from.
+#[derive(Debug)]
+pub struct Packages<'a> {
+    cache: &'a Cache,
+    apt: Apt,
+}
+
+impl<'a> Packages<'a> {
+    /// The packages of a scenario's kernel.
+    ///
+    /// # Errors
+    /// [`LabError`] when apt cannot be prepared.
+    pub fn of(cache: &'a Cache, scenario: &scenario::Scenario) -> Result<Self, LabError> {
+        Ok(Self { cache, apt: Apt::new(cache, scenario.kernel.source.as_deref(), scenario.architecture())? })
+    }
+
+    /// The kernel behind a package such as `linux-image-amd64`.
+    ///
+    /// # Errors
+    /// [`LabError`] when it cannot be fetched, unpacked or indexed.
+    pub fn kernel(&self, name: &str) -> Result<KernelFiles, LabError> {
+        let parts = ["linux-image-", "linux-modules-", "linux-binary-"];
+        let folder = self.unpacked(name, &parts, |draft, _| {
+            let modules = modules_folder(draft, name)?;
+            index_modules(draft, &file_name(&modules))
+        })?;
+        let modules = modules_folder(&folder, name)?;
+        let release = file_name(&modules);
+        let image = folder.join(format!("boot/vmlinuz-{release}"));
+        if !image.is_file() {
+            return Err(LabError::Package { package: name.into(), reason: format!("it has no {}", image.display()) });
+        }
+        Ok(KernelFiles { revision: file_name(&folder), release, image, modules })
+    }
+
+    /// The folder to build modules in for the kernel behind `name` (`linux-headers-amd64`).
+    ///
+    /// # Errors
+    /// [`LabError`] when it cannot be fetched or unpacked, or when it is not for the kernel `release`.
+    pub fn headers(&self, name: &str, release: &str) -> Result<PathBuf, LabError> {
+        let parts = ["linux-headers-", "linux-kbuild-"];
+        let folder = self.unpacked(name, &parts, |draft, path| relocate_headers(&draft.join("usr/src"), path))?;
+        let headers = folder.join("usr/src").join(format!("linux-headers-{release}"));
+        if headers.join("Makefile").is_file() {
+            return Ok(headers);
+        }
+        let reason = format!("it has no headers for the kernel {release}; run sudo apt-get update");
+        Err(LabError::Package { package: name.into(), reason })
+    }
+
+    /// A statically linked BusyBox.
+    ///
+    /// # Errors
+    /// [`LabError`] when it cannot be fetched or unpacked.
+    pub fn busybox(&self) -> Result<PathBuf, LabError> {
+        let folder = self.unpacked("busybox-static", &["busybox-static"], |_, _| Ok(()))?;
+        let places = ["bin/busybox", "usr/bin/busybox"];
+        places.iter().map(|place| folder.join(place)).find(|path| path.is_file()).ok_or_else(|| LabError::Package {
+            package: "busybox-static".into(),
+            reason: format!("it has none of {}", places.join(", ")),
+        })
+    }
+
+    /// The cache's entry of `name`, or of what the meta package `name` stands for, together with those of its
+    /// dependencies whose names start with one of `parts`; `finish` works on the draft before it becomes the entry.
+    fn unpacked(
+        &self,
+        name: &str,
+        parts: &[&str],
+        finish: impl FnOnce(&Path, &Path) -> Result<(), LabError>,
+    ) -> Result<PathBuf, LabError> {
+        let pointer = self.cache.path(&format!("packages/{name}.newest"));
+        let remembered = fs::read_to_string(&pointer).ok().map(|entry| self.cache.path(entry.trim()));
+        let remembered = remembered.filter(|entry| entry.is_dir());
+        if let Some(entry) = &remembered
+            && self.is_current(&pointer)
+        {
+            return Ok(entry.clone());
+        }
+        match self.fetch(name, parts, finish) {
+            Ok(entry) => {
+                let (folder, path) = (self.cache.path("packages"), self.cache.path(&entry));
+                let draft = folder.join(format!("{name}.newest.{}", std::process::id()));
+                fs::write(&draft, &entry).map_err(fault("write", &draft))?;
+                fs::rename(&draft, &pointer).map_err(fault("write", &pointer))?;
+                Ok(path)
+            }
+            Err(error) => match remembered {
+                Some(entry) => {
+                    eprintln!("brisk: using {} from the cache: {error}", file_name(&entry));
+                    Ok(entry)
+                }
+                None => Err(error),
+            },
+        }
+    }
+
+    /// True when the package lists have not changed since `pointer` was written.
+    fn is_current(&self, pointer: &Path) -> bool {
+        let written = fs::metadata(pointer).and_then(|pointer| pointer.modified()).ok();
+        written.zip(self.apt.updated()).is_none_or(|(written, updated)| written > updated)
+    }
+
+    fn fetch(
+        &self,
+        name: &str,
+        parts: &[&str],
+        finish: impl FnOnce(&Path, &Path) -> Result<(), LabError>,
+    ) -> Result<String, LabError> {
+        let packages = self.resolve(name, parts)?;
+        let main = &packages[0];
+        let plain = main.version.replace(':', "%3a");
+        let entry = format!("packages/{}_{plain}_{}", main.name, main.architecture);
+        self.cache.entry(&entry, |draft, path| {
+            let download = draft.join("download");
+            fs::create_dir_all(&download).map_err(fault("make", &download))?;
+            for package in &packages {
+                let archive = self.apt.download(package, &download)?;
+                apt::unpack(&package.name, &archive, draft)?;
+            }
+            fs::remove_dir_all(&download).map_err(fault("remove", &download))?;
+            finish(draft, path)
+        })?;
+        Ok(entry)
+    }
+
+    /// The packages to unpack, the one that names the entry first.
+    fn resolve(&self, name: &str, parts: &[&str]) -> Result<Vec<Package>, LabError> {
+        let is_part = |name: &str| parts.iter().any(|part| name.starts_with(part));
+        let mut found = vec![self.apt.show(name)?];
+        let mut next = 0;
+        while let Some(package) = found.get(next) {
+            let wanted: Vec<String> = package.dependencies.iter().filter(|name| is_part(name)).cloned().collect();
+            for name in wanted {
+                if found.iter().all(|package| package.name != name) {
+                    found.push(self.apt.show(&name)?);
+                }
+            }
+            next += 1;
+        }
+        // A meta package is a name for its first dependency and has no files of its own.
+        if found.len() > 1 && found[0].size_bytes < 10_000 {
+            found.remove(0);
+        }
+        Ok(found)
+    }
+}
+
+fn modules_folder(root: &Path, package: &str) -> Result<PathBuf, LabError> {
+    for place in ["usr/lib/modules", "lib/modules"] {
+        let Ok(mut releases) = fs::read_dir(root.join(place)) else { continue };
+        if let Some(Ok(release)) = releases.next() {
+            return Ok(release.path());
+        }
+    }
+    let reason = format!("it has no modules in {}", root.display());
+    Err(LabError::Package { package: package.into(), reason })
+}
+
+/// Makes `modules.dep`, which a package leaves to its installation.
+fn index_modules(root: &Path, release: &str) -> Result<(), LabError> {
+    let fault = |reason: String| LabError::Package { package: format!("linux-image-{release}"), reason };
+    // An ordinary user's PATH has no sbin.
+    let program = ["/usr/sbin/depmod", "/sbin/depmod"].into_iter().find(|path| Path::new(path).exists());
+    let output = Command::new(program.unwrap_or("depmod")).arg("-b").arg(root).arg(release).output();
+    match output {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(fault(format!("depmod failed: {}", String::from_utf8_lossy(&output.stderr).trim()))),
+        Err(error) => Err(fault(format!("cannot run depmod: {error}; install the package kmod"))),
+    }
+}
+
+/// Rewrites the absolute path by which the headers of one flavour include the common ones.
+fn relocate_headers(sources: &Path, entry: &Path) -> Result<(), LabError> {
+    let here = format!("{}/usr/src/", entry.display());
+    for folder in fs::read_dir(sources).map_err(fault("list", sources))?.filter_map(Result::ok) {
+        let makefile = folder.path().join("Makefile");
+        let text = match fs::read_to_string(&makefile) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(fault("read", &makefile)(error)),
+        };
+        if text.contains("include /usr/src/") {
+            let text = text.replace("include /usr/src/", &format!("include {here}"));
+            fs::write(&makefile, text).map_err(fault("write", &makefile))?;
+        }
+    }
+    Ok(())
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_include_each_other_where_they_were_unpacked() {
+        let folder = tempfile::tempdir().unwrap();
+        let headers = folder.path().join("linux-headers-6.1.0-56-amd64");
+        fs::create_dir_all(&headers).unwrap();
+        fs::create_dir_all(folder.path().join("linux-headers-6.1.0-56-common")).unwrap();
+        fs::write(headers.join("Makefile"), "include /usr/src/linux-headers-6.1.0-56-common/Makefile\n").unwrap();
+        relocate_headers(folder.path(), Path::new("/cache/entry")).unwrap();
+        let text = fs::read_to_string(headers.join("Makefile")).unwrap();
+        assert_eq!(text, "include /cache/entry/usr/src/linux-headers-6.1.0-56-common/Makefile\n");
+    }
+}

@@ -1,0 +1,61 @@
+//! What the guest's first process tells the host, between the command's lines on the results port.
+
+use serde::{Deserialize, Serialize};
+
+use super::self_check::SelfCheck;
+
+/// Starts a line of the first process; the ASCII record separator, which no line of text has.
+const SEPARATOR: char = '\u{1e}';
+
+/// One message of the guest's first process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+pub enum Record {
+    /// The fixed work was measured, whether it passed or not.
+    SelfChecked(SelfCheck),
+    /// The command ended; nothing follows.
+    Ended {
+        /// Its exit status, or 128 + the signal's number.
+        status: u8,
+    },
+    /// The guest could not get as far as the command's end; nothing follows.
+    Failed {
+        /// What failed, on what, and why.
+        reason: String,
+    },
+}
+
+impl Record {
+    /// The record as a line, with its end.
+    pub fn to_line(&self) -> String {
+        let json = serde_json::to_string(self).expect("a record has only string keys");
+        format!("{SEPARATOR}{json}\n")
+    }
+
+    /// The record in `line`; `None` for a line of the command.
+    pub fn parse(line: &str) -> Option<Self> {
+        serde_json::from_str(line.strip_prefix(SEPARATOR)?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::SelfCheckPoint;
+
+    #[test]
+    fn records_survive_the_wire_and_lines_are_no_records() {
+        let point = SelfCheckPoint { policy: "policy0".into(), frequency_khz: 200_000, time_us: 3, deviation: 0.01 };
+        for record in [
+            Record::Ended { status: 7 },
+            Record::Failed { reason: "no \"x\"\n".into() },
+            Record::SelfChecked(SelfCheck { points: vec![point] }),
+        ] {
+            let line = record.to_line();
+            assert_eq!(line.matches('\n').count(), 1);
+            assert_eq!(Record::parse(line.trim_end()), Some(record));
+        }
+        assert_eq!(Record::parse(r#"{"record":"ended","status":0}"#), None);
+        assert_eq!(Record::parse("\u{1e}nonsense"), None);
+    }
+}
