@@ -53,6 +53,17 @@ pub enum Mode {
     Native,
 }
 
+impl Mode {
+    /// The word that the schema and people use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Deterministic => "deterministic",
+            Self::Parallel => "parallel",
+            Self::Native => "native",
+        }
+    }
+}
+
 /// One experiment's outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentResult {

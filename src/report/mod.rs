@@ -3,5 +3,11 @@
 //! Nothing here measures or decides: a [`Proof`](crate::experiment::result::Proof) goes in, text comes out. No input
 //! makes it panic, and whatever a name holds is escaped.
 
+pub mod figure;
+pub mod html;
 pub mod json;
 pub mod open_metrics;
+pub mod plot;
+pub mod summary;
+pub mod svg;
+pub mod table;

@@ -1,0 +1,252 @@
+//! Figures as people read them: digits that the interval warrants, units, signs; and figures read back from text.
+
+/// What stands for a figure that cannot be had.
+pub const NONE: &str = "\u{2013}";
+
+/// A space that keeps a figure and its unit on one line.
+pub const NO_BREAK_SPACE: char = '\u{a0}';
+
+const MINUS: char = '\u{2212}';
+
+/// Writes `value` with `decimals` digits after the point, a true minus sign and no negative zero.
+pub fn fixed(value: f64, decimals: usize) -> String {
+    if !value.is_finite() {
+        return NONE.to_owned();
+    }
+    if value != 0.0 && (value.abs() >= 1e9 || value.abs() < 1e-4) {
+        return format!("{value:.1e}").replace('-', "\u{2212}");
+    }
+    let text = format!("{:.decimals$}", value.abs());
+    if value < 0.0 && text.bytes().any(|byte| byte.is_ascii_digit() && byte != b'0') {
+        format!("{MINUS}{text}")
+    } else {
+        text
+    }
+}
+
+/// How many decimals `value` deserves: about three or four digits, one more where its interval is narrower than that.
+pub fn decimals(value: f64, interval: [f64; 2]) -> usize {
+    let decimals = match value.abs() {
+        large if large >= 1000.0 => 0,
+        large if large >= 10.0 => 1,
+        medium if medium >= 1.0 => 2,
+        small if small >= 0.1 => 3,
+        small if small > 0.0 => 4,
+        _ => 1,
+    };
+    finer(decimals, interval)
+}
+
+fn finer(decimals: usize, interval: [f64; 2]) -> usize {
+    let half_width = (interval[1] - interval[0]) / 2.0;
+    let digit = 10f64.powi(-i32::try_from(decimals).unwrap_or(0));
+    if half_width > 0.0 && half_width < digit / 2.0 { decimals + 1 } else { decimals }
+}
+
+/// `value` with its unit, in the precision that its interval warrants.
+pub fn with_unit(value: f64, interval: [f64; 2], unit: &str) -> String {
+    join(&fixed(value, decimals_in(value, interval, unit)), unit)
+}
+
+/// `[low, high]` in the precision of `value`, without a unit.
+pub fn interval(value: f64, interval: [f64; 2], unit: &str) -> String {
+    if !interval.iter().all(|end| end.is_finite()) {
+        return NONE.to_owned();
+    }
+    let decimals = decimals_in(value, interval, unit);
+    format!("[{},{NO_BREAK_SPACE}{}]", fixed(interval[0], decimals), fixed(interval[1], decimals))
+}
+
+/// A change in percent: its sign always shown.
+pub fn change(percent: f64, interval: [f64; 2]) -> String {
+    if !percent.is_finite() {
+        return NONE.to_owned();
+    }
+    let text = fixed(percent, decimals_in(percent, interval, "%"));
+    let rises = percent > 0.0 && text.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    format!("{}{text}{NO_BREAK_SPACE}%", if rises { "+" } else { "" })
+}
+
+fn decimals_in(value: f64, interval: [f64; 2], unit: &str) -> usize {
+    if unit == "%" { finer(1, interval) } else { decimals(value, interval) }
+}
+
+fn join(figure: &str, unit: &str) -> String {
+    if unit.is_empty() || figure == NONE { figure.to_owned() } else { format!("{figure}{NO_BREAK_SPACE}{unit}") }
+}
+
+/// A unit to show figures in, and what to multiply them by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scaled {
+    /// The unit.
+    pub unit: String,
+    /// A figure in the original unit times this is one in `unit`.
+    pub factor: f64,
+}
+
+/// The unit in which `largest` has at most four digits before the point, where `unit` has larger ones.
+pub fn scale(unit: &str, largest: f64) -> Scaled {
+    const LADDERS: [&[(&str, f64)]; 4] = [
+        &[("ns", 1e3), ("us", 1e3), ("ms", 1e3), ("s", 1.0)],
+        &[("nJ", 1e3), ("uJ", 1e3), ("mJ", 1e3), ("J", 1.0)],
+        &[("uW", 1e3), ("mW", 1e3), ("W", 1.0)],
+        &[("KiB", 1024.0), ("MiB", 1024.0), ("GiB", 1.0)],
+    ];
+    let ascii = unit.replace(['\u{b5}', '\u{3bc}'], "u");
+    let mut scaled = Scaled { unit: ascii.clone(), factor: 1.0 };
+    if let Some((ladder, at)) =
+        LADDERS.iter().find_map(|ladder| Some((ladder, ladder.iter().position(|rung| rung.0 == ascii)?)))
+    {
+        for pair in ladder[at..].windows(2) {
+            let large = largest.is_finite() && largest.abs() * scaled.factor >= 10_000.0;
+            if !large {
+                break;
+            }
+            scaled = Scaled { unit: pair[1].0.to_owned(), factor: scaled.factor / pair[0].1 };
+        }
+        scaled.unit = scaled.unit.replace('u', "\u{b5}");
+    } else {
+        unit.clone_into(&mut scaled.unit);
+    }
+    scaled
+}
+
+/// Reads a printed figure or range in `unit` (`-8.1 %`, `-2 to -5 %`): its ends, lower first.
+///
+/// `None` where the text holds no figure, more than a range, or another unit: then it is shown, not drawn.
+pub fn printed_range(text: &str, unit: &str) -> Option<[f64; 2]> {
+    let mut rest = text.trim();
+    rest = rest.strip_suffix(unit)?.trim_end();
+    let (first, after) = leading_number(rest)?;
+    let after = after.trim().trim_start_matches(unit).trim();
+    if after.is_empty() {
+        return Some([first, first]);
+    }
+    let second = ["to", "..", "\u{2026}", "\u{2013}"].iter().find_map(|word| after.strip_prefix(word))?;
+    let (second, end) = leading_number(second.trim())?;
+    end.trim().is_empty().then_some([first.min(second), first.max(second)])
+}
+
+fn leading_number(text: &str) -> Option<(f64, &str)> {
+    let (sign, digits) = match text.strip_prefix(['-', MINUS]) {
+        Some(digits) => (-1.0, digits),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    // Two points in a row are a range (`2..5`), not a number.
+    let mut end = digits.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(digits.len());
+    end = digits.find("..").map_or(end, |range| range.min(end));
+    let value: f64 = digits[..end].parse().ok()?;
+    value.is_finite().then_some((sign * value, &digits[end..]))
+}
+
+/// What a claim requires of its figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Requirement {
+    /// At least this.
+    AtLeast(f64),
+    /// At most this.
+    AtMost(f64),
+}
+
+/// Reads a requirement as claims write it (`>= 90`, `<= 8`, `< 1`); `None` for anything else, such as `reported`.
+pub fn requirement(text: &str) -> Option<Requirement> {
+    let text = text.trim();
+    let (at_least, rest) = if let Some(rest) = text.strip_prefix(['>', '\u{2265}']) {
+        (true, rest)
+    } else {
+        (false, text.strip_prefix(['<', '\u{2264}'])?)
+    };
+    let (value, end) = leading_number(rest.trim_start_matches('=').trim())?;
+    // A unit may follow; another condition may not.
+    if end.contains(['<', '>', '=']) {
+        return None;
+    }
+    Some(if at_least { Requirement::AtLeast(value) } else { Requirement::AtMost(value) })
+}
+
+/// A requirement as printed: proper signs and its unit.
+pub fn requirement_text(text: &str, unit: &str) -> String {
+    let pretty = text.trim().replace(">=", "\u{2265}").replace("<=", "\u{2264}").replace(" -", " \u{2212}");
+    let bare = requirement(text).is_some() && !unit.is_empty() && !pretty.ends_with(unit);
+    if bare { format!("{pretty}{NO_BREAK_SPACE}{unit}") } else { pretty }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_the_digits_that_their_interval_warrants() {
+        let table = [
+            (312.44, [311.9, 312.8], "ms", "312.4\u{a0}ms"),
+            (312.44, [312.43, 312.45], "ms", "312.44\u{a0}ms"),
+            (1234.5, [1200.0, 1300.0], "ms", "1234\u{a0}ms"),
+            (52.123, [51.0, 53.0], "ms", "52.1\u{a0}ms"),
+            (0.0, [0.0, 0.0], "", "0.0"),
+            (-8.13, [-8.4, -7.9], "%", "\u{2212}8.1\u{a0}%"),
+            (f64::NAN, [f64::NAN; 2], "ms", NONE),
+            (f64::INFINITY, [0.0; 2], "ms", NONE),
+            (-1e-9, [0.0; 2], "s", "\u{2212}1.0e\u{2212}9\u{a0}s"),
+            (f64::MAX, [0.0; 2], "", "1.8e308"),
+        ];
+        for (value, interval, unit, expected) in table {
+            assert_eq!(with_unit(value, interval, unit), expected, "{value} {interval:?}");
+        }
+        assert_eq!(fixed(-0.04, 1), "0.0", "no negative zero");
+        assert_eq!(change(0.04, [-1.0, 1.0]), "0.0\u{a0}%");
+        assert_eq!(change(2.0, [1.0, 3.0]), "+2.0\u{a0}%");
+        assert_eq!(interval(f64::NAN, [1.0, f64::NAN], "ms"), NONE);
+    }
+
+    #[test]
+    fn reads_printed_figures() {
+        let table = [
+            ("-8.1 %", "%", Some([-8.1, -8.1])),
+            ("\u{2212}8.1\u{a0}%", "%", Some([-8.1, -8.1])),
+            ("+3 %", "%", Some([3.0, 3.0])),
+            ("-2 to -5 %", "%", Some([-5.0, -2.0])),
+            ("2\u{2013}5 %", "%", Some([2.0, 5.0])),
+            ("2..5 %", "%", Some([2.0, 5.0])),
+            ("-2 % to -5 %", "%", Some([-5.0, -2.0])),
+            ("16.041 mWh", "mWh", Some([16.041, 16.041])),
+            ("-8.1 %", "ms", None),
+            ("-10.6/-8.1 %", "%", None),
+            ("", "%", None),
+            ("%", "%", None),
+            ("about half", "", None),
+            ("1.2.3", "", None),
+        ];
+        for (text, unit, expected) in table {
+            assert_eq!(printed_range(text, unit), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn reads_requirements() {
+        let table = [
+            (">= 90", Some(Requirement::AtLeast(90.0))),
+            ("> 1 %", Some(Requirement::AtLeast(1.0))),
+            ("<= -8", Some(Requirement::AtMost(-8.0))),
+            ("\u{2264} 8 ms", Some(Requirement::AtMost(8.0))),
+            ("reported", None),
+            ("", None),
+            (">= 1 and <= 2", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(requirement(text), expected, "{text:?}");
+        }
+        assert_eq!(requirement_text(">= 90", "%"), "\u{2265} 90\u{a0}%");
+        assert_eq!(requirement_text("reported", "%"), "reported");
+    }
+
+    #[test]
+    fn units_grow_with_their_figures() {
+        assert_eq!(scale("ms", 800.0), Scaled { unit: "ms".into(), factor: 1.0 });
+        assert_eq!(scale("uJ", 123_456.0), Scaled { unit: "mJ".into(), factor: 1e-3 });
+        assert_eq!(scale("\u{b5}J", 12.0), Scaled { unit: "\u{b5}J".into(), factor: 1.0 });
+        assert_eq!(scale("us", 2e10).unit, "s");
+        assert_eq!(scale("us", 2e30).unit, "s");
+        assert_eq!(scale("furlong", 1e12), Scaled { unit: "furlong".into(), factor: 1.0 });
+        assert_eq!(scale("ms", f64::NAN).unit, "ms");
+    }
+}

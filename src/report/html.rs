@@ -1,0 +1,363 @@
+//! The proof as one self-contained HTML file: no script, no font, no picture from elsewhere, and a content security
+//! policy that forbids any request.
+
+use askama::Template;
+
+use super::summary::{self, Finding, Mark, Row, Subject, Tally};
+use super::{figure, plot, svg};
+use crate::experiment::result::{ArmResult, ClaimResult, ExperimentResult, Mode, Proof, Verdict};
+
+const PAGE_STYLE: &str = include_str!("templates/page.css");
+
+/// Writes the report. The same proof gives the same bytes.
+pub fn render(proof: &Proof) -> String {
+    let page = Page {
+        page_style: PAGE_STYLE,
+        plot_style: svg::STYLE,
+        proof,
+        headline: headline(proof),
+        device: device(proof),
+        mechanisms: mechanisms(proof),
+        experiments: proof.experiments.iter().enumerate().map(|(index, e)| Experiment::of(e, index)).collect(),
+        modes: modes(proof),
+        negligible: summary::NEGLIGIBLE_PERCENT,
+        badges: [Verdict::Shown, Verdict::NotShown, Verdict::Inconclusive].map(|v| Badge::of(Mark::Verdict(v))),
+    };
+    // The template writes to a String from plain data alone, which cannot fail.
+    page.render().unwrap_or_default()
+}
+
+/// Renders a proof that is given as JSON in every form, as a fuzz target does: no input may make it panic.
+///
+/// Returns `None` where the text is not a proof.
+pub fn render_untrusted(json: &[u8]) -> Option<String> {
+    let proof: Proof = serde_json::from_slice(json).ok()?;
+    for (width, colour) in [(0, false), (80, true), (200, false)] {
+        super::table::render(&proof, width, colour);
+    }
+    super::json::render(&proof);
+    for experiment in &proof.experiments {
+        plot::standalone(experiment);
+    }
+    Some(render(&proof))
+}
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    page_style: &'static str,
+    plot_style: &'static str,
+    proof: &'a Proof,
+    headline: String,
+    device: Vec<(&'static str, String)>,
+    mechanisms: Vec<Mechanism<'a>>,
+    experiments: Vec<Experiment<'a>>,
+    modes: Vec<(&'static str, &'static str)>,
+    negligible: f64,
+    badges: [Badge; 3],
+}
+
+struct Mechanism<'a> {
+    name: &'a str,
+    badge: Badge,
+    tally: String,
+    experiments: Vec<Overview<'a>>,
+    energy_measured: bool,
+}
+
+/// An experiment in the few lines below its mechanism's verdict.
+struct Overview<'a> {
+    anchor: String,
+    title: &'a str,
+    badge: Badge,
+    findings: Vec<ArmFindings>,
+    plain: Vec<String>,
+}
+
+struct ArmFindings {
+    arm: String,
+    baseline: String,
+    parts: Vec<(String, String)>,
+}
+
+/// A verdict as a coloured word with a sign.
+#[derive(Clone, Copy)]
+struct Badge {
+    class: &'static str,
+    sign: &'static str,
+    words: &'static str,
+}
+
+impl Badge {
+    fn of(mark: Mark) -> Self {
+        let class = match mark {
+            Mark::Verdict(Verdict::Shown) => "shown",
+            Mark::Verdict(Verdict::NotShown) => "not-shown",
+            Mark::Verdict(Verdict::Inconclusive) => "inconclusive",
+            Mark::Reported => "reported",
+            Mark::Outcome(_) | Mark::Nothing => "plain",
+        };
+        Self { class, sign: mark.sign(), words: mark.words() }
+    }
+
+    fn of_tally(tally: Tally) -> Self {
+        match tally.verdict() {
+            Some(verdict) => Self::of(Mark::Verdict(verdict)),
+            None if tally.total() == 0 => Self { class: "reported", sign: "", words: "no claim" },
+            None if tally.shown > 0 => Self { class: "inconclusive", sign: "\u{25d0}", words: "shown in part" },
+            None => Self { class: "not-shown", sign: "\u{2717}", words: "not shown" },
+        }
+    }
+}
+
+struct Experiment<'a> {
+    anchor: String,
+    result: &'a ExperimentResult,
+    form: &'static str,
+    rows: Vec<TableRow<'a>>,
+    claims: Vec<Claim<'a>>,
+    plots: Vec<Plot<'a>>,
+    samples: String,
+    refused: u64,
+    unexplained: bool,
+}
+
+struct TableRow<'a> {
+    label: &'a str,
+    place: String,
+    is_claim: bool,
+    row: Row<'a>,
+    badge: Badge,
+}
+
+struct Claim<'a> {
+    claim: &'a ClaimResult,
+    badge: Badge,
+    measured: String,
+    interval: String,
+    required: String,
+    p: String,
+    gauge: String,
+}
+
+struct Plot<'a> {
+    metric: &'a str,
+    unit: String,
+    wide: String,
+    narrow: String,
+    series: Vec<Series<'a>>,
+}
+
+struct Series<'a> {
+    arm: &'a ArmResult,
+    count: usize,
+    median: String,
+    interval: String,
+    deviation: String,
+    change: String,
+    change_interval: String,
+}
+
+fn headline(proof: &Proof) -> String {
+    if proof.experiments.is_empty() {
+        return "No experiment was run".to_owned();
+    }
+    let mut words = Tally::of(&proof.experiments).words();
+    if let Some(first) = words.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    words
+}
+
+fn device(proof: &Proof) -> Vec<(&'static str, String)> {
+    let device = &proof.device;
+    let place = match device.place.as_str() {
+        "lab" => "the lab: a virtual device".to_owned(),
+        "here" => "this device itself".to_owned(),
+        other => other.to_owned(),
+    };
+    let energy = match device.energy_source.as_deref() {
+        None => "not measured".to_owned(),
+        Some("rapl") => "RAPL counters of the processor".to_owned(),
+        Some("power-rail") => "a power rail's sensor".to_owned(),
+        Some("battery") => "the battery's gauge".to_owned(),
+        Some("model") => "a model (C V\u{b2} f + idle), not a sensor".to_owned(),
+        Some(other) => other.to_owned(),
+    };
+    let memory = figure::scale("KiB", device.memory_kib as f64);
+    let memory = figure::with_unit(device.memory_kib as f64 * memory.factor, [f64::NAN; 2], &memory.unit);
+    let facts = vec![
+        ("Measured on", place),
+        ("Kernel", device.kernel.clone()),
+        ("Processor", device.processor.clone()),
+        ("CPUs online", device.cpu_count.to_string()),
+        ("Memory", memory),
+        ("Energy from", energy),
+        ("Begun", proof.started.clone()),
+        ("brisk", proof.brisk.clone()),
+    ];
+    facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+fn mechanisms(proof: &Proof) -> Vec<Mechanism<'_>> {
+    summary::mechanisms(proof)
+        .into_iter()
+        .map(|(name, experiments)| {
+            let tally = Tally::of(experiments.iter().copied());
+            Mechanism {
+                name,
+                badge: Badge::of_tally(tally),
+                tally: tally.words(),
+                energy_measured: experiments.iter().any(|e| e.arms.iter().any(summary::is_energy)),
+                experiments: experiments.into_iter().map(|experiment| overview(proof, experiment)).collect(),
+            }
+        })
+        .collect()
+}
+
+fn overview<'a>(proof: &'a Proof, experiment: &'a ExperimentResult) -> Overview<'a> {
+    let index = proof.experiments.iter().position(|other| std::ptr::eq(other, experiment));
+    let found = summary::findings(experiment);
+    let mut arms: Vec<ArmFindings> = Vec::new();
+    for finding in &found {
+        let part = (finding.metric.clone(), finding.text.clone());
+        match arms.iter_mut().find(|arm| arm.arm == finding.arm && arm.baseline == finding.baseline) {
+            Some(arm) => arm.parts.push(part),
+            None => arms.push(ArmFindings {
+                arm: finding.arm.clone(),
+                baseline: finding.baseline.clone(),
+                parts: vec![part],
+            }),
+        }
+    }
+    let sentences = |finding: &Finding| [finding.same_sentence(), finding.worse_sentence()];
+    Overview {
+        anchor: anchor(index.unwrap_or(0)),
+        title: &experiment.title,
+        badge: Badge::of_tally(Tally::of([experiment])),
+        plain: found.iter().filter(|finding| !finding.energy).flat_map(sentences).flatten().collect(),
+        findings: arms,
+    }
+}
+
+/// Anchors come from the place in the proof, never from a name.
+fn anchor(index: usize) -> String {
+    format!("experiment-{}", index + 1)
+}
+
+impl<'a> Experiment<'a> {
+    fn of(result: &'a ExperimentResult, index: usize) -> Self {
+        let anchor = anchor(index);
+        let metrics = summary::distinct(result.arms.iter().map(|arm| arm.metric.as_str()));
+        let plots =
+            metrics.into_iter().enumerate().map(|(at, metric)| Plot::of(result, metric, &format!("{anchor}-{at}")));
+        let explained: u64 = result.rejections.iter().map(|rejection| u64::from(rejection.count)).sum();
+        let refused = summary::refused(result);
+        Self {
+            form: if result.quick { "quick form" } else { "full form" },
+            rows: summary::rows(result).into_iter().map(TableRow::of).collect(),
+            claims: result.claims.iter().map(Claim::of).collect(),
+            plots: plots.collect(),
+            samples: samples(result),
+            refused,
+            unexplained: refused > explained,
+            anchor,
+            result,
+        }
+    }
+}
+
+fn samples(experiment: &ExperimentResult) -> String {
+    let counts = experiment.arms.iter().map(|arm| arm.samples.len());
+    match (counts.clone().min(), counts.max()) {
+        (Some(least), Some(most)) if least == most => format!("{least} for each arm and point"),
+        (Some(least), Some(most)) => format!("{least} to {most} for each arm and point"),
+        _ => "none".to_owned(),
+    }
+}
+
+impl<'a> TableRow<'a> {
+    fn of(row: Row<'a>) -> Self {
+        let (label, place, is_claim) = match row.subject {
+            Subject::Series(arm, _) => (arm.name.as_str(), join(&[&arm.metric, &arm.point]), false),
+            Subject::Claim(claim) => {
+                (claim.text.as_str(), join(&[claim.arm.as_deref().unwrap_or_default(), &claim.point]), true)
+            }
+        };
+        Self { label, place, is_claim, badge: Badge::of(row.mark), row }
+    }
+}
+
+fn join(parts: &[&str]) -> String {
+    parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(", ")
+}
+
+impl<'a> Claim<'a> {
+    fn of(claim: &'a ClaimResult) -> Self {
+        Self {
+            claim,
+            badge: Badge::of(Mark::of(claim)),
+            measured: figure::with_unit(claim.measured, claim.ci, &claim.unit),
+            interval: figure::interval(claim.measured, claim.ci, &claim.unit),
+            required: figure::requirement_text(&claim.required, &claim.unit),
+            p: claim.p.filter(|p| p.is_finite()).map_or_else(String::new, probability),
+            gauge: plot::gauge(claim).unwrap_or_default(),
+        }
+    }
+}
+
+fn probability(p: f64) -> String {
+    if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {}", figure::fixed(p, 3)) }
+}
+
+impl<'a> Plot<'a> {
+    fn of(experiment: &'a ExperimentResult, metric: &'a str, id: &str) -> Self {
+        let arms: Vec<&ArmResult> =
+            summary::ordered(experiment).into_iter().filter(|arm| arm.metric == metric).collect();
+        Self {
+            metric,
+            unit: arms.first().map_or_else(String::new, |arm| summary::scaled(experiment, arm).unit),
+            wide: plot::strips(experiment, metric, plot::Size::Wide, &format!("{id}-wide")),
+            narrow: plot::strips(experiment, metric, plot::Size::Narrow, &format!("{id}-narrow")),
+            series: arms.into_iter().map(|arm| Series::of(experiment, arm)).collect(),
+        }
+    }
+}
+
+impl<'a> Series<'a> {
+    fn of(experiment: &ExperimentResult, arm: &'a ArmResult) -> Self {
+        let scaled = summary::scaled(experiment, arm);
+        let (median, ci) = (arm.median * scaled.factor, arm.ci.map(|end| end * scaled.factor));
+        let deviation = arm.standard_deviation * scaled.factor;
+        let change = summary::change(arm, &experiment.arms);
+        let empty = arm.samples.is_empty();
+        let shown = |text: String| if empty { figure::NONE.to_owned() } else { text };
+        Self {
+            arm,
+            count: arm.samples.len(),
+            median: shown(figure::with_unit(median, ci, &scaled.unit)),
+            interval: shown(figure::interval(median, ci, &scaled.unit)),
+            deviation: shown(figure::fixed(deviation, figure::decimals(deviation, [f64::NAN; 2]))),
+            change: change.map_or_else(String::new, |change| figure::change(change.percent, change.ci)),
+            change_interval: change.map_or_else(String::new, |change| figure::interval(change.percent, change.ci, "%")),
+        }
+    }
+}
+
+fn modes(proof: &Proof) -> Vec<(&'static str, &'static str)> {
+    let known = [
+        (
+            Mode::Deterministic,
+            "A virtual device with one CPU whose time is counted in instructions. It repeats to a fraction of a percent \
+             on a busy host, and sees neither cache nor TLB misses: its figures are instructions turned into time.",
+        ),
+        (
+            Mode::Parallel,
+            "A virtual device whose CPUs run at the same time on the host. Only ratios of neighbouring replicates count; \
+             a replicate whose CPUs waited for the host is refused.",
+        ),
+        (Mode::Native, "The device itself, with its own kernel, governor and clock."),
+    ];
+    let used = |mode: &Mode| proof.experiments.iter().any(|experiment| experiment.mode == *mode);
+    known.into_iter().filter(|(mode, _)| used(mode)).map(|(mode, text)| (mode.word(), text)).collect()
+}

@@ -1,0 +1,460 @@
+//! What a proof says, before it is dressed: outcomes, rows, and each mechanism in a few sentences.
+//!
+//! The terminal's table and the HTML report both read from here, so that they cannot disagree.
+
+use super::figure;
+use crate::experiment::result::{ArmResult, Change, ClaimResult, ExperimentResult, Proof, Verdict};
+
+/// A change within this many percent either way counts as none: what stock does as well.
+pub const NEGLIGIBLE_PERCENT: f64 = 1.0;
+
+/// What an arm's samples say against its baseline's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The whole interval is on the good side.
+    Better,
+    /// The whole interval is on the bad side.
+    Worse,
+    /// The whole interval is within [`NEGLIGIBLE_PERCENT`]: the baseline does as well.
+    Same,
+    /// The interval holds zero and more than a negligible change.
+    Unclear,
+}
+
+impl Outcome {
+    /// A word or two for a table.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Same => "same",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
+/// How an arm differs from its baseline: as the experiment tells, or at least from the two medians.
+pub fn change(arm: &ArmResult, arms: &[ArmResult]) -> Option<Change> {
+    if arm.baseline {
+        return None;
+    }
+    arm.change.or_else(|| {
+        let baseline = baseline(arm, arms)?;
+        let percent = (arm.median / baseline.median - 1.0) * 100.0;
+        percent.is_finite().then_some(Change { percent, ci: [f64::NAN; 2] })
+    })
+}
+
+/// The baseline of `arm`: the one at the same point in the same metric.
+pub fn baseline<'a>(arm: &ArmResult, arms: &'a [ArmResult]) -> Option<&'a ArmResult> {
+    arms.iter().find(|other| other.baseline && other.point == arm.point && other.metric == arm.metric)
+}
+
+/// What `change` means for `arm`; `None` where the interval is not known.
+pub fn outcome(arm: &ArmResult, change: Change) -> Option<Outcome> {
+    let [low, high] = change.ci;
+    if !low.is_finite() || !high.is_finite() {
+        return None;
+    }
+    let (good, bad) = if arm.higher_is_better { (low > 0.0, high < 0.0) } else { (high < 0.0, low > 0.0) };
+    Some(if low.abs() <= NEGLIGIBLE_PERCENT && high.abs() <= NEGLIGIBLE_PERCENT {
+        Outcome::Same
+    } else if good {
+        Outcome::Better
+    } else if bad {
+        Outcome::Worse
+    } else {
+        Outcome::Unclear
+    })
+}
+
+/// True for a series that is a price rather than a gain: energy and power.
+pub fn is_energy(arm: &ArmResult) -> bool {
+    let unit = arm.unit.trim_start_matches(['n', 'u', '\u{b5}', '\u{3bc}', 'm', 'k']);
+    matches!(unit, "J" | "Wh" | "W") || arm.metric.contains("energy") || arm.metric.contains("power")
+}
+
+fn is_time(arm: &ArmResult) -> bool {
+    matches!(arm.unit.as_str(), "ns" | "us" | "\u{b5}s" | "ms" | "s" | "min")
+}
+
+/// Distinct values in the order of their first appearance.
+pub fn distinct<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+/// The mark on a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// A claim's verdict.
+    Verdict(Verdict),
+    /// A claim that only reports.
+    Reported,
+    /// No claim; what the samples say.
+    Outcome(Outcome),
+    /// The baseline, or nothing to say.
+    Nothing,
+}
+
+impl Mark {
+    /// A claim's mark.
+    pub fn of(claim: &ClaimResult) -> Self {
+        if is_reported(claim) { Self::Reported } else { Self::Verdict(claim.verdict) }
+    }
+
+    /// The words that people read.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Verdict(Verdict::Shown) => "shown",
+            Self::Verdict(Verdict::NotShown) => "not shown",
+            Self::Verdict(Verdict::Inconclusive) => "inconclusive",
+            Self::Reported => "reported",
+            Self::Outcome(outcome) => outcome.word(),
+            Self::Nothing => "",
+        }
+    }
+
+    /// A sign beside the words, so that colour is never the only difference.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Verdict(Verdict::Shown) => "\u{2713}",
+            Self::Verdict(Verdict::NotShown) => "\u{2717}",
+            Self::Verdict(Verdict::Inconclusive) => "?",
+            Self::Reported | Self::Outcome(_) | Self::Nothing => "",
+        }
+    }
+}
+
+/// True for a claim that requires nothing.
+pub fn is_reported(claim: &ClaimResult) -> bool {
+    claim.required.trim() == "reported"
+}
+
+/// What a row is about.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'a> {
+    /// A series, and the claim whose figure is this very gain, if there is one.
+    Series(&'a ArmResult, Option<&'a ClaimResult>),
+    /// A claim about another figure.
+    Claim(&'a ClaimResult),
+}
+
+/// One row of the table, ready to print.
+#[derive(Debug, Clone)]
+pub struct Row<'a> {
+    /// What it is about.
+    pub subject: Subject<'a>,
+    /// The median, or the figure that a claim measured.
+    pub median: String,
+    /// The change from the baseline, or what a claim requires.
+    pub gain: String,
+    /// The interval of the gain, or of a claim's figure.
+    pub interval: String,
+    /// The verdict.
+    pub mark: Mark,
+    /// The paper's figure.
+    pub paper: String,
+}
+
+/// The rows of one experiment: series by metric and point, then the claims that are not about one gain.
+pub fn rows(experiment: &ExperimentResult) -> Vec<Row<'_>> {
+    let mut used = vec![false; experiment.claims.len()];
+    let mut rows: Vec<Row<'_>> = ordered(experiment)
+        .into_iter()
+        .map(|arm| {
+            let change = change(arm, &experiment.arms);
+            let claim = change.and_then(|change| {
+                let at = experiment.claims.iter().position(|claim| is_about(claim, arm, change))?;
+                used[at] = true;
+                Some(&experiment.claims[at])
+            });
+            series_row(experiment, arm, change, claim)
+        })
+        .collect();
+    rows.extend(experiment.claims.iter().zip(used).filter(|(_, used)| !used).map(|(claim, _)| claim_row(claim)));
+    rows
+}
+
+/// The series by metric, then point, then arm, each in the order of first appearance.
+pub fn ordered(experiment: &ExperimentResult) -> Vec<&ArmResult> {
+    let metrics = distinct(experiment.arms.iter().map(|arm| arm.metric.as_str()));
+    let points = distinct(experiment.arms.iter().map(|arm| arm.point.as_str()));
+    let place = |arm: &ArmResult| {
+        let metric = metrics.iter().position(|metric| *metric == arm.metric);
+        (metric, points.iter().position(|point| *point == arm.point))
+    };
+    let mut arms: Vec<&ArmResult> = experiment.arms.iter().collect();
+    arms.sort_by_key(|arm| place(arm));
+    arms
+}
+
+/// The figure a claim is about is this gain: same arm, same point, and the very number.
+fn is_about(claim: &ClaimResult, arm: &ArmResult, change: Change) -> bool {
+    claim.arm.as_deref() == Some(arm.name.as_str())
+        && claim.point == arm.point
+        && claim.unit == "%"
+        && (claim.measured - change.percent).abs() < 1e-6
+}
+
+/// The claim whose figure is the gain of `arm`.
+pub fn claim_of<'a>(experiment: &'a ExperimentResult, arm: &ArmResult) -> Option<&'a ClaimResult> {
+    let change = change(arm, &experiment.arms)?;
+    experiment.claims.iter().find(|claim| is_about(claim, arm, change))
+}
+
+fn series_row<'a>(
+    experiment: &ExperimentResult,
+    arm: &'a ArmResult,
+    change: Option<Change>,
+    claim: Option<&'a ClaimResult>,
+) -> Row<'a> {
+    let scaled = scaled(experiment, arm);
+    let ci = arm.ci.map(|end| end * scaled.factor);
+    let gain = match change {
+        Some(change) => figure::change(change.percent, change.ci),
+        None if arm.baseline => "baseline".to_owned(),
+        None => figure::NONE.to_owned(),
+    };
+    let interval = change.map_or_else(String::new, |change| figure::interval(change.percent, change.ci, "%"));
+    let outcome = change.and_then(|change| outcome(arm, change)).map_or(Mark::Nothing, Mark::Outcome);
+    Row {
+        subject: Subject::Series(arm, claim),
+        median: if arm.samples.is_empty() {
+            "no samples".to_owned()
+        } else {
+            figure::with_unit(arm.median * scaled.factor, ci, &scaled.unit)
+        },
+        gain,
+        interval,
+        mark: claim.map_or(outcome, Mark::of),
+        paper: claim.and_then(|claim| claim.paper.clone()).unwrap_or_default(),
+    }
+}
+
+/// The unit in which every series of this metric is shown.
+pub fn scaled(experiment: &ExperimentResult, arm: &ArmResult) -> figure::Scaled {
+    let largest = experiment
+        .arms
+        .iter()
+        .filter(|other| other.metric == arm.metric && other.unit == arm.unit)
+        .map(|other| other.median.abs())
+        .fold(0.0, f64::max);
+    figure::scale(&arm.unit, largest)
+}
+
+fn claim_row(claim: &ClaimResult) -> Row<'_> {
+    Row {
+        subject: Subject::Claim(claim),
+        median: figure::with_unit(claim.measured, claim.ci, &claim.unit),
+        gain: if is_reported(claim) { String::new() } else { figure::requirement_text(&claim.required, "") },
+        interval: figure::interval(claim.measured, claim.ci, &claim.unit),
+        mark: Mark::of(claim),
+        paper: claim.paper.clone().unwrap_or_default(),
+    }
+}
+
+/// How many claims had which verdict; claims that only report are not counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Claims shown.
+    pub shown: usize,
+    /// Claims not shown.
+    pub not_shown: usize,
+    /// Claims left open.
+    pub inconclusive: usize,
+}
+
+impl Tally {
+    /// Counts the claims of `experiments`.
+    pub fn of<'a>(experiments: impl IntoIterator<Item = &'a ExperimentResult>) -> Self {
+        let mut tally = Self::default();
+        for claim in experiments.into_iter().flat_map(|experiment| &experiment.claims) {
+            match claim.verdict {
+                _ if is_reported(claim) => {}
+                Verdict::Shown => tally.shown += 1,
+                Verdict::NotShown => tally.not_shown += 1,
+                Verdict::Inconclusive => tally.inconclusive += 1,
+            }
+        }
+        tally
+    }
+
+    /// All of them.
+    pub fn total(self) -> usize {
+        self.shown + self.not_shown + self.inconclusive
+    }
+
+    /// One verdict for all of them; `None` where no claim was checked or they differ.
+    pub fn verdict(self) -> Option<Verdict> {
+        let total = self.total();
+        match (total, self.shown == total, self.not_shown == total, self.inconclusive == total) {
+            (0, ..) => None,
+            (_, true, ..) => Some(Verdict::Shown),
+            (_, _, true, _) => Some(Verdict::NotShown),
+            (_, _, _, true) => Some(Verdict::Inconclusive),
+            _ => None,
+        }
+    }
+
+    /// `7 of 9 claims shown, 1 not shown, 1 inconclusive`.
+    pub fn words(self) -> String {
+        let total = self.total();
+        if total == 0 {
+            return "no claim was checked".to_owned();
+        }
+        let mut words = format!("{} of {total} claim{} shown", self.shown, if total == 1 { "" } else { "s" });
+        for (count, word) in [(self.not_shown, "not shown"), (self.inconclusive, "inconclusive")] {
+            if count > 0 {
+                words.push_str(&format!(", {count} {word}"));
+            }
+        }
+        words
+    }
+}
+
+/// An arm against its baseline over all points: one sentence a metric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The arm.
+    pub arm: String,
+    /// The arm that it is compared with.
+    pub baseline: String,
+    /// The metric.
+    pub metric: String,
+    /// True for energy and power: a price.
+    pub energy: bool,
+    /// What was found (`4.2 to 35.1 % shorter`).
+    pub text: String,
+    /// Points of the workload at which the baseline does as well.
+    pub same_at: Vec<String>,
+    /// Points at which the baseline does better.
+    pub worse_at: Vec<String>,
+    /// How many points were compared.
+    pub points: usize,
+}
+
+impl Finding {
+    /// That the baseline does as well, and where; `None` where it does not.
+    pub fn same_sentence(&self) -> Option<String> {
+        let metric = &self.metric;
+        let what = if self.energy { "uses the same" } else { "does as well in" };
+        (!self.same_at.is_empty())
+            .then(|| format!("{} {what} {metric} as {}{}.", self.baseline, self.arm, self.places(&self.same_at)))
+    }
+
+    /// That the baseline does better, and where; `None` where it does not.
+    pub fn worse_sentence(&self) -> Option<String> {
+        let metric = &self.metric;
+        let what = if self.energy { "uses less" } else { "does better in" };
+        (!self.worse_at.is_empty())
+            .then(|| format!("{} {what} {metric} than {}{}.", self.baseline, self.arm, self.places(&self.worse_at)))
+    }
+
+    fn places(&self, points: &[String]) -> String {
+        let named: Vec<&str> = points.iter().map(String::as_str).filter(|point| !point.is_empty()).collect();
+        match named.split_last() {
+            None => String::new(),
+            Some(_) if points.len() == self.points && self.points > 1 => " at every point".to_owned(),
+            Some((last, [])) => format!(" at {last}"),
+            Some((last, rest)) => format!(" at {} and {last}", rest.join(", ")),
+        }
+    }
+}
+
+/// How many replicates of an experiment were refused: by its list of reasons, or else by its arms, where every metric
+/// of a replicate counts it once.
+pub fn refused(experiment: &ExperimentResult) -> u64 {
+    let listed: u64 = experiment.rejections.iter().map(|rejection| u64::from(rejection.count)).sum();
+    let metrics = distinct(experiment.arms.iter().map(|arm| arm.metric.as_str()));
+    let counted = |metric: &str| -> u64 {
+        let arms = experiment.arms.iter().filter(|arm| arm.metric == metric);
+        arms.map(|arm| u64::from(arm.rejected)).sum()
+    };
+    listed.max(metrics.into_iter().map(counted).max().unwrap_or(0))
+}
+
+/// What an experiment found: one [`Finding`] an arm and metric.
+pub fn findings(experiment: &ExperimentResult) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    let compared = ordered(experiment);
+    for first in &compared {
+        if first.baseline || findings.iter().any(|done| done.arm == first.name && done.metric == first.metric) {
+            continue;
+        }
+        let series: Vec<(&ArmResult, Change)> = compared
+            .iter()
+            .filter(|arm| arm.name == first.name && arm.metric == first.metric)
+            .filter_map(|arm| Some((*arm, change(arm, &experiment.arms)?)))
+            .collect();
+        let Some(baseline) = baseline(first, &experiment.arms) else { continue };
+        if !series.is_empty() {
+            findings.push(finding(first, baseline, &series));
+        }
+    }
+    findings
+}
+
+fn finding(first: &ArmResult, baseline: &ArmResult, series: &[(&ArmResult, Change)]) -> Finding {
+    let at = |wanted: Outcome| -> Vec<String> {
+        let points = series.iter().filter(|(arm, change)| outcome(arm, *change) == Some(wanted));
+        points.map(|(arm, _)| arm.point.clone()).collect()
+    };
+    let unclear = at(Outcome::Unclear).len();
+    let same = at(Outcome::Same);
+    let text = if same.len() == series.len() {
+        format!("within {NEGLIGIBLE_PERCENT}{}% either way", figure::NO_BREAK_SPACE)
+    } else if unclear + same.len() == series.len() {
+        "no difference shown".to_owned()
+    } else {
+        let range = range_text(first, series);
+        match (unclear + same.len(), series.len()) {
+            (0, _) => range,
+            (open, all) => format!("{range}; no difference at {open} of {all} points"),
+        }
+    };
+    Finding {
+        arm: first.name.clone(),
+        baseline: baseline.name.clone(),
+        metric: first.metric.clone(),
+        energy: is_energy(first),
+        text,
+        same_at: same,
+        worse_at: at(Outcome::Worse),
+        points: series.len(),
+    }
+}
+
+fn range_text(first: &ArmResult, series: &[(&ArmResult, Change)]) -> String {
+    let percents = series.iter().map(|(_, change)| change.percent).filter(|percent| percent.is_finite());
+    let (low, high) =
+        percents.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), percent| (low.min(percent), high.max(percent)));
+    if low > high {
+        return "no figure".to_owned();
+    }
+    let (less, more) = if is_time(first) { ("shorter", "longer") } else { ("less", "more") };
+    let digits = |percent: f64| figure::fixed(percent.abs(), 1);
+    let word = |percent: f64| if percent < 0.0 { less } else { more };
+    let space = figure::NO_BREAK_SPACE;
+    let (near, far) = if low < 0.0 && high < 0.0 { (high, low) } else { (low, high) };
+    if word(near) != word(far) {
+        format!("{}{space}% {} to {}{space}% {}", digits(near), word(near), digits(far), word(far))
+    } else if digits(near) == digits(far) {
+        format!("{}{space}% {}", digits(far), word(far))
+    } else {
+        format!("{} to {}{space}% {}", digits(near), digits(far), word(far))
+    }
+}
+
+/// The mechanisms of a proof in order, each with its experiments.
+pub fn mechanisms(proof: &Proof) -> Vec<(&str, Vec<&ExperimentResult>)> {
+    distinct(proof.experiments.iter().map(|experiment| experiment.mechanism.as_str()))
+        .into_iter()
+        .map(|name| (name, proof.experiments.iter().filter(|experiment| experiment.mechanism == name).collect()))
+        .collect()
+}
