@@ -4,9 +4,12 @@
 //! (`tests/golden/`) runs the code that a device runs.
 
 pub mod cpufreq;
+pub mod energy;
 pub mod error;
+pub mod foreground;
 pub mod hotplug;
 pub mod journal;
+pub mod load;
 pub mod process;
 pub mod process_events;
 pub mod root;
