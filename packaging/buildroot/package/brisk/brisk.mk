@@ -1,0 +1,27 @@
+# make BR2_EXTERNAL=/path/to/brisk/packaging/buildroot: builds the commit that is checked out there.
+BRISK_VERSION = $(shell git -C $(BR2_EXTERNAL_BRISK_PATH) rev-parse HEAD)
+BRISK_SITE = $(abspath $(BR2_EXTERNAL_BRISK_PATH)/../..)
+BRISK_SITE_METHOD = git
+BRISK_LICENSE = Apache-2.0
+BRISK_LICENSE_FILES = LICENSE
+
+define BRISK_USERS
+	brisk -1 brisk -1 * - - - brisk responsiveness engine
+endef
+
+define BRISK_LINUX_CONFIG_FIXUPS
+	$(call KCONFIG_ENABLE_OPT,CONFIG_CONNECTOR)
+	$(call KCONFIG_ENABLE_OPT,CONFIG_PROC_EVENTS)
+endef
+
+define BRISK_INSTALL_INIT_SYSTEMD
+	$(INSTALL) -D -m 0644 $(@D)/packaging/systemd/brisk.service $(TARGET_DIR)/usr/lib/systemd/system/brisk.service
+	$(INSTALL) -D -m 0644 $(@D)/packaging/systemd/notify-reload.conf \
+		$(TARGET_DIR)/usr/lib/systemd/system/brisk.service.d/notify-reload.conf
+endef
+
+define BRISK_INSTALL_INIT_SYSV
+	$(INSTALL) -D -m 0755 $(@D)/packaging/buildroot/package/brisk/S80brisk $(TARGET_DIR)/etc/init.d/S80brisk
+endef
+
+$(eval $(cargo-package))

@@ -1,0 +1,133 @@
+//! The documents tell the truth: links lead somewhere, and every promise names a test or a claim that exists.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folders that hold no documents of ours.
+const SKIPPED: [&str; 3] = ["target", "fuzz", ".git"];
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let (path, name) = (entry.path(), entry.file_name());
+        if path.is_dir() && !SKIPPED.iter().any(|skipped| name == *skipped) {
+            documents(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+}
+
+/// The text outside fenced blocks, where brackets are code.
+fn prose(text: &str) -> String {
+    text.split("```").step_by(2).collect()
+}
+
+/// The targets of `[text](target)` and `<img src="target">`.
+fn links(text: &str) -> Vec<String> {
+    let text = prose(text);
+    let after = |opening: &str, closing: char| -> Vec<String> {
+        text.split(opening).skip(1).filter_map(|rest| Some(rest.split_once(closing)?.0.to_owned())).collect()
+    };
+    let mut links = after("](", ')');
+    links.extend(after("src=\"", '"'));
+    links.extend(after("srcset=\"", '"'));
+    links
+}
+
+/// The anchors that headings of `text` get on the usual Git hosts.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let anchor = |line: &str| {
+        let heading = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|&letter| letter.is_alphanumeric() || " -_".contains(letter));
+        kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut files = Vec::new();
+    documents(repository(), &mut files);
+    assert!(files.len() >= 5, "the documents are found: {files:?}");
+    let mut broken = Vec::new();
+    for file in files {
+        for link in links(&fs::read_to_string(&file).unwrap()) {
+            if link.starts_with("https://") || link.starts_with("http://") || link.starts_with("mailto:") {
+                continue;
+            }
+            let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if path.is_empty() { file.clone() } else { file.parent().unwrap().join(path) };
+            let leads = target.exists()
+                && (anchor.is_empty() || anchors(&fs::read_to_string(&target).unwrap_or_default()).contains(anchor));
+            if !leads {
+                broken.push(format!("{}: {link}", file.strip_prefix(repository()).unwrap().display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
+}
+
+/// `file::name` or `file#claim` in backticks, as SPECIFICATION.md names what checks a promise.
+fn references(row: &str) -> Vec<(&str, &str)> {
+    let quoted = row.split('`').skip(1).step_by(2);
+    quoted.filter_map(|code| code.split_once("::").or_else(|| code.split_once('#'))).collect()
+}
+
+/// True when `file` holds the test function or the claim called `name`.
+fn holds(file: &str, name: &str) -> bool {
+    let Ok(text) = fs::read_to_string(repository().join(file)) else { return false };
+    if file.ends_with(".toml") {
+        return text.lines().any(|line| line.replace(' ', "") == format!("id=\"{name}\""));
+    }
+    text.contains(&format!("fn {name}(")) || text.contains(&format!("{name}: \""))
+}
+
+#[test]
+fn every_promise_is_checked_by_something_that_exists() {
+    let text = fs::read_to_string(repository().join("SPECIFICATION.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Promise"));
+    let mut wrong = Vec::new();
+    let mut promises = 0;
+    for row in rows {
+        promises += 1;
+        let references = references(row);
+        if references.is_empty() {
+            wrong.push(format!("nothing checks: {row}"));
+        }
+        for (file, name) in references.into_iter().filter(|(file, name)| !holds(file, name)) {
+            wrong.push(format!("{file} has no {name}"));
+        }
+    }
+    assert!(promises >= 10, "SPECIFICATION.md has its tables");
+    assert!(wrong.is_empty(), "SPECIFICATION.md:\n{}", wrong.join("\n"));
+}
+
+/// Every claim of an experiment is a promise, so SPECIFICATION.md names it.
+#[test]
+fn every_claim_is_a_promise() {
+    let specification = fs::read_to_string(repository().join("SPECIFICATION.md")).unwrap();
+    let Ok(folder) = fs::read_dir(repository().join("experiments")) else { return };
+    for path in folder.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "toml")) {
+        for line in fs::read_to_string(&path).unwrap().lines().map(|line| line.replace(' ', "")) {
+            if let Some(id) = line.strip_prefix("id=\"").and_then(|rest| rest.strip_suffix('"')) {
+                assert!(specification.contains(id), "SPECIFICATION.md does not name {id} of {}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_checks_find_what_is_wrong() {
+    assert_eq!(links("see [a](b.md#c) and ```[x](y)``` <img src=\"d.png\">"), ["b.md#c", "d.png"]);
+    assert!(anchors("# How to add a mechanism\n## 2. `x`!").contains("how-to-add-a-mechanism"));
+    assert_eq!(references("| p | `tests/a.rs::b`, `e.toml#f.g`, `plain` |"), [("tests/a.rs", "b"), ("e.toml", "f.g")]);
+    assert!(holds("tests/documents.rs", "the_checks_find_what_is_wrong"));
+    assert!(!holds("tests/documents.rs", concat!("no_such_", "test")));
+    assert!(!holds("tests/none.rs", "any"));
+}
