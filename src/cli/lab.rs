@@ -8,6 +8,7 @@ use anstream::println;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
+use super::load;
 use crate::device::Root;
 use crate::lab::describe::Description;
 use crate::lab::{self, Channel, EXIT_LAB_FAILED, GuestFile, GuestLine, Job, Outcome, Scenario};
@@ -31,6 +32,8 @@ enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Launch a CPU load and print its launch time and basic launch time
+    Load(load::Arguments),
     /// Print the facts of this device as JSON
     #[command(hide = true)]
     Describe,
@@ -109,6 +112,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             boot(&job)
         }
         LabCommand::List { json } => list(*json),
+        LabCommand::Load(arguments) => load::run(arguments),
         LabCommand::Describe => {
             println!("{}", serde_json::to_string_pretty(&Description::read(root))?);
             Ok(ExitCode::SUCCESS)

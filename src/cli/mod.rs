@@ -1,6 +1,9 @@
 //! The command line: one file a subcommand, each parses, calls and prints.
 
 pub mod lab;
+mod load;
+pub mod prove;
+pub mod replicate;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,6 +30,11 @@ pub struct Cli {
 pub enum Command {
     /// Boot a virtual device: a stock kernel whose CPU frequency can be changed
     Lab(lab::Arguments),
+    /// Run experiments and write the report
+    Prove(prove::Arguments),
+    /// Run a plan on this device
+    #[command(hide = true)]
+    Replicate(replicate::Arguments),
 }
 
 /// Parses the arguments, runs the subcommand, and turns its outcome into an exit code.
@@ -49,5 +57,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let root = Root::at(&cli.root);
     match &cli.command {
         Command::Lab(arguments) => lab::run(arguments, &root),
+        Command::Prove(arguments) => prove::run(arguments, &root),
+        Command::Replicate(arguments) => replicate::run(arguments, &root),
     }
 }

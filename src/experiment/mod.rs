@@ -3,12 +3,19 @@
 //! One experiment's way: [`spec`] (what its file says) -> [`schedule`] (who runs when, pure) -> [`plan`] (what a device
 //! is given) -> the runner on that device -> measurements -> statistics -> verdict -> [`result`].
 
+pub mod catalogue;
 pub mod claim;
+pub mod conduct;
+pub mod load;
+pub mod place;
 pub mod plan;
 pub mod random;
 pub mod result;
+pub mod runner;
 pub mod samples;
 pub mod schedule;
 pub mod spec;
 pub mod statistics;
+pub mod store;
 pub mod verdict;
+pub mod wall_clock;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::result::DeviceDescription;
+use super::result::{DeviceDescription, SelfCheck};
 use super::spec::{Arm, Workload};
 
 /// One device's share of an experiment.
@@ -77,6 +77,11 @@ pub enum Line {
     Device {
         /// The device.
         device: DeviceDescription,
+    },
+    /// What was asserted of the device before any sample was accepted.
+    SelfCheck {
+        /// The assertion and its outcome.
+        self_check: SelfCheck,
     },
     /// Something that a reader of the result must know.
     Note {

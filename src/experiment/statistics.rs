@@ -118,6 +118,9 @@ mod tests {
         assert!((found - expected).abs() <= tolerance, "{found} is not {expected} +- {tolerance}");
     }
 
+    /// What is resampled, scipy's interval, and the Monte Carlo error allowed at each end.
+    type Case<'a> = (&'a mut dyn FnMut(&[usize]) -> f64, [f64; 2], f64);
+
     fn pick(values: &[f64], blocks: &[usize]) -> Vec<f64> {
         blocks.iter().map(|&block| values[block]).collect()
     }
@@ -144,7 +147,7 @@ mod tests {
         let gain = |centre: fn(&[f64]) -> f64| {
             move |b: &[usize]| 100.0 * (1.0 - centre(&pick(&FAST, b)) / centre(&pick(&SLOW, b)))
         };
-        let cases: [(&mut dyn FnMut(&[usize]) -> f64, [f64; 2], f64); 4] = [
+        let cases: [Case; 4] = [
             (&mut |b| median(&pick(&SLOW, b)), [278.25, 300.35], 0.8),
             (&mut |b| mean(&pick(&SLOW, b)), [280.117, 297.083], 0.5),
             (&mut gain(median), [10.1597, 14.7054], 0.15),
@@ -183,13 +186,13 @@ mod tests {
 
     #[test]
     fn intervals_cover_the_truth_about_as_often_as_they_say() {
-        // 300 samples of 20 from a uniform distribution with median 0.5: a 95 % interval may miss some 5 %.
+        // 100 samples of 20 from a uniform distribution with median 0.5: a 95 % interval may miss some 5 %.
         let mut random = Random::new(3);
-        let missed = (0..300).filter(|_| {
+        let missed = (0..100).filter(|_| {
             let values: Vec<f64> = (0..20).map(|_| random.unit()).collect();
             let [low, high] = bootstrap(values.len(), &mut |b| median(&pick(&values, b)));
             !(low..=high).contains(&0.5)
         });
-        assert!((3..30).contains(&missed.count()));
+        assert!((1..12).contains(&missed.count()));
     }
 }

@@ -1,0 +1,50 @@
+//! `brisk lab load`: the program that experiments launch.
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::device::BootTime;
+use crate::experiment::load::{Load, show_and_stay, turns_per_ms};
+
+/// Launch a CPU load and print its launch time and basic launch time
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// CPU time of the launch at the highest frequency, in milliseconds
+    #[arg(long, value_name = "N")]
+    work_ms: u32,
+    /// The part of it that every application does at its start, on one thread
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    start_up_ms: u32,
+    /// Threads that do the rest, each all of it
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: u32,
+    /// Turns of the work loop in a millisecond; measured first, at the present frequency, when it is not given
+    #[arg(long, value_name = "N")]
+    turns_per_ms: Option<u64>,
+    /// Print one JSON line with the moment of the first screen
+    #[arg(long)]
+    json: bool,
+    /// Stay after the first screen, until stdin ends
+    #[arg(long)]
+    stay: bool,
+}
+
+/// Does the load and prints when it was done.
+///
+/// # Errors
+/// When a thread cannot be started or stdout cannot be written.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let turns_per_ms = arguments.turns_per_ms.unwrap_or_else(turns_per_ms);
+    let Arguments { work_ms, start_up_ms, threads, .. } = *arguments;
+    let started = BootTime::now();
+    let screen = Load { work_ms, start_up_ms, threads, turns_per_ms }.run()?;
+    if arguments.json {
+        let stay: &mut dyn io::Read = if arguments.stay { &mut io::stdin() } else { &mut io::empty() };
+        show_and_stay(&screen, stay)?;
+    } else {
+        println!("launch {:.3} ms, basic launch {:.3} ms", screen.launch_ms(started), screen.basic_ms(started));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,253 @@
+//! `brisk prove`: runs experiments, prints the table, writes the report.
+
+mod progress;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::device::Root;
+use crate::experiment::catalogue::{self, Entry};
+use crate::experiment::conduct::{Ending, Findings, Place, Run};
+use crate::experiment::place::{Here, Lab};
+use crate::experiment::plan::Line;
+use crate::experiment::result::{DeviceDescription, Mode, Proof, SCHEMA};
+use crate::experiment::store::{Header, Store};
+use crate::experiment::verdict::all_shown;
+use crate::experiment::wall_clock;
+use crate::lab::{EXIT_LAB_FAILED, LabError};
+use crate::report;
+use progress::Progress;
+
+/// The seed when none is given: the same schedule for everyone who repeats a result.
+const SEED: u64 = 1;
+
+/// Arguments of `brisk prove`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit status: 0 every claim is shown; 1 one is not, or the result is inconclusive; 2 error; 69 the lab failed.
+
+Examples:
+  brisk prove                          every experiment, quick form, in the lab
+  brisk prove --full launch            the experiments of one mechanism at publishing strength
+  brisk prove launch-gap --json        one experiment, as JSON
+  brisk prove launch --here            on this device, with its own governor
+  brisk prove --resume                 go on where an interrupted run stopped")]
+pub struct Arguments {
+    /// Experiments, mechanisms, or experiment files (.toml); all of them by default
+    #[arg(value_name = "EXPERIMENT")]
+    experiments: Vec<String>,
+    /// Measure in the lab, on a virtual device (the default)
+    #[arg(long, conflicts_with = "here")]
+    lab: bool,
+    /// Measure on this device; every change is leased and given back
+    #[arg(long)]
+    here: bool,
+    /// The quick form: some two minutes a mechanism (the default)
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// The full form, at publishing strength
+    #[arg(long)]
+    full: bool,
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write results into this folder
+    #[arg(long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Make another order, other rests and another background load
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    /// Go on where an interrupted run of the same experiments stopped
+    #[arg(long)]
+    resume: bool,
+}
+
+/// One experiment with its place on disk.
+struct Job {
+    entry: Entry,
+    store: Store,
+    findings: Findings,
+    seed: u64,
+}
+
+/// Runs the experiments.
+///
+/// # Errors
+/// When an experiment is wrong, the device cannot run it, or results cannot be written.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let quick = !arguments.full;
+    let entries = catalogue::select(&arguments.experiments, arguments.here)?;
+    let base = match &arguments.output {
+        Some(folder) => folder.clone(),
+        None => default_folder()?,
+    };
+    let started = wall_clock::rfc3339_now();
+    let mut jobs = Vec::new();
+    for entry in entries {
+        jobs.push(open(arguments, entry, quick, &base, &started)?);
+    }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let host_cpus = u32::try_from(std::thread::available_parallelism()?.get())?;
+    let place: Box<dyn Place> =
+        if arguments.here { Box::new(Here { root: root.path("/") }) } else { Box::new(Lab { host_cpus }) };
+    match conduct(&mut jobs, quick, place.as_ref(), &interrupted) {
+        Ok(true) => {}
+        Ok(false) => {
+            eprintln!("brisk: interrupted; what was measured is saved. To go on: {}", command(arguments, None, true));
+            return Ok(ExitCode::from(2));
+        }
+        Err(error) if error.is::<LabError>() => {
+            eprintln!("brisk: the lab failed: {error:#}");
+            return Ok(ExitCode::from(EXIT_LAB_FAILED));
+        }
+        Err(error) => return Err(error),
+    }
+    finish(arguments, &jobs, quick, &base, started)
+}
+
+/// Makes a store for the experiment, or finds the one to go on with.
+fn open(arguments: &Arguments, entry: Entry, quick: bool, base: &Path, started: &str) -> anyhow::Result<Job> {
+    let header = Header {
+        brisk: env!("CARGO_PKG_VERSION").into(),
+        experiment: entry.text.clone(),
+        quick,
+        seed: arguments.seed.unwrap_or(SEED),
+        started: started.to_owned(),
+    };
+    let form = if quick { "quick" } else { "full" };
+    let folder = base.join("partial").join(format!("{}-{form}", entry.experiment.name));
+    let found = if arguments.resume { Store::resume(&folder, &header)? } else { None };
+    let mut findings = Findings::default();
+    let (store, seed) = match found {
+        Some((store, header, lines)) => {
+            lines.into_iter().for_each(|line| findings.add(line));
+            (store, header.seed)
+        }
+        None => (Store::create(&folder, &header)?, header.seed),
+    };
+    Ok(Job { entry, store, findings, seed })
+}
+
+/// Runs one experiment after the other; false when interrupted.
+fn conduct(jobs: &mut [Job], quick: bool, place: &dyn Place, interrupted: &AtomicBool) -> anyhow::Result<bool> {
+    let costs = |job: &Job| {
+        let run = Run { experiment: &job.entry.experiment, quick, seed: job.seed };
+        run.missing(&job.findings).map(|(_, cost_ms)| cost_ms).collect::<Vec<_>>()
+    };
+    let all: Vec<Vec<u64>> = jobs.iter().map(costs).collect();
+    let mut progress = Progress::new(all.iter().map(Vec::len).sum(), all.iter().flatten().sum());
+    for (job, costs) in jobs.iter_mut().zip(&all) {
+        let run = Run { experiment: &job.entry.experiment, quick, seed: job.seed };
+        progress.begin(&run.experiment.title, &run.experiment.name, costs.len());
+        let costs = run.missing(&job.findings).map(|(replicate, cost_ms)| (replicate.id, cost_ms)).collect();
+        let costs: std::collections::BTreeMap<u32, u64> = costs;
+        let ending = run.conduct(place, &mut job.store, &mut job.findings, interrupted, &mut |run, line| {
+            if let Line::Measured(measured) = line
+                && let Some(&cost_ms) = costs.get(&measured.replicate)
+            {
+                progress.step(&run.experiment.name, cost_ms);
+            }
+        });
+        if ending.is_err() || matches!(ending, Ok(Ending::Interrupted)) {
+            progress.finish();
+        }
+        if let Ending::Interrupted = ending? {
+            return Ok(false);
+        }
+    }
+    progress.finish();
+    Ok(!interrupted.load(Ordering::Relaxed))
+}
+
+/// Judges, prints and writes.
+fn finish(arguments: &Arguments, jobs: &[Job], quick: bool, base: &Path, started: String) -> anyhow::Result<ExitCode> {
+    let results = jobs.iter().map(|job| {
+        let experiment = &job.entry.experiment;
+        let run = Run { experiment, quick, seed: job.seed };
+        run.result(&job.findings, command(arguments, Some((&experiment.name, job.seed)), false))
+    });
+    let proof = Proof {
+        schema: SCHEMA,
+        brisk: env!("CARGO_PKG_VERSION").into(),
+        device: device(jobs)?,
+        experiments: results.collect(),
+        started,
+    };
+    let folder = match &arguments.output {
+        Some(folder) => folder.clone(),
+        None => base.join(proof.started.replace(':', "")),
+    };
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let json = report::json::render(&proof);
+    write(&folder.join("proof.json"), &json)?;
+    let page = folder.join("proof.json");
+    if arguments.json {
+        anstream::println!("{}", json.trim_end());
+    } else {
+        for claim in proof.experiments.iter().flat_map(|experiment| &experiment.claims) {
+            let [low, high] = claim.ci;
+            anstream::println!(
+                "{} {} {}: {:.2} [{low:.2}, {high:.2}] {} ({}) {:?}",
+                claim.id,
+                claim.point,
+                claim.arm.as_deref().unwrap_or(""),
+                claim.measured,
+                claim.unit,
+                claim.required,
+                claim.verdict
+            );
+        }
+    }
+    eprintln!("report: {}", page.display());
+    let shown = proof.experiments.iter().all(|experiment| all_shown(&experiment.claims));
+    Ok(ExitCode::from(u8::from(!shown)))
+}
+
+/// The devices of all experiments as one: what differs (one CPU or two) stands with each experiment's mode.
+fn device(jobs: &[Job]) -> anyhow::Result<DeviceDescription> {
+    let mut known = jobs.iter().filter_map(|job| Some((job.entry.experiment.mode, job.findings.device()?)));
+    let first = known.clone().find(|(mode, _)| *mode == Mode::Deterministic).or_else(|| known.next());
+    first.map(|(_, device)| device.clone()).context("no device has been measured")
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The command that repeats one experiment, or the whole of `arguments`, as a person types it.
+fn command(arguments: &Arguments, one: Option<(&str, u64)>, resume: bool) -> String {
+    let mut words = vec!["brisk prove".to_owned()];
+    match one {
+        // An experiment of a file is named by its path, which only the whole command knows.
+        Some((name, _)) if !arguments.experiments.iter().any(|name| name.ends_with(".toml")) => words.push(name.into()),
+        _ => words.extend(arguments.experiments.iter().cloned()),
+    }
+    for (given, word) in [(arguments.here, "--here"), (arguments.full, "--full"), (resume, "--resume")] {
+        if given {
+            words.push(word.into());
+        }
+    }
+    if let Some(seed) = one.map(|(_, seed)| seed).or(arguments.seed).filter(|&seed| seed != SEED) {
+        words.push(format!("--seed {seed}"));
+    }
+    if let Some(folder) = arguments.output.as_ref().filter(|_| resume) {
+        words.push(format!("--output {}", folder.display()));
+    }
+    words.join(" ")
+}
+
+/// `$XDG_CACHE_HOME/brisk/results`, or below `~/.cache`.
+fn default_folder() -> anyhow::Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    Ok(cache.context("neither XDG_CACHE_HOME nor HOME is set: give --output FOLDER")?.join("brisk/results"))
+}

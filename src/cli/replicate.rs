@@ -1,0 +1,45 @@
+//! `brisk replicate`: runs a plan on the device it is on, for `brisk prove`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use clap::Args;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::device::Root;
+use crate::experiment::plan::Plan;
+use crate::experiment::runner;
+
+/// Run a plan on this device and print one JSON line a replicate
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The plan, as `brisk prove` writes it; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    plan: PathBuf,
+}
+
+/// Runs the plan.
+///
+/// # Errors
+/// When the plan cannot be read or the device cannot run it.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let path = &arguments.plan;
+    let text = if path.as_os_str() == "-" { io::read_to_string(io::stdin()) } else { std::fs::read_to_string(path) };
+    let text = text.with_context(|| format!("cannot read the plan {}", path.display()))?;
+    let plan: Plan = serde_json::from_str(&text).with_context(|| format!("{} is not a plan", path.display()))?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    runner::run(&plan, root, &interrupted, &mut |line| {
+        let mut text = serde_json::to_string(line)?;
+        text.push('\n');
+        io::stdout().write_all(text.as_bytes())?;
+        Ok(io::stdout().flush()?)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

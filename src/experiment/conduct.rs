@@ -1,0 +1,259 @@
+//! One experiment from its file to its result: schedule, devices, partial results, verdicts.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::claim::{Measure, Metric};
+use super::plan::{Line, Measured, Plan, Point, Replicate};
+use super::result::{DeviceDescription, ExperimentResult, Mode, SelfCheck};
+use super::samples::Samples;
+use super::schedule::{Design, blocks, share};
+use super::spec::Experiment;
+use super::store::Store;
+use super::verdict::judge;
+
+/// Somewhere to run plans: the lab's guests, or the user's own device.
+pub trait Place: Sync {
+    /// How many plans of this experiment it can run at once without one disturbing the other.
+    fn devices(&self, experiment: &Experiment) -> u32;
+
+    /// Runs `plan` on device number `device` and hands on its lines as they come. Ends early when `interrupted` becomes
+    /// true.
+    ///
+    /// # Errors
+    /// When the device fails; lines that were handed on before count.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        plan: &Plan,
+        device: u32,
+        interrupted: &AtomicBool,
+        on_line: &mut dyn FnMut(Line),
+    ) -> anyhow::Result<Vec<SelfCheck>>;
+}
+
+/// One run of one experiment.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// What is run.
+    pub experiment: &'a Experiment,
+    /// True for the quick form.
+    pub quick: bool,
+    /// The seed of the schedule.
+    pub seed: u64,
+}
+
+/// What has been found so far.
+#[derive(Debug, Clone, Default)]
+pub struct Findings {
+    device: Option<DeviceDescription>,
+    measured: BTreeMap<u32, Measured>,
+    self_checks: Vec<SelfCheck>,
+    notes: Vec<String>,
+}
+
+impl Findings {
+    /// Takes in one line.
+    pub fn add(&mut self, line: Line) {
+        match line {
+            Line::Measured(measured) => drop(self.measured.insert(measured.replicate, measured)),
+            Line::Device { device } => self.device = Some(device),
+            Line::SelfCheck { self_check } if !self.self_checks.contains(&self_check) => {
+                self.self_checks.push(self_check);
+            }
+            Line::Note { note } if !self.notes.contains(&note) => self.notes.push(note),
+            Line::Started { .. } | Line::SelfCheck { .. } | Line::Note { .. } => {}
+        }
+    }
+
+    /// The device that was measured, once it is known.
+    pub fn device(&self) -> Option<&DeviceDescription> {
+        self.device.as_ref()
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum Ending {
+    /// All replicates were run.
+    Complete,
+    /// It was interrupted; what was measured is stored.
+    Interrupted,
+}
+
+impl Run<'_> {
+    /// What is scheduled.
+    pub fn design(&self) -> Design {
+        let replicates = &self.experiment.replicates;
+        Design {
+            arms: self.experiment.arms.len(),
+            points: self.experiment.points(self.quick).len(),
+            blocks: if self.quick { replicates.quick } else { replicates.full },
+            warm_up: replicates.warm_up,
+            settle_us: self.experiment.workload.settle_ms.map(|ms| u64::from(ms) * 1000),
+            seed: self.seed,
+        }
+    }
+
+    /// About how long a replicate keeps a device busy, in milliseconds: for progress only.
+    pub fn cost_ms(&self, replicate: &Replicate) -> u64 {
+        // In deterministic mode idle time passes about eight times as fast, and a slow CPU is busy somewhat longer.
+        let workload = &self.experiment.workload;
+        let [shortest, longest] = workload.settle_ms;
+        let rest = u64::from(shortest.midpoint(longest));
+        let (busy, idle) = match self.experiment.points(self.quick)[replicate.point] {
+            Point::Work(work_ms) => (u64::from(work_ms) * 3 / 2, rest + u64::from(workload.window_ms)),
+            Point::Idle(idle_ms) => (0, rest + u64::from(idle_ms)),
+        };
+        if self.experiment.mode == Mode::Deterministic { busy + idle / 8 } else { idle.max(busy) }
+    }
+
+    /// The replicates that `findings` has not, each with its cost.
+    pub fn missing<'a>(&'a self, findings: &'a Findings) -> impl Iterator<Item = (Replicate, u64)> + 'a {
+        let all = blocks(&self.design()).into_iter();
+        all.filter(|replicate| !findings.measured.contains_key(&replicate.id))
+            .map(|replicate| (replicate, self.cost_ms(&replicate)))
+    }
+
+    /// Runs what is missing in `findings`, on as many devices as `place` has. Every line is stored, then added to
+    /// `findings`, then shown to `progress`.
+    ///
+    /// # Errors
+    /// When a device or the store fails; what was measured until then is stored.
+    pub fn conduct(
+        &self,
+        place: &dyn Place,
+        store: &mut Store,
+        findings: &mut Findings,
+        interrupted: &AtomicBool,
+        progress: &mut dyn FnMut(&Run<'_>, &Line),
+    ) -> anyhow::Result<Ending> {
+        let design = self.design();
+        let devices = place.devices(self.experiment).clamp(1, design.blocks);
+        let done = findings.measured.keys().copied().collect();
+        let plans = (0..devices).map(|device| self.plan(share(&design, device, devices, &done)));
+        let plans: Vec<Plan> = plans.filter(|plan| !plan.replicates.is_empty()).collect();
+        let stop = AtomicBool::new(false);
+        let (sender, receiver) = mpsc::channel();
+        let outcome = std::thread::scope(|scope| -> anyhow::Result<()> {
+            let threads: Vec<_> = (0u32..)
+                .zip(&plans)
+                .map(|(device, plan)| {
+                    let (sender, stop) = (sender.clone(), &stop);
+                    scope.spawn(move || {
+                        let checks = place.run(self.experiment, plan, device, stop, &mut |line| {
+                            // Nobody listens any more when the store has failed.
+                            let _ = sender.send(line);
+                        });
+                        if checks.is_err() {
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                        for self_check in checks.as_ref().into_iter().flatten() {
+                            let _ = sender.send(Line::SelfCheck { self_check: self_check.clone() });
+                        }
+                        checks.map(drop)
+                    })
+                })
+                .collect();
+            drop(sender);
+            let stored = self.collect(&receiver, store, findings, [interrupted, &stop], progress);
+            let ended = threads.into_iter().map(|thread| thread.join().expect("a device's thread does not panic"));
+            ended.fold(stored, Result::and)
+        });
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(Ending::Interrupted);
+        }
+        outcome.map(|()| Ending::Complete)
+    }
+
+    /// Takes lines until every device has ended.
+    fn collect(
+        &self,
+        receiver: &mpsc::Receiver<Line>,
+        store: &mut Store,
+        findings: &mut Findings,
+        [interrupted, stop]: [&AtomicBool; 2],
+        progress: &mut dyn FnMut(&Run<'_>, &Line),
+    ) -> anyhow::Result<()> {
+        let mut outcome = Ok(());
+        loop {
+            if interrupted.load(Ordering::Relaxed) {
+                stop.store(true, Ordering::Relaxed);
+            }
+            let line = match receiver.recv_timeout(Duration::from_millis(100)) {
+                Ok(line) => line,
+                Err(mpsc::RecvTimeoutError::Timeout) => continue,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return outcome,
+            };
+            if !matches!(line, Line::Started { .. }) && outcome.is_ok() {
+                outcome = store.add(&line).map_err(Into::into);
+                stop.fetch_or(outcome.is_err(), Ordering::Relaxed);
+            }
+            progress(self, &line);
+            findings.add(line);
+        }
+    }
+
+    fn plan(&self, replicates: Vec<Replicate>) -> Plan {
+        Plan {
+            experiment: self.experiment.name.clone(),
+            arms: self.experiment.arms.clone(),
+            points: self.experiment.points(self.quick),
+            workload: self.experiment.workload.clone(),
+            replicates,
+        }
+    }
+
+    /// The result of what was found.
+    pub fn result(&self, findings: &Findings, command: String) -> ExperimentResult {
+        let experiment = self.experiment;
+        let points = experiment.points(self.quick);
+        let all = blocks(&self.design());
+        let pairs = all.iter().filter_map(|replicate| Some((replicate, findings.measured.get(&replicate.id)?)));
+        let samples = Samples::new(experiment.arms.len(), &points, pairs);
+        let mut notes = experiment.notes.clone();
+        notes.extend(mode_note(experiment.mode).map(str::to_owned));
+        notes.extend(findings.notes.iter().cloned());
+        ExperimentResult {
+            name: experiment.name.clone(),
+            title: experiment.title.clone(),
+            description: experiment.description.clone(),
+            mechanism: experiment.mechanism.clone(),
+            mode: experiment.mode,
+            quick: self.quick,
+            seed: self.seed,
+            arms: samples.series(experiment, &metrics(experiment)),
+            claims: judge(experiment, self.quick, &samples),
+            notes,
+            command,
+            self_checks: findings.self_checks.clone(),
+            rejections: samples.rejections(experiment),
+        }
+    }
+}
+
+/// The metrics worth a series: times and energy always, the others where a claim is about them.
+fn metrics(experiment: &Experiment) -> Vec<Metric> {
+    let claimed = |metric: &Metric| match metric {
+        Metric::Launch | Metric::Energy => true,
+        Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
+        Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
+    };
+    Metric::ALL.into_iter().filter(claimed).collect()
+}
+
+fn mode_note(mode: Mode) -> Option<&'static str> {
+    match mode {
+        Mode::Deterministic => Some(
+            "Time is counted in instructions executed by the guest: repeatable, but blind to caches and memory. \
+             Energy is the virtual CPU's model, C x V^2 x f while busy.",
+        ),
+        Mode::Parallel => Some(
+            "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
+             Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused.",
+        ),
+        Mode::Native => None,
+    }
+}

@@ -1,0 +1,156 @@
+//! The lab: each device is a guest that boots, runs `brisk replicate` and powers off.
+
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::super::conduct::Place;
+use super::super::plan::{Line, Plan, Point};
+use super::super::result::{Mode, SelfCheck};
+use super::super::spec::Experiment;
+use crate::lab::{self, Channel, GuestLine, HostClock, Job, Scenario};
+
+/// Where a guest finds its plan.
+const PLAN_FILE: &str = "/plan.json";
+/// Lines of the console that are kept for the error message of a plan that fails.
+const LAST_LINES: usize = 8;
+
+/// The lab on this host.
+#[derive(Debug, Clone, Copy)]
+pub struct Lab {
+    /// CPUs of the host that guests may keep busy.
+    pub host_cpus: u32,
+}
+
+impl Place for Lab {
+    fn devices(&self, experiment: &Experiment) -> u32 {
+        // A guest on the host's clock has the host for itself.
+        if experiment.mode == Mode::Deterministic { self.host_cpus } else { 1 }
+    }
+
+    fn run(
+        &self,
+        experiment: &Experiment,
+        plan: &Plan,
+        device: u32,
+        _interrupted: &AtomicBool,
+        on_line: &mut dyn FnMut(Line),
+    ) -> anyhow::Result<Vec<SelfCheck>> {
+        let name = experiment.scenario.as_deref().context("the experiment names no scenario")?;
+        let mut scenario = Scenario::load(name)?;
+        // Guests of one scenario are the same machine: one of them is checked.
+        scenario.guest.self_check &= device == 0;
+        let mut job = Job::new(scenario, ["brisk", "replicate", "--plan", PLAN_FILE])
+            .with_file(PLAN_FILE, serde_json::to_vec(plan)?);
+        job.timeout = longest(plan);
+        let mut ear = Ear::default();
+        let outcome = lab::run(&job, &mut |line| ear.hear(&line, experiment.mode, on_line))?;
+        if let Some(text) = ear.fault {
+            bail!("the guest said {text:?} in place of a result");
+        }
+        if outcome.status != 0 {
+            let lines: Vec<String> = ear.last_lines.into();
+            bail!("the plan failed in the guest with status {}; its last lines:\n{}", outcome.status, lines.join("\n"));
+        }
+        let check = outcome.self_check.map(|check| SelfCheck {
+            text: format!("Work takes time proportional to 1/f, within 2 %: {}", check.figures()),
+            passed: check.passed(),
+        });
+        Ok(check.into_iter().collect())
+    }
+}
+
+/// More host time than a plan can take on a host that is loaded several times over.
+fn longest(plan: &Plan) -> Duration {
+    let replicate = |index: usize| match plan.points.get(index) {
+        Some(Point::Work(work_ms)) => u64::from(*work_ms) * 6 + u64::from(plan.workload.window_ms),
+        Some(Point::Idle(idle_ms)) => u64::from(*idle_ms),
+        None => 0,
+    };
+    let guest_ms: u64 = plan.replicates.iter().map(|r| replicate(r.point) + r.settle_us / 1000).sum();
+    Duration::from_secs(180) + Duration::from_millis(guest_ms * 8)
+}
+
+/// Understands a guest's lines.
+#[derive(Default)]
+struct Ear {
+    started: Option<HostClock>,
+    last_lines: VecDeque<String>,
+    fault: Option<String>,
+}
+
+impl Ear {
+    fn hear(&mut self, line: &GuestLine, mode: Mode, on_line: &mut dyn FnMut(Line)) {
+        if line.channel == Channel::Console {
+            if self.last_lines.len() == LAST_LINES {
+                self.last_lines.pop_front();
+            }
+            self.last_lines.push_back(line.text.clone());
+            return;
+        }
+        match serde_json::from_str(&line.text) {
+            Ok(parsed) => on_line(self.judge(parsed, &line.host, mode)),
+            Err(_) => drop(self.fault.get_or_insert_with(|| line.text.clone())),
+        }
+    }
+
+    /// Refuses a replicate during which the host did not let the guest run.
+    fn judge(&mut self, mut line: Line, host: &HostClock, mode: Mode) -> Line {
+        match &mut line {
+            Line::Started { .. } => self.started = Some(host.clone()),
+            Line::Measured(measured) if mode == Mode::Parallel && measured.rejected.is_none() => {
+                let waited = self.started.take().map_or(1.0, |started| host.disturbance_since(&started));
+                if waited > HostClock::DISTURBANCE_LIMIT {
+                    let limit = HostClock::DISTURBANCE_LIMIT * 100.0;
+                    measured.rejected =
+                        Some(format!("the host kept a virtual CPU waiting for more than {limit:.0} % of the time"));
+                }
+            }
+            Line::Device { device } => {
+                device.place = "lab".into();
+                device.processor = format!("{}, emulated by QEMU", device.processor);
+            }
+            _ => {}
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str, channel: Channel, wall_ms: u64, delay_ms: u64) -> GuestLine {
+        let [wall, delay] = [wall_ms, delay_ms].map(Duration::from_millis);
+        GuestLine { channel, text: text.into(), host: HostClock { wall, run_delay: vec![delay] } }
+    }
+
+    #[test]
+    fn a_disturbed_replicate_is_refused_in_parallel_mode_only() {
+        let measured = r#"{"replicate":1,"arm":"a","point":"p","metrics":{},"rejected":null}"#;
+        for (mode, delay_ms, refused) in
+            [(Mode::Parallel, 40, true), (Mode::Parallel, 20, false), (Mode::Deterministic, 900, false)]
+        {
+            let mut heard = Vec::new();
+            let mut ear = Ear::default();
+            for (text, wall, delay) in [(r#"{"started":1}"#, 5000, 7), (measured, 6000, 7 + delay_ms)] {
+                ear.hear(&line(text, Channel::Results, wall, delay), mode, &mut |line| heard.push(line));
+            }
+            let Some(Line::Measured(measured)) = heard.pop() else { panic!("{heard:?}") };
+            assert_eq!(measured.rejected.is_some(), refused, "{mode:?} {delay_ms} ms");
+        }
+    }
+
+    #[test]
+    fn garbage_is_a_fault_and_the_console_is_kept() {
+        let mut ear = Ear::default();
+        for number in 0..20 {
+            ear.hear(&line(&number.to_string(), Channel::Console, 0, 0), Mode::Parallel, &mut |_| panic!());
+        }
+        ear.hear(&line("oops", Channel::Results, 0, 0), Mode::Parallel, &mut |_| panic!());
+        assert_eq!(ear.fault.as_deref(), Some("oops"));
+        assert_eq!((ear.last_lines.len(), ear.last_lines[0].as_str()), (LAST_LINES, "12"));
+    }
+}

@@ -1,0 +1,73 @@
+//! The brisk daemon during an arm: the real one, with the arm's configuration.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::device::{BootTime, Root};
+
+/// The daemon answers within this time or does not come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A running daemon; dropping it ends it, and it gives back what it holds.
+pub(super) struct Daemon {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Daemon {
+    /// Starts `brisk run` and returns once its control socket answers.
+    pub(super) fn start(root: &Root, folder: &Path, configuration: &toml::Table) -> anyhow::Result<Self> {
+        let file = root.path(folder).join("arm.toml");
+        fs::write(&file, toml::to_string(configuration)?)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("--root").arg(root.path("/")).arg("run").arg("--config").arg(&file);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().context("cannot start brisk run")?;
+        let mut daemon = Self { child, socket: root.path("/run/brisk/control") };
+        let limit = BootTime::now() + PATIENCE;
+        while daemon.status().is_err() {
+            if let Some(status) = daemon.child.try_wait()? {
+                bail!("brisk run ended at once with {status}; its reason is on stderr");
+            }
+            if BootTime::now() > limit {
+                bail!("brisk run does not answer on {}", daemon.socket.display());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(daemon)
+    }
+
+    /// How many actions it has taken; an error when it has died.
+    pub(super) fn actions(&mut self) -> anyhow::Result<u64> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("the daemon ended during the replicate with {status}");
+        }
+        let status = self.status()?;
+        status["actions"].as_u64().with_context(|| format!("the daemon's status has no count of actions: {status}"))
+    }
+
+    fn status(&self) -> anyhow::Result<serde_json::Value> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(b"{\"version\":1,\"request\":\"status\"}\n")?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,47 @@
+//! One launch: fork and exec of the application, its first screen, its end.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use super::super::load::FirstScreen;
+use super::{Runner, sleep_until};
+use crate::device::BootTime;
+
+/// A launched application; dropping it ends it.
+pub(super) struct Application {
+    child: Child,
+}
+
+impl Application {
+    pub(super) fn start(runner: &Runner<'_>, work_ms: u32) -> anyhow::Result<Self> {
+        let workload = &runner.plan.workload;
+        let mut command = Command::new(&runner.application);
+        command.args(["lab", "load", "--json", "--stay", "--work-ms"]).arg(work_ms.to_string());
+        command.arg("--start-up-ms").arg(workload.start_up_ms.to_string());
+        command.arg("--threads").arg(workload.threads.to_string());
+        command.arg("--turns-per-ms").arg(runner.turns_per_ms.to_string());
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        Ok(Self { child: child.with_context(|| format!("cannot launch {}", runner.application.display()))? })
+    }
+
+    /// Waits for the first screen, and then for the end of the window.
+    pub(super) fn wait_until(mut self, window_end: BootTime) -> anyhow::Result<FirstScreen> {
+        let stdout = self.child.stdout.take().context("the application has no stdout")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        if BootTime::now() >= window_end {
+            bail!("the launch took longer than the window");
+        }
+        sleep_until(window_end);
+        serde_json::from_str(&line).with_context(|| format!("the application said {line:?}"))
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}

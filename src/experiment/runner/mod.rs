@@ -1,0 +1,177 @@
+//! Runs a plan on the device that it is on: a guest of the lab or the user's own.
+
+mod background;
+mod daemon;
+mod energy;
+mod launch;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::thread::ClockId;
+use rustix::time::Timespec;
+
+use super::claim::Metric;
+use super::load;
+use super::plan::{Line, Measured, Plan, Point, Replicate};
+use super::result::DeviceDescription;
+use crate::device::{BootTime, Root};
+use background::Background;
+use daemon::Daemon;
+use energy::Meter;
+use settings::Settings;
+
+/// Where the runner keeps what it needs while it runs.
+const FOLDER: &str = "/run/brisk-experiment";
+/// The launched program's name, for the daemon's filters (`filter.commands`).
+const APPLICATION: &str = "application";
+/// The runner's own name, for the daemon's filters (`filter.parents`).
+const LAUNCHER: &std::ffi::CStr = c"launcher";
+
+/// A device at work on a plan.
+struct Runner<'a> {
+    plan: &'a Plan,
+    root: &'a Root,
+    settings: Settings,
+    meter: Meter,
+    turns_per_ms: u64,
+    application: PathBuf,
+}
+
+/// Runs the replicates of `plan` in their order and hands every line to `report` as soon as it is known. Ends early,
+/// with everything given back, when `interrupted` becomes true.
+///
+/// # Errors
+/// When the device has no cpufreq, an arm cannot be set, or a line cannot be handed on. What goes wrong in one
+/// replicate rejects that replicate.
+pub fn run(
+    plan: &Plan,
+    root: &Root,
+    interrupted: &AtomicBool,
+    report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    rustix::thread::set_name(LAUNCHER)?;
+    let mut settings = Settings::new(root);
+    settings.pin_at_maximum().context("cannot calibrate at the highest frequency")?;
+    let turns_per_ms = load::turns_per_ms();
+    settings.give_back();
+    let meter = Meter::find(root);
+    report(&Line::Device { device: describe(root, &meter)? })?;
+    let application = install_application(root)?;
+    let mut runner = Runner { plan, root, settings, meter, turns_per_ms, application };
+    for replicate in &plan.replicates {
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        report(&Line::Started { started: replicate.id })?;
+        let measured = runner.replicate(replicate)?;
+        report(&Line::Measured(measured))?;
+    }
+    Ok(())
+}
+
+impl Runner<'_> {
+    fn replicate(&mut self, replicate: &Replicate) -> anyhow::Result<Measured> {
+        let (Some(arm), Some(point)) = (self.plan.arms.get(replicate.arm), self.plan.points.get(replicate.point))
+        else {
+            bail!("replicate {} names an arm or a point that the plan has not", replicate.id);
+        };
+        self.settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
+        let mut daemon = match &arm.brisk {
+            Some(configuration) => Some(Daemon::start(self.root, &PathBuf::from(FOLDER), configuration)?),
+            None => None,
+        };
+        let mut metrics = BTreeMap::new();
+        let mut outcome = self.measure(replicate, *point, &mut metrics);
+        if let Some(daemon) = &mut daemon {
+            match daemon.actions() {
+                Ok(actions) => drop(metrics.insert(Metric::Actions.key().to_owned(), actions as f64)),
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        Ok(Measured {
+            replicate: replicate.id,
+            arm: arm.name.clone(),
+            point: point.to_string(),
+            metrics,
+            rejected: outcome.err().map(|error| format!("{error:#}")),
+        })
+    }
+
+    /// Rests, then measures the point; an error rejects the replicate.
+    fn measure(&self, replicate: &Replicate, point: Point, metrics: &mut BTreeMap<String, f64>) -> anyhow::Result<()> {
+        let rest_until = BootTime::now() + Duration::from_micros(replicate.settle_us);
+        let load = self.plan.workload.background.as_ref();
+        let background = load.map(|load| Background::start(load, self.turns_per_ms, replicate.seed)).transpose()?;
+        sleep_until(rest_until);
+        let before = self.meter.read(self.root);
+        let started = BootTime::now();
+        match point {
+            Point::Work(work_ms) => {
+                let window = Duration::from_millis(u64::from(self.plan.workload.window_ms));
+                let launched = launch::Application::start(self, work_ms)?;
+                let screen = launched.wait_until(started + window)?;
+                metrics.insert(Metric::Launch.key().to_owned(), screen.launch_ms(started));
+                metrics.insert(Metric::Basic.key().to_owned(), screen.basic_ms(started));
+                self.count_energy(before, metrics);
+            }
+            Point::Idle(idle_ms) => {
+                sleep_until(started + Duration::from_millis(u64::from(idle_ms)));
+                self.count_energy(before, metrics);
+            }
+        }
+        drop(background);
+        Ok(())
+    }
+
+    fn count_energy(&self, before: Option<Vec<u64>>, metrics: &mut BTreeMap<String, f64>) {
+        if let (Some(before), Some(after)) = (before, self.meter.read(self.root)) {
+            metrics.insert(Metric::Energy.key().to_owned(), self.meter.between_mj(&before, &after));
+        }
+    }
+}
+
+/// Sleeps until the moment `until`, or until a signal comes.
+fn sleep_until(until: BootTime) {
+    let nanoseconds = until.nanoseconds();
+    let moment = Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as _ };
+    // The only failure of a valid moment is EINTR, after which the caller goes on as if the time had come.
+    let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Boottime, &moment);
+}
+
+/// Makes this program launchable under the application's name.
+fn install_application(root: &Root) -> anyhow::Result<PathBuf> {
+    let folder = root.path(FOLDER);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let link = folder.join(APPLICATION);
+    let _ = fs::remove_file(&link);
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    symlink(program, &link).with_context(|| format!("cannot make {}", link.display()))?;
+    Ok(link)
+}
+
+fn describe(root: &Root, meter: &Meter) -> anyhow::Result<DeviceDescription> {
+    let system = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    let processors = root.read("/proc/cpuinfo")?;
+    let field = |text: &str, key: &str| {
+        let line = text.lines().find(|line| line.starts_with(key))?;
+        line.split_once(':').map(|(_, value)| value.trim().to_owned())
+    };
+    let memory = field(&root.read("/proc/meminfo")?, "MemTotal").unwrap_or_default();
+    let name = ["model name", "Hardware", "Model"].iter().find_map(|key| field(&processors, key));
+    Ok(DeviceDescription {
+        place: "here".into(),
+        kernel: format!("{} {}", text(system.release()), text(system.version())),
+        processor: name.unwrap_or_else(|| text(system.machine())),
+        cpu_count: u32::try_from(std::thread::available_parallelism()?.get())?,
+        memory_kib: memory.trim_end_matches(" kB").parse().unwrap_or(0),
+        energy_source: meter.source(),
+    })
+}
