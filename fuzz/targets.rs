@@ -3,10 +3,13 @@
 //! The same table serves cargo-fuzz (`fuzz_targets/`, nightly) and the short run on stable (`tests/fuzz_short.rs`).
 //! A target may refuse any input; it must not panic, and what it accepts must survive its own printed form.
 
+use std::fs;
+
 use brisk::config::Config;
-use brisk::device::{hotplug, process_events};
+use brisk::device::{Root, energy, foreground, hotplug, journal, load, process, process_events};
 use brisk::experiment::spec::Experiment;
 use brisk::lab::scenario::Scenario;
+use brisk::mechanism::launch::{DeviceFacts, LaunchConfig, LearnedDurations, Plan};
 use brisk::report::json;
 
 /// One parser and what to feed it first.
@@ -16,6 +19,7 @@ pub struct Target {
     /// Feeds the parser; panics when it breaks a promise.
     pub feed: fn(&[u8]),
     /// Valid inputs, small, one for each shape.
+    #[allow(dead_code, reason = "cargo-fuzz keeps a corpus of its own")]
     pub seeds: &'static [&'static [u8]],
 }
 
@@ -36,6 +40,38 @@ pub const TARGETS: &[Target] = &[
         seeds: &[b"0-3,5,8-11\n", b"0 1 2 3 ", b"7"],
     },
     Target { name: "process-events", feed: process_event_datagram, seeds: &[PROCESS_EXEC, PROCESS_COMM] },
+    Target {
+        name: "process-files",
+        feed: process_files,
+        seeds: &[
+            b"42 (a) b) S 1 42 42 0 -1 4194560 1 0 0 0 3 4 0 0 20 0 1 0 9876 1 1",
+            b"Name:\tinit\nUid:\t10001\t10001\t10001\t10001\n",
+            b"12:cpuset:/top-app\n0::/user.slice\n",
+        ],
+    },
+    Target {
+        name: "counters",
+        feed: counters,
+        seeds: &[
+            b"cpu  1 2 3 4 5 6 7 8 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n",
+            b"t=1\nCH0(T=16086645)[S2M_VDD_CPUCL2], 124265856\n",
+            b"12\n7\n7\n",
+        ],
+    },
+    Target { name: "journal", feed: journal_log, seeds: &[JOURNAL] },
+    Target {
+        name: "learned",
+        feed: learned,
+        seeds: &[br#"{"version":1,"launches":2,"applications":{"app":{"mean_ms":350.5,"deviation_ms":20.0,"launches":2,"last":2}}}"#],
+    },
+    Target {
+        name: "device-tree",
+        feed: device_tree,
+        seeds: &[
+            b"0-1\xff0 1\xffondemand\xff200000\xff1200000\xff200000 1200000\xff100000\xff0\xff1000\xff80\xff6.1.0\xff5000\xff9\xff1000000",
+            b"0\xff0\xffinteractive\xff200000\xff1200000\xff\xff20000\xff1\xff\xff99\xff3.4.0\xff1\xff80000\xff700000",
+        ],
+    },
     Target {
         name: "scenario",
         feed: scenario,
@@ -85,6 +121,80 @@ fn process_event_datagram(bytes: &[u8]) {
     assert!(notices.len() <= bytes.len() / 16, "more notices than headers fit");
 }
 
+fn process_files(bytes: &[u8]) {
+    let text = text(bytes);
+    let _ = (process::parse_stat(&text), process::parse_real_uid(&text), process::parse_cgroup(&text));
+}
+
+fn counters(bytes: &[u8]) {
+    let text = text(bytes);
+    if let Some(time) = load::parse(&text) {
+        assert!(time.busy_ticks <= time.total_ticks);
+        assert_eq!(time.busy_permille_since(time), None);
+    }
+    let _ = energy::parse_rails(&text);
+    if let Some(pids) = foreground::parse_pids(&text) {
+        assert!(pids.is_sorted_by(|one, other| one < other));
+    }
+}
+
+fn journal_log(bytes: &[u8]) {
+    let contents = journal::record::parse(bytes);
+    let lines = bytes.iter().filter(|&&byte| byte == b'\n').count();
+    assert!(contents.leases.len() + contents.malformed_lines <= lines, "every lease has a line of its own");
+    assert_eq!(contents.torn, bytes.last().is_some_and(|&byte| byte != b'\n'));
+}
+
+fn learned(bytes: &[u8]) {
+    if let Some(mut learned) = LearnedDurations::parse(&text(bytes)) {
+        assert_eq!(LearnedDurations::parse(&learned.to_text()), Some(learned.clone()));
+        let _ = learned.limit("app");
+        learned.learn("app", std::time::Duration::from_millis(300), false);
+        assert!(LearnedDurations::parse(&learned.to_text()).is_some(), "learning keeps the state valid");
+    }
+}
+
+/// The files of a small device, in the order in which a `device-tree` input holds them, apart by 0xff.
+const TREE: [&str; 14] = [
+    "sys/devices/system/cpu/online",
+    "sys/devices/system/cpu/cpufreq/policy0/affected_cpus",
+    "sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
+    "sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq",
+    "sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq",
+    "sys/devices/system/cpu/cpufreq/policy0/scaling_available_frequencies",
+    "sys/devices/system/cpu/cpufreq/ondemand/sampling_rate",
+    "sys/devices/system/cpu/cpufreq/ondemand/io_is_busy",
+    "sys/devices/system/cpu/cpufreq/ondemand/sampling_rate_min",
+    "sys/devices/system/cpu/cpufreq/interactive/above_hispeed_delay",
+    "proc/sys/kernel/osrelease",
+    "sys/class/powercap/intel-rapl:0/energy_uj",
+    "sys/devices/system/cpu/cpufreq/interactive/boostpulse_duration",
+    "sys/devices/system/cpu/cpufreq/interactive/hispeed_freq",
+];
+
+/// Everything that is read of a device before anything is decided, from a tree of garbage: a plan comes out.
+fn device_tree(bytes: &[u8]) {
+    thread_local! {
+        static FOLDER: tempfile::TempDir = tempfile::tempdir().expect("a temporary folder");
+    }
+    FOLDER.with(|folder| {
+        for (name, contents) in TREE.iter().zip(bytes.split(|&byte| byte == 0xff)) {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder below the temporary one");
+            fs::write(path, contents).expect("a file below the temporary folder");
+        }
+        let root = Root::at(folder.path());
+        let facts = DeviceFacts::probe(&root);
+        let plan = Plan::of(&facts, &LaunchConfig::default());
+        for target in plan.tunables() {
+            assert!(target.to_string().starts_with("/sys/devices/system/cpu/"), "{target} is no tunable of a CPU");
+        }
+        if let Some(meter) = energy::Meter::find(&root) {
+            let _ = meter.read(&root);
+        }
+    });
+}
+
 fn scenario(bytes: &[u8]) {
     if let Ok(scenario) = Scenario::parse("fuzzed", &text(bytes)) {
         let _ = scenario.architecture();
@@ -120,3 +230,9 @@ const PROCESS_COMM: &[u8] = &[
     0, 2, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, // kind, CPU, timestamp
     7, 0, 0, 0, 7, 0, 0, 0, b'a', b'p', b'p', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 ];
+
+/// A lease, written and observed.
+const JOURNAL: &[u8] = br#"{"record":"open","format":1,"boot_id":"b","pid":7}
+{"record":"intent","lease":{"target":{"tunable":"/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate"},"original":"100000","value":"50000","since":1,"until":2,"reason":"launch"}}
+{"record":"observed","target":{"tunable":"/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate"},"value":"50000"}
+"#;
