@@ -112,14 +112,20 @@ fn every_promise_is_checked_by_something_that_exists() {
 #[test]
 fn every_claim_is_a_promise() {
     let specification = fs::read_to_string(repository().join("SPECIFICATION.md")).unwrap();
-    let Ok(folder) = fs::read_dir(repository().join("experiments")) else { return };
-    for path in folder.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "toml")) {
+    let mut claims = 0;
+    let mut missing = Vec::new();
+    for path in fs::read_dir(repository().join("experiments")).unwrap().map(|entry| entry.unwrap().path()) {
         for line in fs::read_to_string(&path).unwrap().lines().map(|line| line.replace(' ', "")) {
-            if let Some(id) = line.strip_prefix("id=\"").and_then(|rest| rest.strip_suffix('"')) {
-                assert!(specification.contains(id), "SPECIFICATION.md does not name {id} of {}", path.display());
+            let Some(id) = line.strip_prefix("id=\"").and_then(|rest| rest.strip_suffix('"')) else { continue };
+            claims += 1;
+            let reference = format!("`experiments/{}#{id}`", path.file_name().unwrap().display());
+            if !specification.contains(&reference) {
+                missing.push(reference);
             }
         }
     }
+    assert!(claims > 0, "the claims are found");
+    assert!(missing.is_empty(), "SPECIFICATION.md does not name\n{}", missing.join("\n"));
 }
 
 #[test]
