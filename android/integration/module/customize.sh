@@ -1,0 +1,20 @@
+# shellcheck shell=sh
+# Sourced by the installers of Magisk and KernelSU, which provide ui_print, abort, set_perm and these variables:
+# shellcheck disable=SC2154
+case $ARCH in
+arm64) binary=brisk-aarch64 ;;
+x64) binary=brisk-x86_64 ;;
+*) abort "brisk: no binary for $ARCH; this module serves 64-bit ARM and x86 devices" ;;
+esac
+
+mkdir -p "$MODPATH/system/bin"
+mv "$MODPATH/bin/$binary" "$MODPATH/system/bin/brisk"
+rm -r "${MODPATH:?}/bin"
+set_perm "$MODPATH/system/bin/brisk" 0 2000 0755
+
+"$MODPATH/system/bin/brisk" --version >/dev/null || abort "brisk: the binary does not run on this device"
+cpus=${BRISK_CPUS:-/sys/devices/system/cpu}
+[ -d "$cpus/cpufreq" ] || [ -d "$cpus/cpu0/cpufreq" ] ||
+	abort "brisk: this kernel shows no cpufreq ($cpus/cpufreq), there is nothing to do"
+
+ui_print "- after the reboot: su -c brisk doctor"

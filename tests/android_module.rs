@@ -1,0 +1,98 @@
+//! The Magisk and KernelSU module: its installer and its service, run by a shell as those programs run them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/android/integration/module");
+
+/// What the installers provide before they source customize.sh.
+const INSTALLER: &str = r#"
+set -u
+ui_print() { echo "$1"; }
+abort() { echo "$1" >&2; exit 1; }
+set_perm() { chmod "$4" "$1"; }
+. "$MODPATH/customize.sh"
+"#;
+
+fn unpacked() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(MODULE).unwrap().map(Result::unwrap) {
+        fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+    }
+    folder
+}
+
+fn executable(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+fn install(module: &Path, architecture: &str, cpus: &Path) -> Output {
+    fs::create_dir_all(module.join("bin")).unwrap();
+    for name in ["brisk-x86_64", "brisk-aarch64"] {
+        fs::copy(env!("CARGO_BIN_EXE_brisk"), module.join("bin").join(name)).unwrap();
+    }
+    let mut shell = Command::new("sh");
+    shell.args(["-c", INSTALLER]).env("MODPATH", module).env("ARCH", architecture).env("BRISK_CPUS", cpus);
+    shell.output().unwrap()
+}
+
+#[test]
+fn it_installs_on_a_device_that_it_can_serve() {
+    let module = unpacked();
+    let cpus = tempfile::tempdir().unwrap();
+    fs::create_dir_all(cpus.path().join("cpu0/cpufreq")).unwrap();
+    let output = install(module.path(), "x64", cpus.path());
+    assert!(output.status.success(), "{output:?}");
+    let binary = module.path().join("system/bin/brisk");
+    assert_eq!(fs::metadata(&binary).unwrap().permissions().mode() & 0o777, 0o755);
+    assert!(!module.path().join("bin").exists(), "the other architecture's binary is not kept");
+    let version = Command::new(&binary).arg("--version").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&version.stdout), format!("brisk {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn it_refuses_what_it_cannot_serve_and_says_why() {
+    let cpus = tempfile::tempdir().unwrap();
+    for (architecture, reason) in [("arm", "no binary for arm"), ("x64", "no cpufreq")] {
+        let output = install(unpacked().path(), architecture, cpus.path());
+        assert_eq!(output.status.code(), Some(1));
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(message.contains(reason), "{architecture}: {message}");
+    }
+}
+
+/// Runs service.sh with `brisk` (a shell script that notes its arguments) until it ends; what was noted.
+fn serve(brisk: &str) -> Vec<String> {
+    let module = unpacked();
+    let folder = module.path().to_owned();
+    let programs: PathBuf = folder.join("programs");
+    fs::create_dir_all(folder.join("system/bin")).unwrap();
+    fs::create_dir_all(&programs).unwrap();
+    // The boot completes between the first question and the second.
+    executable(
+        &programs.join("getprop"),
+        &format!("#!/bin/sh\n[ -e {0}/asked ] && echo 1\n: >{0}/asked\n", folder.display()),
+    );
+    executable(&programs.join("sleep"), "#!/bin/sh\n");
+    let brisk = format!("#!/bin/sh\ncd {}\n[ -e asked ] || exit 9\necho \"$1\" >>log\n{brisk}\n", folder.display());
+    executable(&folder.join("system/bin/brisk"), &brisk);
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let status = Command::new("sh").arg(folder.join("service.sh")).env("PATH", path).status().unwrap();
+    assert!(status.success());
+    fs::read_to_string(folder.join("log")).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_service_restores_after_a_death_and_starts_again() {
+    let noted = serve("[ \"$1\" = restore ] || [ \"$(grep -c run log)\" -gt 1 ]");
+    assert_eq!(noted, ["run", "restore", "run"]);
+}
+
+#[test]
+fn the_service_gives_up_after_five_failures_at_once_with_everything_restored() {
+    let noted = serve("[ \"$1\" = restore ]");
+    assert_eq!(noted, ["run", "restore"].repeat(5));
+}
