@@ -139,6 +139,23 @@ fn leading_number(text: &str) -> Option<(f64, &str)> {
     value.is_finite().then_some((sign * value, &digits[end..]))
 }
 
+/// A paper's figure in this report's dress: true minus signs, and no break before a short unit.
+pub fn printed(text: &str) -> String {
+    let mut pretty = String::with_capacity(text.len());
+    let mut characters = text.trim().chars().peekable();
+    let mut before = ' ';
+    while let Some(character) = characters.next() {
+        let next_is_digit = characters.peek().is_some_and(char::is_ascii_digit);
+        pretty.push(match character {
+            '-' if next_is_digit && matches!(before, ' ' | '[' | '(') => MINUS,
+            ' ' if before.is_ascii_digit() && characters.peek() == Some(&'%') => NO_BREAK_SPACE,
+            other => other,
+        });
+        before = character;
+    }
+    pretty
+}
+
 /// What a claim requires of its figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Requirement {
@@ -219,6 +236,12 @@ mod tests {
         for (text, unit, expected) in table {
             assert_eq!(printed_range(text, unit), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn prints_the_figures_of_papers_in_the_dress_of_the_report() {
+        assert_eq!(printed("-2 to -5 %"), "\u{2212}2 to \u{2212}5\u{a0}%");
+        assert_eq!(printed("not-measured, A4-5"), "not-measured, A4-5");
     }
 
     #[test]

@@ -9,13 +9,19 @@ use crate::experiment::result::{ArmResult, ClaimResult, ExperimentResult, Mode, 
 
 const PAGE_STYLE: &str = include_str!("templates/page.css");
 
+/// An experiment with more rows than this is folded in the table; its claims and plots are not.
+const UNFOLDED_ROWS: usize = 20;
+
 /// Writes the report. The same proof gives the same bytes.
 pub fn render(proof: &Proof) -> String {
+    let (headline, rest) = headline(proof);
     let page = Page {
         page_style: PAGE_STYLE,
         plot_style: svg::STYLE,
         proof,
-        headline: headline(proof),
+        headline,
+        rest,
+        date: date(&proof.started),
         device: device(proof),
         mechanisms: mechanisms(proof),
         experiments: proof.experiments.iter().enumerate().map(|(index, e)| Experiment::of(e, index)).collect(),
@@ -49,6 +55,8 @@ struct Page<'a> {
     plot_style: &'static str,
     proof: &'a Proof,
     headline: String,
+    rest: String,
+    date: String,
     device: Vec<(&'static str, String)>,
     mechanisms: Vec<Mechanism<'a>>,
     experiments: Vec<Experiment<'a>>,
@@ -70,14 +78,16 @@ struct Overview<'a> {
     anchor: String,
     title: &'a str,
     badge: Badge,
-    findings: Vec<ArmFindings>,
+    sureness: String,
+    comparisons: Vec<Comparison>,
     plain: Vec<String>,
 }
 
-struct ArmFindings {
-    arm: String,
+/// The arms that share a baseline: a column a metric, a row an arm.
+struct Comparison {
     baseline: String,
-    parts: Vec<(String, String)>,
+    metrics: Vec<String>,
+    rows: Vec<(String, Vec<String>)>,
 }
 
 /// A verdict as a coloured word with a sign.
@@ -95,7 +105,9 @@ impl Badge {
             Mark::Verdict(Verdict::NotShown) => "not-shown",
             Mark::Verdict(Verdict::Inconclusive) => "inconclusive",
             Mark::Reported => "reported",
-            Mark::Outcome(_) | Mark::Nothing => "plain",
+            Mark::Outcome(summary::Outcome::Better) => "outcome better",
+            Mark::Outcome(summary::Outcome::Worse) => "outcome worse",
+            Mark::Outcome(_) | Mark::Nothing => "outcome",
         };
         Self { class, sign: mark.sign(), words: mark.words() }
     }
@@ -114,7 +126,8 @@ struct Experiment<'a> {
     anchor: String,
     result: &'a ExperimentResult,
     form: &'static str,
-    rows: Vec<TableRow<'a>>,
+    groups: Vec<Group<'a>>,
+    row_count: usize,
     claims: Vec<Claim<'a>>,
     plots: Vec<Plot<'a>>,
     samples: String,
@@ -122,10 +135,17 @@ struct Experiment<'a> {
     unexplained: bool,
 }
 
+/// The rows of one metric at one point, or those of the claims.
+struct Group<'a> {
+    heading: String,
+    rows: Vec<TableRow<'a>>,
+}
+
 struct TableRow<'a> {
     label: &'a str,
     place: String,
     is_claim: bool,
+    is_baseline: bool,
     row: Row<'a>,
     badge: Badge,
 }
@@ -137,6 +157,8 @@ struct Claim<'a> {
     interval: String,
     required: String,
     p: String,
+    effect: String,
+    paper: String,
     gauge: String,
 }
 
@@ -158,15 +180,25 @@ struct Series<'a> {
     change_interval: String,
 }
 
-fn headline(proof: &Proof) -> String {
+/// The verdict in a line, and what is left of it for the next.
+fn headline(proof: &Proof) -> (String, String) {
     if proof.experiments.is_empty() {
-        return "No experiment was run".to_owned();
+        return ("No experiment was run".to_owned(), String::new());
     }
-    let mut words = Tally::of(&proof.experiments).words();
-    if let Some(first) = words.get_mut(..1) {
-        first.make_ascii_uppercase();
+    let words = Tally::of(&proof.experiments).words();
+    let (first, rest) = words.split_once(", ").unwrap_or((&words, ""));
+    let first = first.strip_prefix("no claim").map_or_else(|| first.to_owned(), |rest| format!("No claim{rest}"));
+    (first, rest.to_owned())
+}
+
+/// RFC 3339 in UTC as people read it; anything else as it is.
+fn date(started: &str) -> String {
+    match (started.get(..10), started.get(10..16), started.get(16..)) {
+        (Some(day), Some(time), Some(rest)) if time.starts_with('T') && rest.ends_with('Z') => {
+            format!("{day}{} UTC", time.replacen('T', " ", 1))
+        }
+        _ => started.to_owned(),
     }
-    words
 }
 
 fn device(proof: &Proof) -> Vec<(&'static str, String)> {
@@ -193,7 +225,7 @@ fn device(proof: &Proof) -> Vec<(&'static str, String)> {
         ("CPUs online", device.cpu_count.to_string()),
         ("Memory", memory),
         ("Energy from", energy),
-        ("Begun", proof.started.clone()),
+        ("Begun", date(&proof.started)),
         ("brisk", proof.brisk.clone()),
     ];
     facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
@@ -218,25 +250,37 @@ fn mechanisms(proof: &Proof) -> Vec<Mechanism<'_>> {
 fn overview<'a>(proof: &'a Proof, experiment: &'a ExperimentResult) -> Overview<'a> {
     let index = proof.experiments.iter().position(|other| std::ptr::eq(other, experiment));
     let found = summary::findings(experiment);
-    let mut arms: Vec<ArmFindings> = Vec::new();
-    for finding in &found {
-        let part = (finding.metric.clone(), finding.text.clone());
-        match arms.iter_mut().find(|arm| arm.arm == finding.arm && arm.baseline == finding.baseline) {
-            Some(arm) => arm.parts.push(part),
-            None => arms.push(ArmFindings {
-                arm: finding.arm.clone(),
-                baseline: finding.baseline.clone(),
-                parts: vec![part],
-            }),
-        }
-    }
+    let baselines = summary::distinct(found.iter().map(|finding| finding.baseline.as_str()));
+    let comparisons = baselines.into_iter().map(|baseline| comparison(baseline, &found)).collect();
     let sentences = |finding: &Finding| [finding.same_sentence(), finding.worse_sentence()];
+    let refused = match summary::refused(experiment) {
+        0 => "no replicate refused".to_owned(),
+        1 => "1 replicate refused".to_owned(),
+        count => format!("{count} replicates refused"),
+    };
     Overview {
         anchor: anchor(index.unwrap_or(0)),
         title: &experiment.title,
         badge: Badge::of_tally(Tally::of([experiment])),
+        sureness: format!("{}; samples: {}; {refused}", experiment.mode.word(), samples(experiment)),
         plain: found.iter().filter(|finding| !finding.energy).flat_map(sentences).flatten().collect(),
-        findings: arms,
+        comparisons,
+    }
+}
+
+fn comparison(baseline: &str, found: &[Finding]) -> Comparison {
+    let found: Vec<&Finding> = found.iter().filter(|finding| finding.baseline == baseline).collect();
+    let metrics = summary::distinct(found.iter().map(|finding| finding.metric.as_str()));
+    let arms = summary::distinct(found.iter().map(|finding| finding.arm.as_str()));
+    let text = |arm: &str, metric: &str| {
+        let finding = found.iter().find(|finding| finding.arm == arm && finding.metric == metric);
+        finding.map_or_else(|| figure::NONE.to_owned(), |finding| finding.text.clone())
+    };
+    let row = |arm: &str| (arm.to_owned(), metrics.iter().map(|metric| text(arm, metric)).collect());
+    Comparison {
+        baseline: baseline.to_owned(),
+        rows: arms.into_iter().map(row).collect(),
+        metrics: metrics.iter().map(|metric| (*metric).to_owned()).collect(),
     }
 }
 
@@ -253,9 +297,11 @@ impl<'a> Experiment<'a> {
             metrics.into_iter().enumerate().map(|(at, metric)| Plot::of(result, metric, &format!("{anchor}-{at}")));
         let explained: u64 = result.rejections.iter().map(|rejection| u64::from(rejection.count)).sum();
         let refused = summary::refused(result);
+        let rows = summary::rows(result);
         Self {
             form: if result.quick { "quick form" } else { "full form" },
-            rows: summary::rows(result).into_iter().map(TableRow::of).collect(),
+            row_count: rows.len(),
+            groups: groups(rows),
             claims: result.claims.iter().map(Claim::of).collect(),
             plots: plots.collect(),
             samples: samples(result),
@@ -276,15 +322,35 @@ fn samples(experiment: &ExperimentResult) -> String {
     }
 }
 
+/// The rows in groups that share a heading.
+fn groups(rows: Vec<Row<'_>>) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for row in rows {
+        let (heading, line) = TableRow::of(row);
+        match groups.last_mut().filter(|group| group.heading == heading) {
+            Some(group) => group.rows.push(line),
+            None => groups.push(Group { heading, rows: vec![line] }),
+        }
+    }
+    groups
+}
+
 impl<'a> TableRow<'a> {
-    fn of(row: Row<'a>) -> Self {
-        let (label, place, is_claim) = match row.subject {
-            Subject::Series(arm, _) => (arm.name.as_str(), join(&[&arm.metric, &arm.point]), false),
-            Subject::Claim(claim) => {
-                (claim.text.as_str(), join(&[claim.arm.as_deref().unwrap_or_default(), &claim.point]), true)
+    /// The heading that it belongs under, and the row.
+    fn of(row: Row<'a>) -> (String, Self) {
+        let badge = Badge::of(row.mark);
+        match row.subject {
+            Subject::Series(arm, _) => {
+                let heading = join(&[&arm.metric, &arm.point]);
+                let (label, is_baseline) = (arm.name.as_str(), arm.baseline);
+                (heading, Self { label, place: String::new(), is_claim: false, is_baseline, row, badge })
             }
-        };
-        Self { label, place, is_claim, badge: Badge::of(row.mark), row }
+            Subject::Claim(claim) => {
+                let place = join(&[claim.arm.as_deref().unwrap_or_default(), &claim.point]);
+                let label = claim.text.as_str();
+                ("Other claims".to_owned(), Self { label, place, is_claim: true, is_baseline: false, row, badge })
+            }
+        }
     }
 }
 
@@ -301,6 +367,8 @@ impl<'a> Claim<'a> {
             interval: figure::interval(claim.measured, claim.ci, &claim.unit),
             required: figure::requirement_text(&claim.required, &claim.unit),
             p: claim.p.filter(|p| p.is_finite()).map_or_else(String::new, probability),
+            effect: claim.effect.filter(|effect| effect.is_finite()).map_or_else(String::new, |e| figure::fixed(e, 2)),
+            paper: claim.paper.as_deref().map(figure::printed).unwrap_or_default(),
             gauge: plot::gauge(claim).unwrap_or_default(),
         }
     }

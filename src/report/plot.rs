@@ -29,7 +29,7 @@ pub enum Size {
 impl Size {
     fn width(self) -> f64 {
         match self {
-            Self::Narrow => 320.0,
+            Self::Narrow => 288.0,
             Self::Wide => 760.0,
         }
     }
@@ -142,16 +142,20 @@ fn axis(canvas: &mut Canvas, layout: &Layout<'_>, scale: Scale, y: f64) -> f64 {
     let (left, right) = layout.strip;
     canvas.line("axis", (left, y), (right, y));
     let width = layout.size.width();
+    let mut end: f64 = 0.0;
     for (value, label) in scale.ticks(SMALL_SIZE) {
         let x = scale.place(value);
         canvas.line("axis", (x, y), (x, y + 4.0));
         let half = svg::text_width(&label, SMALL_SIZE) / 2.0;
-        canvas.text("small", Anchor::Middle, (x.clamp(half, (width - half).max(half)), y + 16.0), &label);
+        let middle = x.clamp(half, (width - half).max(half));
+        canvas.text("small", Anchor::Middle, (middle, y + 16.0), &label);
+        end = middle + half;
     }
     // Narrow drawings have no room beside the axis: the unit stands at each figure there.
     if layout.size == Size::Wide {
-        let unit = svg::fit(&layout.scaled.unit, SMALL_SIZE, width - right - GAP);
-        canvas.text("small", Anchor::Start, (right + GAP, y + 4.0), &unit);
+        let left = end.max(right) + GAP;
+        let unit = svg::fit(&layout.scaled.unit, SMALL_SIZE, width - left);
+        canvas.text("small", Anchor::Start, (left, y + 16.0), &unit);
     }
     y + 18.0
 }

@@ -233,7 +233,7 @@ fn series_row<'a>(
         gain,
         interval,
         mark: claim.map_or(outcome, Mark::of),
-        paper: claim.and_then(|claim| claim.paper.clone()).unwrap_or_default(),
+        paper: claim.map(paper).unwrap_or_default(),
     }
 }
 
@@ -255,8 +255,12 @@ fn claim_row(claim: &ClaimResult) -> Row<'_> {
         gain: if is_reported(claim) { String::new() } else { figure::requirement_text(&claim.required, "") },
         interval: figure::interval(claim.measured, claim.ci, &claim.unit),
         mark: Mark::of(claim),
-        paper: claim.paper.clone().unwrap_or_default(),
+        paper: paper(claim),
     }
+}
+
+fn paper(claim: &ClaimResult) -> String {
+    claim.paper.as_deref().map(figure::printed).unwrap_or_default()
 }
 
 /// How many claims had which verdict; claims that only report are not counted.

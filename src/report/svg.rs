@@ -214,7 +214,7 @@ pub fn wrap(text: &str, size: f64, width: f64) -> Vec<String> {
     }
     let fits = |at: &usize| text_width(text[..*at].trim_end(), size) <= width;
     let breaks = text.char_indices().filter(|(_, c)| matches!(c, ' ' | '-' | '_' | '/'));
-    let best = breaks.map(|(at, c)| at + c.len_utf8()).filter(fits).next_back();
+    let best = breaks.map(|(at, c)| at + c.len_utf8()).rfind(fits);
     match best {
         Some(at) => vec![text[..at].trim_end().to_owned(), fit(text[at..].trim_start(), size, width)],
         None => vec![fit(text, size, width)],

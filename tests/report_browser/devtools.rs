@@ -1,0 +1,143 @@
+//! As much of the DevTools protocol as the test needs, over the browser's own pipe: no port, no library.
+
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Long for a loaded machine; a healthy browser answers in milliseconds.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A headless browser that ends with this value.
+pub struct Browser {
+    child: Child,
+    requests: ChildStdin,
+    answers: Receiver<Value>,
+    next_id: u64,
+    /// Everything the pages reported so far: requests, console messages, exceptions, loads.
+    pub events: Vec<Value>,
+    folder: tempfile::TempDir,
+}
+
+impl Browser {
+    /// The browser's program in PATH, if there is one.
+    pub fn program() -> Option<PathBuf> {
+        let path: OsString = std::env::var_os("PATH")?;
+        let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        let names = ["chromium", "chromium-browser", "google-chrome"];
+        names.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|program| program.is_file()))
+    }
+
+    /// Starts `program` with a profile of its own that vanishes with it.
+    pub fn start(program: &Path) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let errors = std::fs::File::create(folder.path().join("stderr")).expect("a file for its stderr");
+        // The browser reads requests on descriptor 3 and answers on 4.
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", r#"exec "$@" 3<&0 4>&1 </dev/null >/dev/null"#, "sh"])
+            .arg(program)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+            .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+            .args(["--disable-dev-shm-usage", "--disable-breakpad", "--remote-debugging-pipe", "--hide-scrollbars"])
+            .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+            .arg("about:blank")
+            .env("HOME", folder.path())
+            .env("XDG_CONFIG_HOME", folder.path())
+            .env("XDG_CACHE_HOME", folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .expect("the browser starts");
+        let requests = child.stdin.take().expect("a pipe to it");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe from it"));
+        let (sender, answers) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut message = Vec::new();
+            while stdout.read_until(0, &mut message).is_ok_and(|length| length > 0) {
+                message.pop();
+                let Ok(value) = serde_json::from_slice(&message) else { break };
+                if sender.send(value).is_err() {
+                    break;
+                }
+                message.clear();
+            }
+        });
+        Self { child, requests, answers, next_id: 1, events: Vec::new(), folder }
+    }
+
+    /// A folder that vanishes with the browser.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Opens an empty page and returns its session.
+    pub fn open(&mut self) -> String {
+        let target = self.call(None, "Target.createTarget", &json!({"url": "about:blank"}));
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        let session =
+            self.call(None, "Target.attachToTarget", &attach)["sessionId"].as_str().expect("a session").to_owned();
+        for domain in ["Page", "Runtime", "Network", "Log"] {
+            self.call(Some(&session), &format!("{domain}.enable"), &json!({}));
+        }
+        session
+    }
+
+    /// Calls a method and returns its result; a protocol error is a failed test.
+    pub fn call(&mut self, session: Option<&str>, method: &str, parameters: &Value) -> Value {
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut request = json!({"id": id, "method": method, "params": parameters});
+        if let Some(session) = session {
+            request["sessionId"] = json!(session);
+        }
+        let mut bytes = request.to_string().into_bytes();
+        bytes.push(0);
+        self.requests.write_all(&bytes).and_then(|()| self.requests.flush()).expect("the browser takes a request");
+        loop {
+            let answer = self.receive(method);
+            if answer["id"] == json!(id) {
+                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+                return answer["result"].clone();
+            }
+        }
+    }
+
+    /// Waits for an event of that name.
+    pub fn wait_for(&mut self, event: &str) {
+        while !self.events.iter().any(|seen| seen["method"] == event) {
+            self.receive(event);
+        }
+    }
+
+    /// What an expression is worth in the page.
+    pub fn evaluate(&mut self, session: &str, expression: &str) -> Value {
+        let parameters = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let result = self.call(Some(session), "Runtime.evaluate", &parameters);
+        assert!(result["exceptionDetails"].is_null(), "{}", result["exceptionDetails"]);
+        result["result"]["value"].clone()
+    }
+
+    fn receive(&mut self, waiting_for: &str) -> Value {
+        let Ok(message) = self.answers.recv_timeout(PATIENCE) else {
+            let errors = std::fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default();
+            panic!("the browser did not answer {waiting_for}; its stderr:\n{errors}");
+        };
+        if message["method"].is_string() {
+            self.events.push(message.clone());
+        }
+        message
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

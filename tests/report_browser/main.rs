@@ -1,0 +1,216 @@
+//! Opens the report in headless Chromium and checks that nothing errs and that what should be seen is seen.
+
+mod devtools;
+
+use brisk::experiment::result::Proof;
+use brisk::report::{html, json, summary};
+use devtools::Browser;
+use serde_json::{Value, json};
+
+const FIXTURE: &str = include_str!("../fixtures/proof.json");
+const CHECKS: &str = include_str!("checks.js");
+
+/// Widths of a small and a usual telephone, a tablet on either side of the break, and a desktop.
+const WIDTHS: [u32; 6] = [320, 360, 600, 769, 1024, 1440];
+
+struct Page {
+    browser: Browser,
+    session: String,
+    proof: Proof,
+}
+
+impl Page {
+    /// The fixture's report in a browser; `None`, with the reason on stderr, where there is no browser.
+    fn open() -> Option<Self> {
+        let Some(program) = Browser::program() else {
+            eprintln!("skipped: no chromium in PATH (apt-get install chromium)");
+            return None;
+        };
+        let proof = json::parse(FIXTURE).expect("the fixture is a proof");
+        let mut browser = Browser::start(&program);
+        let file = browser.folder().join("report.html");
+        std::fs::write(&file, html::render(&proof)).expect("the report is written");
+        let session = browser.open();
+        let mut page = Self { browser, session, proof };
+        page.call("Page.navigate", &json!({"url": format!("file://{}", file.display())}));
+        page.browser.wait_for("Page.loadEventFired");
+        Some(page)
+    }
+
+    fn call(&mut self, method: &str, parameters: &Value) -> Value {
+        self.browser.call(Some(&self.session), method, parameters)
+    }
+
+    fn evaluate(&mut self, expression: &str) -> Value {
+        self.browser.evaluate(&self.session, expression)
+    }
+
+    fn set(&mut self, width: u32, scheme: &str, media: &str) {
+        let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", &metrics);
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.call("Emulation.setEmulatedMedia", &json!({"media": media, "features": features}));
+    }
+
+    fn check(&mut self, checks: &[&str], when: &str) {
+        let wrong = self.evaluate(&format!("{}({})", CHECKS.trim(), json!(checks)));
+        assert!(wrong == json!([]), "{when}: {wrong:#}");
+    }
+
+    fn open_details(&mut self) {
+        self.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })");
+    }
+}
+
+#[test]
+fn nothing_errs_and_nothing_is_asked_of_the_network() {
+    let Some(mut page) = Page::open() else { return };
+    page.set(1024, "dark", "");
+    page.open_details();
+    let urls: Vec<String> = page
+        .browser
+        .events
+        .iter()
+        .filter(|event| event["method"] == "Network.requestWillBeSent")
+        .map(|event| event["params"]["request"]["url"].to_string())
+        .collect();
+    assert!(urls.iter().any(|url| url.ends_with("report.html\"")), "{urls:?}");
+    let elsewhere = urls.iter().filter(|url| !url.ends_with("report.html\"") && !url.starts_with("\"data:"));
+    assert_eq!(elsewhere.count(), 0, "{urls:?}");
+    let errors = ["Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded", "Network.loadingFailed"];
+    for event in &page.browser.events {
+        assert!(!errors.iter().any(|error| event["method"] == *error), "{event:#}");
+    }
+    // The policy is in force: a picture from elsewhere is refused before any request.
+    page.evaluate("new Promise((done) => { const picture = new Image(); picture.onerror = done; picture.src = 'http://127.0.0.1:9/x.png'; })");
+    let refused = page.browser.events.iter().any(|event| event.to_string().contains("Content Security Policy"));
+    assert!(refused, "the content security policy lets a request pass");
+}
+
+#[test]
+fn it_fits_every_width_in_both_schemes_and_on_paper() {
+    let Some(mut page) = Page::open() else { return };
+    page.open_details();
+    for scheme in ["light", "dark"] {
+        for width in WIDTHS {
+            page.set(width, scheme, "");
+            page.check(&["overflow", "plotText", "plotsSeen"], &format!("{width} px, {scheme}"));
+        }
+        page.set(1024, scheme, "");
+        page.check(&["contrast"], scheme);
+        page.set(360, scheme, "");
+        page.check(&["contrast"], &format!("narrow, {scheme}"));
+        page.set(800, scheme, "print");
+        page.check(&["contrast", "plotsSeen", "plotText"], &format!("print, {scheme}"));
+    }
+    page.set(1024, "light", "");
+    let paper = page.call("Page.printToPDF", &json!({"printBackground": true}));
+    let paper = paper["data"].as_str().unwrap_or_default();
+    assert!(paper.starts_with("JVBERi0") && paper.len() > 50_000, "no PDF of some size: {}", paper.len());
+}
+
+#[test]
+fn it_says_what_it_should_say() {
+    let Some(mut page) = Page::open() else { return };
+    page.set(1024, "light", "");
+    page.check(&["structure"], "structure");
+    page.open_details();
+    let text = page.evaluate("document.body.innerText.replace(/\\s+/g, ' ')");
+    let text = text.as_str().expect("the page's text");
+    let mut expected: Vec<String> = Vec::new();
+    for experiment in &page.proof.experiments {
+        expected.push(experiment.title.clone());
+        expected.push(experiment.description.clone());
+        expected.push(experiment.command.clone());
+        expected.extend(experiment.notes.iter().cloned());
+        expected.extend(experiment.self_checks.iter().map(|check| check.text.clone()));
+        expected.extend(experiment.rejections.iter().map(|rejection| rejection.reason.clone()));
+        expected.extend(experiment.claims.iter().flat_map(|claim| [claim.text.clone(), claim.id.clone()]));
+        expected.extend(experiment.arms.iter().map(|arm| arm.name.clone()));
+        let sentences = summary::findings(experiment).into_iter().filter(|finding| !finding.energy);
+        expected.extend(sentences.filter_map(|finding| finding.same_sentence()));
+        let rows = summary::rows(experiment);
+        expected.extend(rows.into_iter().flat_map(|row| [row.median, row.gain, row.interval, row.paper]));
+    }
+    expected.extend(["shown", "not shown", "inconclusive", "no samples", "18446744073709551615"].map(str::to_owned));
+    for words in expected {
+        let words = words.split_whitespace().collect::<Vec<&str>>().join(" ");
+        assert!(text.contains(&words), "not seen: {words:?}");
+    }
+}
+
+#[test]
+fn keyboard_and_screen_reader_find_their_way() {
+    let Some(mut page) = Page::open() else { return };
+    page.set(1024, "light", "");
+    for kind in ["keyDown", "keyUp"] {
+        let key = json!({"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9});
+        page.call("Input.dispatchKeyEvent", &key);
+    }
+    let focus = page.evaluate(
+        "(() => { const at = document.activeElement, box = at.getBoundingClientRect(), style = getComputedStyle(at); \
+         return [at.className, box.top >= 0 && box.height > 0, style.outlineStyle, parseFloat(style.outlineWidth) >= 2]; })()",
+    );
+    assert_eq!(focus, json!(["skip", true, "solid", true]), "Tab does not show the skip link");
+    let tree = page.call("Accessibility.getFullAXTree", &json!({}));
+    let nodes = tree["nodes"].as_array().expect("an accessibility tree");
+    let named = |role: &str| {
+        let of_role = nodes.iter().filter(|node| node["role"]["value"] == role && node["ignored"] != true);
+        of_role.map(|node| node["name"]["value"].as_str().unwrap_or_default().to_owned()).collect::<Vec<String>>()
+    };
+    for (role, least) in [("main", 1), ("navigation", 1), ("banner", 1), ("contentinfo", 1)] {
+        assert_eq!(named(role).len(), least, "{role}");
+    }
+    let metrics: usize = page
+        .proof
+        .experiments
+        .iter()
+        .map(|experiment| summary::distinct(experiment.arms.iter().map(|arm| arm.metric.as_str())).len())
+        .sum();
+    let plots = named("image");
+    assert_eq!(plots.len(), metrics, "one drawing of each plot is heard: {plots:?}");
+    assert!(plots.iter().all(|name| !name.is_empty()));
+    for role in ["table", "columnheader", "rowheader", "cell", "heading"] {
+        assert!(!named(role).is_empty(), "{role}");
+    }
+    page.set(360, "light", "");
+    let roles = page.call("Accessibility.getFullAXTree", &json!({}));
+    let cells = roles["nodes"].as_array().expect("a tree").iter().filter(|node| node["role"]["value"] == "cell");
+    assert!(cells.count() > 20, "tables stay tables when they are stacked");
+}
+
+#[test]
+fn screenshots_hold_more_than_ground() {
+    let Some(mut page) = Page::open() else { return };
+    let mut shots = Vec::new();
+    for (scheme, is_dark) in [("light", false), ("dark", true)] {
+        for width in [360, 1440] {
+            page.set(width, scheme, "");
+            let shot = page.call("Page.captureScreenshot", &json!({"format": "png"}));
+            shots.push((format!("{width} px, {scheme}"), is_dark, shot["data"].clone()));
+        }
+    }
+    // A page behind another is not drawn, so the one that looks at the pictures comes last.
+    let viewer = page.browser.open();
+    for (when, is_dark, picture) in shots {
+        let seen = page.browser.evaluate(&viewer, &format!("({})({picture})", PIXELS.trim()));
+        let (colours, ground) = (seen[0].as_u64().unwrap_or(0), seen[1].as_f64().unwrap_or(0.5));
+        assert!(colours >= 50, "{when}: only {colours} colours");
+        assert!(if is_dark { ground < 0.2 } else { ground > 0.8 }, "{when}: a ground of luminance {ground}");
+    }
+}
+
+/// Counts the colours of a picture and judges its first pixel; the browser decodes PNG so that the test need not.
+const PIXELS: &str = "
+async (picture) => {
+  const image = new Image();
+  image.src = 'data:image/png;base64,' + picture;
+  await image.decode();
+  const canvas = new OffscreenCanvas(image.width, image.height);
+  const context = canvas.getContext('2d');
+  context.drawImage(image, 0, 0);
+  const data = new Uint32Array(context.getImageData(0, 0, image.width, image.height).data.buffer);
+  const [r, g, b] = [data[0] & 255, (data[0] >> 8) & 255, (data[0] >> 16) & 255];
+  return [new Set(data).size, (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255];
+}
+";
