@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Energy: C * V^2 * f while a CPU is busy, a constant power while it is idle.
+ * It is computed from the time spent in each state, so no rounding error
+ * accumulates, and read like RAPL from a powercap zone.
+ */
+#include <linux/cpu.h>
+#include <linux/err.h>
+#include <linux/math64.h>
+#include <linux/powercap.h>
+#include <linux/smp.h>
+#include "virtual_cpufreq.h"
+
+/* RAPL counters wrap, so their readers must cope: wrap at a round 2^40 uJ. */
+#define ENERGY_RANGE_UJ		((1ULL << 40) - 1)
+
+static struct powercap_control_type *control_type;
+static struct powercap_zone *zone;
+
+static int get_energy_uj(struct powercap_zone *unused, u64 *energy_uj)
+{
+	u64 total = 0;
+	unsigned int cpu, i;
+
+	/* uW * ns = 1e-15 J */
+	cpus_read_lock();
+	on_each_cpu(charge_here, NULL, true);
+	for_each_possible_cpu(cpu) {
+		const struct virtual_cpu *vcpu = per_cpu_ptr(&virtual_cpus,
+							     cpu);
+
+		for (i = 0; i < nr_frequencies; i++)
+			total += mul_u64_u32_div(READ_ONCE(vcpu->busy_ns[i]),
+						 busy_power_uw[i], 1000000000);
+		total += mul_u64_u32_div(READ_ONCE(vcpu->idle_ns),
+					 idle_power_uw, 1000000000);
+	}
+	cpus_read_unlock();
+	*energy_uj = total & ENERGY_RANGE_UJ;
+	return 0;
+}
+
+static int get_max_energy_range_uj(struct powercap_zone *unused, u64 *range_uj)
+{
+	*range_uj = ENERGY_RANGE_UJ;
+	return 0;
+}
+
+static int release_zone(struct powercap_zone *unused)
+{
+	return 0;
+}
+
+static const struct powercap_zone_ops zone_ops = {
+	.get_max_energy_range_uj	= get_max_energy_range_uj,
+	.get_energy_uj			= get_energy_uj,
+	.release			= release_zone,
+};
+
+/*
+ * The zone has no constraint, yet powercap refuses one without these; they are
+ * never called.
+ */
+static int set_nothing(struct powercap_zone *unused, int id, u64 value)
+{
+	return -EOPNOTSUPP;
+}
+
+static int get_nothing(struct powercap_zone *unused, int id, u64 *value)
+{
+	return -EOPNOTSUPP;
+}
+
+static const struct powercap_zone_constraint_ops constraint_ops = {
+	.set_power_limit_uw	= set_nothing,
+	.get_power_limit_uw	= get_nothing,
+	.set_time_window_us	= set_nothing,
+	.get_time_window_us	= get_nothing,
+};
+
+int register_energy(void)
+{
+	int ret;
+
+	control_type = powercap_register_control_type(NULL, "virtual-cpufreq",
+						      NULL);
+	if (IS_ERR(control_type))
+		return PTR_ERR(control_type);
+	zone = powercap_register_zone(NULL, control_type, "package-0", NULL,
+				      &zone_ops, 0, &constraint_ops);
+	if (IS_ERR(zone)) {
+		ret = PTR_ERR(zone);
+		powercap_unregister_control_type(control_type);
+		return ret;
+	}
+	return 0;
+}
+
+void unregister_energy(void)
+{
+	powercap_unregister_zone(control_type, zone);
+	powercap_unregister_control_type(control_type);
+}
