@@ -34,7 +34,7 @@ const ARCHITECTURES: &[Architecture] = &[
         elf_machine: 62,
         emulator: "qemu-system-x86_64",
         emulator_package: "qemu-system-x86",
-        emulator_arguments: &["-machine", "q35"],
+        emulator_arguments: &["-machine", "q35", "-cpu", "kvm64"],
         console: "ttyS0",
         results: "ttyS1",
         results_device: None,

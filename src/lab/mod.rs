@@ -11,6 +11,7 @@ mod console;
 pub mod describe;
 pub mod error;
 pub mod guest;
+mod image;
 mod initramfs;
 pub mod job;
 mod machine;
@@ -53,8 +54,8 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, Lab
     let kernel = packages.kernel(&scenario.kernel.package)?;
     let modules = modules::collect(&cache, &packages, scenario, &kernel)?;
     let initramfs = pack(job, &packages, &modules)?;
-    let start =
-        Start { scenario, kernel: &kernel.image, initramfs: &initramfs, core: job.core, interactive: job.interactive };
+    let image = image::bootable(&cache, &kernel)?;
+    let start = Start { scenario, kernel: &image, initramfs: &initramfs, core: job.core, interactive: job.interactive };
     let (machine, streams) = Machine::start(&start)?;
     drop(initramfs);
     let vcpu_threads = if scenario.machine.mode == Mode::Parallel { scenario.machine.cpus } else { 0 };

@@ -32,9 +32,10 @@ impl Record {
         format!("{SEPARATOR}{json}\n")
     }
 
-    /// The record in `line`; `None` for a line of the command.
-    pub fn parse(line: &str) -> Option<Self> {
-        serde_json::from_str(line.strip_prefix(SEPARATOR)?).ok()
+    /// The record that `line` ends with, and what the command wrote before it; `None` for a line of the command.
+    pub fn at_end_of(line: &str) -> Option<(&str, Self)> {
+        let (before, json) = line.rsplit_once(SEPARATOR)?;
+        Some((before, serde_json::from_str(json).ok()?))
     }
 }
 
@@ -53,9 +54,10 @@ mod tests {
         ] {
             let line = record.to_line();
             assert_eq!(line.matches('\n').count(), 1);
-            assert_eq!(Record::parse(line.trim_end()), Some(record));
+            assert_eq!(Record::at_end_of(line.trim_end()), Some(("", record.clone())));
+            assert_eq!(Record::at_end_of(&format!("half{}", line.trim_end())), Some(("half", record)));
         }
-        assert_eq!(Record::parse(r#"{"record":"ended","status":0}"#), None);
-        assert_eq!(Record::parse("\u{1e}nonsense"), None);
+        assert_eq!(Record::at_end_of(r#"{"record":"ended","status":0}"#), None);
+        assert_eq!(Record::at_end_of("\u{1e}nonsense"), None);
     }
 }

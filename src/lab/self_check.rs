@@ -10,11 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::work::Work;
 use crate::device::Root;
 
-/// The work takes so long at the highest frequency: one in a hundred ticks more or less stays below the tolerance.
+/// The work takes so long at the highest frequency: a quantum of the driver more or less stays below the tolerance.
 const WORK: Duration = Duration::from_millis(100);
-
-/// The best of so many trials counts: what disturbs one only makes it longer.
-const TRIALS: u32 = 3;
 
 /// The largest deviation from 1/f that is accepted, as a share.
 pub const TOLERANCE: f64 = 0.02;
@@ -104,7 +101,7 @@ fn measure_policy(
     for frequency_khz in frequencies_khz {
         root.write(folder.join("scaling_setspeed"), &frequency_khz.to_string())?;
         let work = *work.get_or_insert_with(|| Work::lasting(WORK));
-        let time = (0..TRIALS).map(|_| work.time()).min().unwrap_or_default();
+        let time = work.time();
         let (highest_khz, shortest) = *reference.get_or_insert((frequency_khz, time));
         let expected = shortest.as_secs_f64() * f64::from(highest_khz) / f64::from(frequency_khz);
         points.push(SelfCheckPoint {

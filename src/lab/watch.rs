@@ -16,7 +16,7 @@ use super::self_check::SelfCheck;
 use crate::device::Root;
 
 /// So many of the guest's last lines are told when something went wrong.
-const LAST_LINES: usize = 25;
+const LAST_LINES: usize = 50;
 
 /// Once the outcome is known, the machine gets so long to say the rest and to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -156,14 +156,22 @@ impl Listener<'_> {
             return;
         };
         if channel == Channel::Results
-            && let Some(record) = Record::parse(&text)
+            && let Some((unfinished, record)) = Record::at_end_of(&text)
         {
+            // The command's last line may lack its end.
+            if !unfinished.is_empty() {
+                self.hand_on(channel, unfinished.to_owned());
+            }
             self.story.note(record);
             return;
         }
         if channel == Channel::Console && self.story.end.is_none() && is_fatal(&text) {
             self.story.fatal.get_or_insert_with(|| text.clone());
         }
+        self.hand_on(channel, text);
+    }
+
+    fn hand_on(&mut self, channel: Channel, text: String) {
         if self.story.last_lines.len() == LAST_LINES {
             self.story.last_lines.pop_front();
         }
@@ -287,8 +295,8 @@ mod tests {
     #[test]
     fn records_are_kept_and_lines_handed_on() {
         let end = Record::Ended { status: 3 }.to_line();
-        let (story, heard) = told(Channel::Results, &["{\"a\":1}", end.trim_end()]);
-        assert_eq!(heard, ["{\"a\":1}"]);
+        let (story, heard) = told(Channel::Results, &["{\"a\":1}", &format!("unfinished{}", end.trim_end())]);
+        assert_eq!(heard, ["{\"a\":1}", "unfinished"]);
         assert!(story.is_decided());
         assert_eq!(story.judge("exit status: 0", Duration::ZERO).unwrap().status, 3);
     }
