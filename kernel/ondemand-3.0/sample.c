@@ -16,7 +16,7 @@ DEFINE_PER_CPU(struct cpu_sample, samples);
 
 static u64 nice_time_ns(unsigned int cpu)
 {
-	return kcpustat_field(&kcpustat_cpu(cpu), CPUTIME_NICE, cpu);
+	return kcpustat_cpu(cpu).cpustat[CPUTIME_NICE];
 }
 
 /* 3.0 counted waiting for I/O as idle and told it apart: read both. */

@@ -2,22 +2,22 @@
 /*
  * Energy: C * V^2 * f while a CPU is busy, a constant power while it is idle.
  * It is computed from the time spent in each state, so no rounding error
- * accumulates, and read like RAPL from a powercap zone.
+ * accumulates, and read like RAPL from a powercap zone.  Kernels without
+ * powercap (Debian's for arm64) have the same counter as a module parameter.
  */
 #include <linux/cpu.h>
 #include <linux/err.h>
 #include <linux/math64.h>
+#include <linux/module.h>
 #include <linux/powercap.h>
 #include <linux/smp.h>
+#include <linux/sysfs.h>
 #include "virtual_cpufreq.h"
 
 /* RAPL counters wrap, so their readers must cope: wrap at a round 2^40 uJ. */
 #define ENERGY_RANGE_UJ		((1ULL << 40) - 1)
 
-static struct powercap_control_type *control_type;
-static struct powercap_zone *zone;
-
-static int get_energy_uj(struct powercap_zone *unused, u64 *energy_uj)
+static u64 read_energy_uj(void)
 {
 	u64 total = 0;
 	unsigned int cpu, i;
@@ -36,7 +36,27 @@ static int get_energy_uj(struct powercap_zone *unused, u64 *energy_uj)
 					 idle_power_uw, 1000000000);
 	}
 	cpus_read_unlock();
-	*energy_uj = total & ENERGY_RANGE_UJ;
+	return total & ENERGY_RANGE_UJ;
+}
+
+static int show_energy_uj(char *buffer, const struct kernel_param *unused)
+{
+	return sysfs_emit(buffer, "%llu\n", read_energy_uj());
+}
+
+static const struct kernel_param_ops energy_ops = {
+	.get = show_energy_uj,
+};
+module_param_cb(energy_uj, &energy_ops, NULL, 0444);
+MODULE_PARM_DESC(energy_uj, "Energy used by all CPUs in uJ (to read)");
+
+#if IS_ENABLED(CONFIG_POWERCAP)
+static struct powercap_control_type *control_type;
+static struct powercap_zone *zone;
+
+static int get_energy_uj(struct powercap_zone *unused, u64 *energy_uj)
+{
+	*energy_uj = read_energy_uj();
 	return 0;
 }
 
@@ -101,3 +121,13 @@ void unregister_energy(void)
 	powercap_unregister_zone(control_type, zone);
 	powercap_unregister_control_type(control_type);
 }
+#else
+int register_energy(void)
+{
+	return 0;
+}
+
+void unregister_energy(void)
+{
+}
+#endif
