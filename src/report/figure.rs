@@ -71,7 +71,8 @@ fn decimals_in(value: f64, interval: [f64; 2], unit: &str) -> usize {
     if unit == "%" { finer(1, interval) } else { decimals(value, interval) }
 }
 
-fn join(figure: &str, unit: &str) -> String {
+/// A figure and its unit, kept on one line.
+pub fn join(figure: &str, unit: &str) -> String {
     if unit.is_empty() || figure == NONE { figure.to_owned() } else { format!("{figure}{NO_BREAK_SPACE}{unit}") }
 }
 

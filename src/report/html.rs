@@ -348,7 +348,7 @@ impl<'a> TableRow<'a> {
             Subject::Claim(claim) => {
                 let place = join(&[claim.arm.as_deref().unwrap_or_default(), &claim.point]);
                 let label = claim.text.as_str();
-                ("Other claims".to_owned(), Self { label, place, is_claim: true, is_baseline: false, row, badge })
+                ("Claims".to_owned(), Self { label, place, is_claim: true, is_baseline: false, row, badge })
             }
         }
     }
@@ -403,7 +403,7 @@ impl<'a> Series<'a> {
         Self {
             arm,
             count: arm.samples.len(),
-            median: shown(figure::with_unit(median, ci, &scaled.unit)),
+            median: summary::median(experiment, arm),
             interval: shown(figure::interval(median, ci, &scaled.unit)),
             deviation: shown(figure::fixed(deviation, figure::decimals(deviation, [f64::NAN; 2]))),
             change: change.map_or_else(String::new, |change| figure::change(change.percent, change.ci)),

@@ -163,13 +163,7 @@ fn axis(canvas: &mut Canvas, layout: &Layout<'_>, scale: Scale, y: f64) -> f64 {
 /// One arm: its name, its strip, its median and gain. Returns where the next may begin.
 fn row(canvas: &mut Canvas, layout: &Layout<'_>, arm: &ArmResult, scale: Scale, top: f64) -> f64 {
     let change = summary::change(arm, &layout.experiment.arms);
-    let factor = layout.scaled.factor;
-    let ci = arm.ci.map(|end| end * factor);
-    let median = if arm.samples.is_empty() {
-        "no samples".to_owned()
-    } else {
-        figure::with_unit(arm.median * factor, ci, &layout.scaled.unit)
-    };
+    let median = summary::median(layout.experiment, arm);
     let gain = change.map_or_else(String::new, |change| figure::change(change.percent, change.ci));
     let gain_class = match change.and_then(|change| summary::outcome(arm, change)) {
         Some(Outcome::Better) => "good",

@@ -214,8 +214,6 @@ fn series_row<'a>(
     change: Option<Change>,
     claim: Option<&'a ClaimResult>,
 ) -> Row<'a> {
-    let scaled = scaled(experiment, arm);
-    let ci = arm.ci.map(|end| end * scaled.factor);
     let gain = match change {
         Some(change) => figure::change(change.percent, change.ci),
         None if arm.baseline => "baseline".to_owned(),
@@ -225,16 +223,30 @@ fn series_row<'a>(
     let outcome = change.and_then(|change| outcome(arm, change)).map_or(Mark::Nothing, Mark::Outcome);
     Row {
         subject: Subject::Series(arm, claim),
-        median: if arm.samples.is_empty() {
-            "no samples".to_owned()
-        } else {
-            figure::with_unit(arm.median * scaled.factor, ci, &scaled.unit)
-        },
+        median: median(experiment, arm),
         gain,
         interval,
         mark: claim.map_or(outcome, Mark::of),
         paper: claim.map(paper).unwrap_or_default(),
     }
+}
+
+/// The median of `arm` with its unit, in the digits that the finest of its neighbours at this point deserves, so that
+/// they compare at a glance; `no samples` where there are none.
+pub fn median(experiment: &ExperimentResult, arm: &ArmResult) -> String {
+    if arm.samples.is_empty() {
+        return "no samples".to_owned();
+    }
+    let scaled = scaled(experiment, arm);
+    let here = |other: &&ArmResult| other.metric == arm.metric && other.point == arm.point && other.unit == arm.unit;
+    let decimals = experiment
+        .arms
+        .iter()
+        .filter(here)
+        .filter(|other| other.median.is_finite() && !other.samples.is_empty())
+        .map(|other| figure::decimals(other.median * scaled.factor, other.ci.map(|end| end * scaled.factor)))
+        .max();
+    figure::join(&figure::fixed(arm.median * scaled.factor, decimals.unwrap_or(0)), &scaled.unit)
 }
 
 /// The unit in which every series of this metric is shown.
