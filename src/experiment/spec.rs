@@ -252,6 +252,14 @@ impl Experiment {
         if names.len() != self.arms.len() {
             return Some("two arms have the same name".into());
         }
+        // The kernel forgets a governor's tunables when another one takes over.
+        if let Some(arm) = self.arms.iter().find(|arm| self.mode == Mode::Native && arm.governor.is_some()) {
+            return Some(format!(
+                "arm {}: a device keeps its own governor; pin the frequency with policy = {{ scaling_min_freq = \
+                 \"maximum\" }}",
+                arm.name
+            ));
+        }
         let baselines = self.arms.iter().filter(|arm| arm.baseline).count();
         (baselines != 1).then(|| format!("{baselines} arms have `baseline = true`, exactly one must"))
     }

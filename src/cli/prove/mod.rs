@@ -2,6 +2,7 @@
 
 mod progress;
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -67,6 +68,9 @@ pub struct Arguments {
     #[arg(long)]
     resume: bool,
 }
+
+/// The width of the table where there is no terminal.
+const TABLE_WIDTH: usize = 120;
 
 /// One experiment with its place on disk.
 struct Job {
@@ -189,23 +193,15 @@ fn finish(arguments: &Arguments, jobs: &[Job], quick: bool, base: &Path, started
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let json = report::json::render(&proof);
     write(&folder.join("proof.json"), &json)?;
-    let page = folder.join("proof.json");
+    let page = folder.join("report.html");
+    write(&page, &report::html::render(&proof))?;
     if arguments.json {
         anstream::println!("{}", json.trim_end());
     } else {
-        for claim in proof.experiments.iter().flat_map(|experiment| &experiment.claims) {
-            let [low, high] = claim.ci;
-            anstream::println!(
-                "{} {} {}: {:.2} [{low:.2}, {high:.2}] {} ({}) {:?}",
-                claim.id,
-                claim.point,
-                claim.arm.as_deref().unwrap_or(""),
-                claim.measured,
-                claim.unit,
-                claim.required,
-                claim.verdict
-            );
-        }
+        let terminal = std::io::stdout().is_terminal();
+        let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col.into());
+        let width = if width == 0 { TABLE_WIDTH } else { width };
+        anstream::print!("{}", report::table::render(&proof, width, terminal));
     }
     eprintln!("report: {}", page.display());
     let shown = proof.experiments.iter().all(|experiment| all_shown(&experiment.claims));

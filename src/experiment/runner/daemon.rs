@@ -24,13 +24,13 @@ pub(super) struct Daemon {
 impl Daemon {
     /// Starts `brisk run` and returns once its control socket answers.
     pub(super) fn start(root: &Root, folder: &Path, configuration: &toml::Table) -> anyhow::Result<Self> {
-        let file = root.path(folder).join("arm.toml");
+        let file = folder.join("arm.toml");
         fs::write(&file, toml::to_string(configuration)?)
             .with_context(|| format!("cannot write {}", file.display()))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--root").arg(root.path("/")).arg("run").arg("--config").arg(&file);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().context("cannot start brisk run")?;
-        let mut daemon = Self { child, socket: root.path("/run/brisk/control") };
+        let mut daemon = Self { child, socket: root.runtime_folder().join("control") };
         let limit = BootTime::now() + PATIENCE;
         while daemon.status().is_err() {
             if let Some(status) = daemon.child.try_wait()? {
@@ -44,13 +44,18 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// How many actions it has taken; an error when it has died.
+    /// How many decisions it has carried out; an error when one failed or the daemon has died.
     pub(super) fn actions(&mut self) -> anyhow::Result<u64> {
         if let Some(status) = self.child.try_wait()? {
             bail!("the daemon ended during the replicate with {status}");
         }
         let status = self.status()?;
-        status["actions"].as_u64().with_context(|| format!("the daemon's status has no count of actions: {status}"))
+        let metrics = &status["result"]["metrics"];
+        match (metrics["decisions"].as_u64(), metrics["failures"].as_u64()) {
+            (Some(decisions), Some(0)) => Ok(decisions),
+            (Some(_), Some(failures)) => bail!("{failures} of the daemon's decisions failed"),
+            _ => bail!("the daemon's status has no counters: {status}"),
+        }
     }
 
     fn status(&self) -> anyhow::Result<serde_json::Value> {

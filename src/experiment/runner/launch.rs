@@ -3,11 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
 use super::super::load::FirstScreen;
-use super::{Runner, sleep_until};
-use crate::device::BootTime;
+use super::Runner;
 
 /// A launched application; dropping it ends it.
 pub(super) struct Application {
@@ -26,15 +25,11 @@ impl Application {
         Ok(Self { child: child.with_context(|| format!("cannot launch {}", runner.application.display()))? })
     }
 
-    /// Waits for the first screen, and then for the end of the window.
-    pub(super) fn wait_until(mut self, window_end: BootTime) -> anyhow::Result<FirstScreen> {
+    /// Waits for the first screen.
+    pub(super) fn first_screen(&mut self) -> anyhow::Result<FirstScreen> {
         let stdout = self.child.stdout.take().context("the application has no stdout")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
-        if BootTime::now() >= window_end {
-            bail!("the launch took longer than the window");
-        }
-        sleep_until(window_end);
         serde_json::from_str(&line).with_context(|| format!("the application said {line:?}"))
     }
 }

@@ -2,14 +2,13 @@
 
 mod background;
 mod daemon;
-mod energy;
 mod launch;
 mod settings;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -21,25 +20,27 @@ use super::claim::Metric;
 use super::load;
 use super::plan::{Line, Measured, Plan, Point, Replicate};
 use super::result::DeviceDescription;
+use crate::device::energy::{Meter, Reading};
 use crate::device::{BootTime, Root};
 use background::Background;
 use daemon::Daemon;
-use energy::Meter;
 use settings::Settings;
 
-/// Where the runner keeps what it needs while it runs.
-const FOLDER: &str = "/run/brisk-experiment";
 /// The launched program's name, for the daemon's filters (`filter.commands`).
 const APPLICATION: &str = "application";
 /// The runner's own name, for the daemon's filters (`filter.parents`).
 const LAUNCHER: &std::ffi::CStr = c"launcher";
 
+/// How often a meter of momentary power is read.
+const POWER_PERIOD: Duration = Duration::from_millis(100);
+
 /// A device at work on a plan.
 struct Runner<'a> {
     plan: &'a Plan,
     root: &'a Root,
+    folder: PathBuf,
     settings: Settings,
-    meter: Meter,
+    meter: Option<Meter>,
     turns_per_ms: u64,
     application: PathBuf,
 }
@@ -57,14 +58,15 @@ pub fn run(
     report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     rustix::thread::set_name(LAUNCHER)?;
-    let mut settings = Settings::new(root);
+    let folder = runtime_folder(root);
+    let mut settings = Settings::open(&folder, root)?;
     settings.pin_at_maximum().context("cannot calibrate at the highest frequency")?;
     let turns_per_ms = load::turns_per_ms();
-    settings.give_back();
+    settings.give_back()?;
     let meter = Meter::find(root);
-    report(&Line::Device { device: describe(root, &meter)? })?;
-    let application = install_application(root)?;
-    let mut runner = Runner { plan, root, settings, meter, turns_per_ms, application };
+    report(&Line::Device { device: describe(root, meter.as_ref())? })?;
+    let application = install_application(&folder)?;
+    let mut runner = Runner { plan, root, folder, settings, meter, turns_per_ms, application };
     for replicate in &plan.replicates {
         if interrupted.load(Ordering::Relaxed) {
             break;
@@ -73,7 +75,13 @@ pub fn run(
         let measured = runner.replicate(replicate)?;
         report(&Line::Measured(measured))?;
     }
-    Ok(())
+    runner.settings.give_back()
+}
+
+/// Where the runner keeps its journal, its link to the application and the daemon's configuration while it runs. Not the
+/// daemon's own folder: both hold a journal at the same time.
+pub fn runtime_folder(root: &Root) -> PathBuf {
+    root.runtime_folder().with_file_name("brisk-experiment")
 }
 
 impl Runner<'_> {
@@ -84,7 +92,7 @@ impl Runner<'_> {
         };
         self.settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
         let mut daemon = match &arm.brisk {
-            Some(configuration) => Some(Daemon::start(self.root, &PathBuf::from(FOLDER), configuration)?),
+            Some(configuration) => Some(Daemon::start(self.root, &self.folder, configuration)?),
             None => None,
         };
         let mut metrics = BTreeMap::new();
@@ -110,30 +118,49 @@ impl Runner<'_> {
         let load = self.plan.workload.background.as_ref();
         let background = load.map(|load| Background::start(load, self.turns_per_ms, replicate.seed)).transpose()?;
         sleep_until(rest_until);
-        let before = self.meter.read(self.root);
+        let mut readings = Vec::from_iter(self.reading());
         let started = BootTime::now();
         match point {
             Point::Work(work_ms) => {
                 let window = Duration::from_millis(u64::from(self.plan.workload.window_ms));
-                let launched = launch::Application::start(self, work_ms)?;
-                let screen = launched.wait_until(started + window)?;
+                let mut launched = launch::Application::start(self, work_ms)?;
+                let screen = launched.first_screen()?;
+                if BootTime::now() >= started + window {
+                    bail!("the launch took longer than the window");
+                }
+                self.watch_energy_until(started + window, &mut readings);
+                drop(launched);
                 metrics.insert(Metric::Launch.key().to_owned(), screen.launch_ms(started));
                 metrics.insert(Metric::Basic.key().to_owned(), screen.basic_ms(started));
-                self.count_energy(before, metrics);
             }
             Point::Idle(idle_ms) => {
-                sleep_until(started + Duration::from_millis(u64::from(idle_ms)));
-                self.count_energy(before, metrics);
+                self.watch_energy_until(started + Duration::from_millis(u64::from(idle_ms)), &mut readings);
             }
         }
         drop(background);
+        if let (Some(meter), true) = (&self.meter, readings.len() > 1) {
+            let energy_uj: u64 = readings.windows(2).map(|pair| meter.energy_uj(&pair[0], &pair[1])).sum();
+            metrics.insert(Metric::Energy.key().to_owned(), energy_uj as f64 / 1000.0);
+        }
         Ok(())
     }
 
-    fn count_energy(&self, before: Option<Vec<u64>>, metrics: &mut BTreeMap<String, f64>) {
-        if let (Some(before), Some(after)) = (before, self.meter.read(self.root)) {
-            metrics.insert(Metric::Energy.key().to_owned(), self.meter.between_mj(&before, &after));
+    fn reading(&self) -> Option<Reading> {
+        self.meter.as_ref()?.read(self.root).ok()
+    }
+
+    /// Sleeps until `until` and reads the meter then; one that shows momentary power also in between.
+    fn watch_energy_until(&self, until: BootTime, readings: &mut Vec<Reading>) {
+        if self.meter.as_ref().is_some_and(|meter| !meter.accumulates()) {
+            let mut next = BootTime::now() + POWER_PERIOD;
+            while next < until {
+                sleep_until(next);
+                readings.extend(self.reading());
+                next = next + POWER_PERIOD;
+            }
         }
+        sleep_until(until);
+        readings.extend(self.reading());
     }
 }
 
@@ -146,9 +173,7 @@ fn sleep_until(until: BootTime) {
 }
 
 /// Makes this program launchable under the application's name.
-fn install_application(root: &Root) -> anyhow::Result<PathBuf> {
-    let folder = root.path(FOLDER);
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+fn install_application(folder: &Path) -> anyhow::Result<PathBuf> {
     let link = folder.join(APPLICATION);
     let _ = fs::remove_file(&link);
     let program = std::env::current_exe().context("cannot find this program's own file")?;
@@ -156,7 +181,7 @@ fn install_application(root: &Root) -> anyhow::Result<PathBuf> {
     Ok(link)
 }
 
-fn describe(root: &Root, meter: &Meter) -> anyhow::Result<DeviceDescription> {
+fn describe(root: &Root, meter: Option<&Meter>) -> anyhow::Result<DeviceDescription> {
     let system = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     let processors = root.read("/proc/cpuinfo")?;
@@ -172,6 +197,6 @@ fn describe(root: &Root, meter: &Meter) -> anyhow::Result<DeviceDescription> {
         processor: name.unwrap_or_else(|| text(system.machine())),
         cpu_count: u32::try_from(std::thread::available_parallelism()?.get())?,
         memory_kib: memory.trim_end_matches(" kB").parse().unwrap_or(0),
-        energy_source: meter.source(),
+        energy_source: meter.map(|meter| meter.source().label().to_owned()),
     })
 }
