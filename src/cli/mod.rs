@@ -1,9 +1,13 @@
 //! The command line: one file a subcommand, each parses, calls and prints.
 
+pub mod doctor;
+pub mod guardian;
 pub mod lab;
 mod load;
 pub mod prove;
 pub mod replicate;
+pub mod restore;
+pub mod soak;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,6 +32,16 @@ pub struct Cli {
 /// The subcommands; each has a file of its own in this folder.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Say what this device supports, what is active, and what to do about the rest
+    Doctor(doctor::Arguments),
+    /// Put back everything that brisk has changed and not given back
+    Restore(restore::Arguments),
+    /// Watch a daemon and put back what it leaves behind (started by the daemon)
+    #[command(hide = true)]
+    Guardian(guardian::Arguments),
+    /// Kill daemons and guardians at random moments and check that nothing is left changed
+    #[command(hide = true)]
+    Soak(soak::Arguments),
     /// Boot a virtual device: a stock kernel whose CPU frequency can be changed
     Lab(lab::Arguments),
     /// Run experiments and write the report
@@ -56,6 +70,10 @@ pub fn main() -> ExitCode {
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let root = Root::at(&cli.root);
     match &cli.command {
+        Command::Doctor(arguments) => doctor::run(arguments, &root),
+        Command::Restore(arguments) => restore::run(arguments, &root),
+        Command::Guardian(arguments) => guardian::run(arguments, &root),
+        Command::Soak(arguments) => soak::run(arguments, &root),
         Command::Lab(arguments) => lab::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),
         Command::Replicate(arguments) => replicate::run(arguments, &root),

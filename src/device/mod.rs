@@ -7,6 +7,7 @@ pub mod cpufreq;
 pub mod energy;
 pub mod error;
 pub mod foreground;
+pub mod guardian;
 pub mod hotplug;
 pub mod journal;
 pub mod load;

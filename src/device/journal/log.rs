@@ -4,6 +4,8 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
@@ -13,6 +15,8 @@ use super::record::{self, Contents, Record};
 
 /// The log's name in its folder.
 const FILE: &str = "journal";
+/// Longer than a look at the lock takes.
+const LOOK: Duration = Duration::from_millis(2);
 /// Far above what any number of leases needs: a log that grew beyond is not ours.
 const READ_LIMIT_BYTES: u64 = 16 << 20;
 
@@ -36,7 +40,13 @@ impl Log {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| unusable(folder, error))?;
         let path = folder.join(FILE);
         let mut file = open(&path, true).map_err(|error| unusable(&path, error))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        let mut attempt = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        if attempt == Err(Errno::WOULDBLOCK) {
+            // Somebody may only be looking, as `brisk doctor` does.
+            sleep(LOOK);
+            attempt = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        }
+        match attempt {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let pid = read(&mut file).ok().and_then(|log| record::parse(&log).writer);
@@ -59,6 +69,13 @@ impl Log {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(unusable(&path, error)),
         }
+    }
+
+    /// True when somebody has the log in `folder`, which is there.
+    pub(super) fn is_locked(folder: &Path) -> bool {
+        // The lock that is taken here for a moment is shared, and goes with the file.
+        open(&folder.join(FILE), false)
+            .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK))
     }
 
     pub(super) fn path(&self) -> &Path {

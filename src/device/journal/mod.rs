@@ -151,6 +151,42 @@ pub enum JournalError {
     },
 }
 
+/// What a journal looks like from outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum JournalState {
+    /// No brisk has run since boot, or it left nothing.
+    Empty,
+    /// Somebody has it open.
+    InUse {
+        /// The process, if the log says so.
+        pid: Option<u32>,
+        /// How many targets it holds.
+        held: usize,
+    },
+    /// Its writer died and left targets changed: `brisk restore` gives them back.
+    LeftBehind {
+        /// How many.
+        held: usize,
+    },
+}
+
+impl JournalState {
+    /// Looks at the journal in `folder` without taking it.
+    ///
+    /// # Errors
+    /// When it cannot be read or believed.
+    pub fn of(folder: &Path) -> Result<Self, JournalError> {
+        let Some(contents) = Log::peek(folder)? else { return Ok(Self::Empty) };
+        let held = contents.leases.len();
+        Ok(match (Log::is_locked(folder), held) {
+            (true, _) => Self::InUse { pid: contents.writer, held },
+            (false, 0) => Self::Empty,
+            (false, _) => Self::LeftBehind { held },
+        })
+    }
+}
+
 /// The open journal: the one place from which lasting changes are made. Dropped, it gives everything back.
 #[derive(Debug)]
 pub struct Journal {

@@ -8,7 +8,7 @@ use super::access::{self, Access};
 use super::log::Log;
 use super::record::{Contents, Record};
 use super::{JournalError, Lease, Outcome, Restoration};
-use crate::device::{BootTime, Root};
+use crate::device::{BootTime, Root, Target};
 
 /// What a replay found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -68,6 +68,12 @@ impl Replay {
     pub(super) fn closing_records(&self) -> impl Iterator<Item = Record> {
         let done = self.restorations.iter().filter(|restoration| restoration.outcome.is_final());
         done.map(|restoration| Record::Closed { target: restoration.target.clone() })
+    }
+
+    /// What could not be given back.
+    pub fn refused(&self) -> impl Iterator<Item = &Target> {
+        let refused = self.restorations.iter().filter(|restoration| !restoration.outcome.is_final());
+        refused.map(|restoration| &restoration.target)
     }
 
     /// True when nothing of ours is left in any target.

@@ -1,0 +1,99 @@
+//! `brisk doctor`: what this device supports, what is active, and what to do about the rest. It never fails on a broken
+//! device: what is broken is what it reports.
+
+pub mod facts;
+mod text;
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::config::layers::Layers;
+use crate::device::Root;
+use crate::device::journal::JournalState;
+use crate::mechanism::{Support, launch};
+use facts::DeviceReport;
+
+/// The number of the JSON schema.
+const SCHEMA: u32 = 1;
+
+/// Arguments of `brisk doctor`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "States: unsupported (the kernel or the device lacks something), available (it could work, but is \
+                        off), active (it works now).\n\n\
+                        Examples:\n  brisk doctor          what this device offers\n  \
+                        sudo brisk doctor     the same with the rights that the daemon has\n  \
+                        brisk doctor --json   one JSON object, for a script"
+)]
+pub struct Arguments {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Everything that doctor says.
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: u32,
+    brisk: &'static str,
+    device: DeviceReport,
+    mechanisms: Vec<MechanismReport>,
+    /// What is wrong with the configuration; the mechanisms are then judged by the defaults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    configuration_fault: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct MechanismReport {
+    name: &'static str,
+    #[serde(flatten)]
+    support: Support,
+}
+
+/// Looks at the device and prints what it found; always exit 0, because a device that offers nothing is an answer.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let report = Report::of(root);
+    let mut out = anstream::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        let terminal = std::io::stdout().is_terminal();
+        let width = if terminal { terminal_width() } else { text::DEFAULT_WIDTH };
+        write!(out, "{}", text::render(&report, width))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn terminal_width() -> usize {
+    rustix::termios::tcgetwinsize(std::io::stdout())
+        .map_or(text::DEFAULT_WIDTH, |size| usize::from(size.ws_col).max(40))
+}
+
+impl Report {
+    fn of(root: &Root) -> Self {
+        let device = DeviceReport::of(root);
+        let (config, configuration_fault) = match Layers::read(root) {
+            Ok(layers) => (layers.config, None),
+            Err(error) => (Config::default(), Some(facts::as_on_device(root, &error.to_string()))),
+        };
+        let running = matches!(device.journal.state, Some(JournalState::InUse { .. }));
+        // One line a mechanism.
+        let mechanisms = vec![("launch", launch::support(root, &config.launch, running))];
+        let mechanisms =
+            mechanisms.into_iter().map(|(name, support)| MechanismReport::of(root, name, support)).collect();
+        Self { schema: SCHEMA, brisk: env!("CARGO_PKG_VERSION"), device, mechanisms, configuration_fault }
+    }
+}
+
+impl MechanismReport {
+    fn of(root: &Root, name: &'static str, mut support: Support) -> Self {
+        support.reason = facts::as_on_device(root, &support.reason);
+        Self { name, support }
+    }
+}

@@ -1,0 +1,26 @@
+//! `brisk guardian`: the process that outlives the daemon. The daemon starts it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::device::{Root, guardian};
+
+/// Arguments of `brisk guardian`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The folder of the daemon's journal
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: PathBuf,
+    /// The daemon's process id
+    #[arg(long, value_name = "PID")]
+    pub daemon: u32,
+}
+
+/// Watches until the daemon has died and its changes are undone.
+///
+/// # Errors
+/// When the journal cannot be used or something could not be put back.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    guardian::guard(&arguments.folder, root, arguments.daemon)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,271 @@
+//! `brisk soak`: the proof of law "every write can be undone". It starts a daemon with leases and a guardian, kills the
+//! one, the other or both with SIGKILL at a random moment, and checks that every tunable holds its original, time and
+//! again.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::Serialize;
+
+use crate::device::guardian::Guardian;
+use crate::device::journal::{Journal, JournalError, Replay};
+use crate::device::{BootTime, Root, Target};
+use crate::experiment::random::Random;
+
+/// A guardian that takes longer to undo a few leases is broken.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest life of a daemon: some hundred leases, and a few guardians where they are killed.
+const LONGEST_LIFE_US: usize = 20_000;
+
+/// Arguments of `brisk soak`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Arguments {
+    /// How often to kill
+    #[arg(long, default_value_t = 1000)]
+    pub kills: u32,
+    /// The seed of all random choices
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Be the daemon that is killed
+    #[arg(long, hide = true)]
+    pub be_daemon: bool,
+    /// Tunables and the values to lease: /sys/devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate=10000,20000
+    #[arg(required = true, value_name = "TUNABLE=VALUE,...", value_parser = parse_tunable)]
+    pub tunables: Vec<Leasable>,
+}
+
+/// A tunable and the values that it may take.
+#[derive(Debug, Clone)]
+pub struct Leasable {
+    file: PathBuf,
+    values: Vec<String>,
+}
+
+fn parse_tunable(text: &str) -> Result<Leasable, String> {
+    let (file, values) = text.split_once('=').ok_or("expected TUNABLE=VALUE,VALUE,...")?;
+    Ok(Leasable { file: file.into(), values: values.split(',').map(str::to_owned).collect() })
+}
+
+/// What was killed and what came of it.
+#[derive(Debug, Default, Serialize)]
+struct Tally {
+    schema: u32,
+    /// Kills in all.
+    kills: u32,
+    /// The daemon alone: the guardian must restore.
+    daemon: u32,
+    /// The guardian first: the daemon must start another, and is killed then.
+    guardian: u32,
+    /// Both: `brisk restore` must restore.
+    both: u32,
+    /// How often something was changed at the moment when both had been killed: these restorations did something.
+    found_changed: u32,
+    /// How often something was still changed afterwards.
+    left_changed: u32,
+}
+
+/// Kills as often as asked and prints the tally; exit 1 when anything was ever left changed.
+///
+/// # Errors
+/// When processes cannot be started or killed, or a tunable cannot be read.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    if arguments.be_daemon {
+        return lease_for_ever(arguments, root);
+    }
+    let originals = values(arguments, root)?;
+    let mut random = Random::new(arguments.seed);
+    let mut tally = Tally { schema: 1, ..Tally::default() };
+    for _ in 0..arguments.kills {
+        tally.kills += 1;
+        kill_once(arguments, root, &originals, &mut random, &mut tally)?;
+        let held = values(arguments, root)?;
+        if held != originals {
+            tally.left_changed += 1;
+            eprintln!("brisk: kill {} left {held:?} in the place of {originals:?}", tally.kills);
+            restore(root)?;
+        }
+    }
+    writeln!(anstream::stdout(), "{}", serde_json::to_string(&tally)?)?;
+    Ok(if tally.left_changed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn kill_once(
+    arguments: &Arguments,
+    root: &Root,
+    originals: &[String],
+    random: &mut Random,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    let mut daemon = Daemon::start(arguments, root, random.bits())?;
+    let mut guardian = daemon.next_guardian()?;
+    std::thread::sleep(Duration::from_micros(random.below(LONGEST_LIFE_US) as u64));
+    match random.below(3) {
+        0 => {
+            tally.daemon += 1;
+            daemon.kill()?;
+            guardian.wait()?;
+        }
+        1 => {
+            tally.guardian += 1;
+            guardian.kill()?;
+            guardian = daemon.next_guardian()?;
+            std::thread::sleep(Duration::from_micros(random.below(LONGEST_LIFE_US) as u64));
+            daemon.kill()?;
+            guardian.wait()?;
+        }
+        _ => {
+            tally.both += 1;
+            // The guardian first, and no time for the daemon to start another that would live.
+            guardian.kill()?;
+            daemon.kill()?;
+            while let Some(mut late) = daemon.remaining_guardian()? {
+                late.wait()?;
+            }
+            tally.found_changed += u32::from(values(arguments, root)? != originals);
+            restore(root)?;
+        }
+    }
+    Ok(())
+}
+
+/// What `brisk restore` does. A guardian that was started just before both were killed may be at it.
+fn restore(root: &Root) -> anyhow::Result<()> {
+    let started = Instant::now();
+    loop {
+        match Replay::of(&root.runtime_folder(), root) {
+            Ok(replay) => {
+                ensure!(replay.is_complete(), "could not restore: {replay:?}");
+                return Ok(());
+            }
+            Err(JournalError::Locked { .. }) if started.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn values(arguments: &Arguments, root: &Root) -> anyhow::Result<Vec<String>> {
+    arguments.tunables.iter().map(|tunable| Ok(root.read(&tunable.file)?)).collect()
+}
+
+/// The daemon to be killed, and its lines: the pid of each guardian that it has started.
+struct Daemon {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Daemon {
+    fn start(arguments: &Arguments, root: &Root, seed: u64) -> anyhow::Result<Self> {
+        let tunables = arguments.tunables.iter().map(|it| format!("{}={}", it.file.display(), it.values.join(",")));
+        let mut child = Command::new("/proc/self/exe")
+            .arg("--root")
+            .arg(root.path("/"))
+            .args(["soak", "--be-daemon", "--seed", &seed.to_string()])
+            .args(tunables)
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the daemon to be killed")?;
+        let stdout = child.stdout.take().context("the daemon has no pipe")?;
+        Ok(Self { child, lines: BufReader::new(stdout) })
+    }
+
+    fn next_guardian(&mut self) -> anyhow::Result<Watched> {
+        self.remaining_guardian()?.context("the daemon ended before it had a guardian; see its messages above")
+    }
+
+    /// The next guardian that the daemon has told of; none when it is dead and has told of all.
+    fn remaining_guardian(&mut self) -> anyhow::Result<Option<Watched>> {
+        let mut line = String::new();
+        if self.lines.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        Watched::open(line.trim().parse().with_context(|| format!("not a guardian's pid: {line:?}"))?).map(Some)
+    }
+
+    fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill().context("cannot kill the daemon")?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A guardian, which is nobody's child here once its daemon is dead; `None` when it had ended before it was opened.
+struct Watched(Option<(Pid, OwnedFd)>);
+
+impl Watched {
+    fn open(pid: i32) -> anyhow::Result<Self> {
+        let pid = Pid::from_raw(pid).context("zero is no guardian")?;
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(fd) => Ok(Self(Some((pid, fd)))),
+            Err(rustix::io::Errno::SRCH) => Ok(Self(None)),
+            Err(error) => Err(error).context("cannot watch the guardian (pidfd_open needs Linux 5.3)"),
+        }
+    }
+
+    fn kill(&mut self) -> anyhow::Result<()> {
+        match &self.0 {
+            Some((_, fd)) => pidfd_send_signal(fd, Signal::KILL).context("cannot kill the guardian"),
+            None => Ok(()),
+        }
+    }
+
+    fn wait(&mut self) -> anyhow::Result<()> {
+        let Some((pid, fd)) = &self.0 else { return Ok(()) };
+        let started = Instant::now();
+        loop {
+            let left = Timespec::try_from(PATIENCE.saturating_sub(started.elapsed())).ok();
+            match poll(&mut [PollFd::new(fd, PollFlags::IN)], left.as_ref()) {
+                Ok(0) => bail!("guardian {} has not ended within {} s", pid.as_raw_nonzero(), PATIENCE.as_secs()),
+                Ok(_) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// The life of the daemon: lease and release at random until killed, and start a new guardian when one has died.
+fn lease_for_ever(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let folder = root.runtime_folder();
+    let mut journal = Journal::open(&folder, root)?;
+    let mut guardian = start_guardian(root)?;
+    let mut random = Random::new(arguments.seed);
+    loop {
+        if guardian.has_ended() {
+            guardian = start_guardian(root)?;
+        }
+        let tunable = &arguments.tunables[random.below(arguments.tunables.len())];
+        let target = Target::Tunable(tunable.file.clone());
+        let now = BootTime::now();
+        if random.below(3) == 0 && journal.leases().iter().any(|lease| lease.target == target) {
+            journal.release(&target)?;
+        } else {
+            let value = &tunable.values[random.below(tunable.values.len())];
+            journal.lease(now, &target, value, now + Duration::from_micros(random.below(5000) as u64), "soak")?;
+        }
+        journal.expire(BootTime::now());
+        std::thread::sleep(Duration::from_micros(random.below(50) as u64));
+    }
+}
+
+fn start_guardian(root: &Root) -> anyhow::Result<Guardian> {
+    let guardian = Guardian::start(&root.runtime_folder(), root)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", guardian.pid())?;
+    out.flush()?;
+    Ok(guardian)
+}
