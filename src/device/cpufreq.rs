@@ -71,13 +71,17 @@ pub fn governor_tunables(root: &Root, policy: &Policy) -> Option<PathBuf> {
 }
 
 fn governor_folder(root: &Root, policy_folder: &Path, governor: &str) -> Option<PathBuf> {
-    // A governor's name becomes a path: one that is not a plain word is garbage.
-    if governor.is_empty() || !governor.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)) {
+    if !is_plain_word(governor) {
         return None;
     }
     [policy_folder.join(governor), Path::new(CPU_FOLDER).join("cpufreq").join(governor)]
         .into_iter()
         .find(|folder| root.path(folder).is_dir())
+}
+
+/// A governor's name becomes a path: one that is not a plain word is garbage.
+fn is_plain_word(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
 /// The folders that may be policies, as named on the device.
@@ -131,7 +135,7 @@ fn read_policy(root: &Root, folder: &Path) -> Result<Policy, DeviceError> {
 fn read_governor(root: &Root, folder: &Path) -> Result<String, DeviceError> {
     let file = folder.join("scaling_governor");
     let governor = root.read(&file)?;
-    if governor.is_empty() || governor.contains(char::is_whitespace) {
+    if !is_plain_word(&governor) {
         return Err(DeviceError::malformed(&root.path(&file), "the name of a governor", &governor));
     }
     Ok(governor)

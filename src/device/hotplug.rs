@@ -27,7 +27,10 @@ pub fn present(root: &Root) -> Result<Vec<u32>, DeviceError> {
 fn read_list(root: &Root, name: &str) -> Result<Vec<u32>, DeviceError> {
     let file = format!("{CPU_FOLDER}/{name}");
     let text = root.read(&file)?;
-    parse_list(&text).ok_or_else(|| DeviceError::malformed(&root.path(&file), "a CPU list such as 0-3,5", &text))
+    // This code runs on a CPU, so neither list can be empty.
+    parse_list(&text)
+        .filter(|cpus| !cpus.is_empty())
+        .ok_or_else(|| DeviceError::malformed(&root.path(&file), "a CPU list such as 0-3,5", &text))
 }
 
 /// Parses the kernel's list format (`0-3,5`, bitmap_parselist); the empty list is valid.

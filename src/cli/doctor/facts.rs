@@ -41,7 +41,7 @@ pub struct DeviceReport {
 }
 
 /// A policy and the tunables of its governor.
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub struct PolicyReport {
     /// The policy.
     #[serde(flatten)]
@@ -166,10 +166,11 @@ fn utilization_clamps(root: &Root) -> Interface {
 
 fn pressure(root: &Root) -> Interface {
     const FILE: &str = "/proc/pressure/memory";
+    const NO_PRESSURE: &str = "Linux has it since 4.20; boot with psi=1 where it is off by default";
     let (available, reason, advice) = match root.read(FILE) {
         Ok(text) if text.starts_with("some ") => (true, format!("{FILE} can be read"), ""),
         Ok(_) => (false, format!("{FILE} is not as documented"), ""),
-        Err(error) if error.is_missing() => (false, format!("{FILE} does not exist (CONFIG_PSI)"), "boot with psi=1"),
+        Err(error) if error.is_missing() => (false, format!("{FILE} does not exist (CONFIG_PSI)"), NO_PRESSURE),
         Err(error) => (false, as_on_device(root, &error), error.advice()),
     };
     Interface { name: "pressure stall information", available, reason, advice: advice.to_owned() }

@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::Report;
 use super::facts::{DeviceReport, PolicyReport};
+use crate::device::cpufreq::Policy;
 use crate::device::hotplug;
 use crate::device::journal::JournalState;
 use crate::mechanism::SupportState;
@@ -106,8 +107,9 @@ fn device(page: &mut Page, device: &DeviceReport) {
     if device.policies.is_empty() {
         page.fact("cpufreq", "no policy");
     }
-    for policy in &device.policies {
-        describe_policy(page, policy);
+    // A PC has a policy a CPU, all alike.
+    for alike in device.policies.chunk_by(are_alike) {
+        describe_policies(page, alike);
     }
     if !device.policies_offline.is_empty() {
         page.fact("policies offline", &device.policies_offline.join(", "));
@@ -118,31 +120,61 @@ fn device(page: &mut Page, device: &DeviceReport) {
             let owner = pid.map_or_else(|| "a brisk".to_owned(), |pid| format!("process {pid}"));
             format!("in use by {owner}, which holds {held} tunables")
         }
+        Some(JournalState::Damaged { malformed_lines }) => {
+            format!("{malformed_lines} damaged lines and nothing to put back: `brisk restore` clears it")
+        }
         Some(JournalState::LeftBehind { held }) => format!("{held} tunables left changed: run `brisk restore`"),
         None => "cannot be read".to_owned(),
     };
     page.fact("journal", &format!("{}: {journal}", device.journal.folder.display()));
 }
 
-fn describe_policy(page: &mut Page, report: &PolicyReport) {
-    let policy = &report.policy;
-    let megahertz = |khz: Option<u32>| khz.map_or_else(|| "?".to_owned(), |khz| (khz / 1000).to_string());
-    let mut limits = format!("{} to {} MHz", megahertz(policy.minimum_khz), megahertz(policy.maximum_khz));
-    if (policy.hardware_minimum_khz, policy.hardware_maximum_khz) != (policy.minimum_khz, policy.maximum_khz) {
-        let (lowest, highest) = (megahertz(policy.hardware_minimum_khz), megahertz(policy.hardware_maximum_khz));
-        limits += &format!(" (hardware {lowest} to {highest})");
-    }
+fn are_alike(one: &PolicyReport, other: &PolicyReport) -> bool {
+    let facts = |report: &PolicyReport| {
+        let policy = &report.policy;
+        let limits = (policy.minimum_khz, policy.maximum_khz, policy.hardware_minimum_khz, policy.hardware_maximum_khz);
+        (
+            policy.governor.clone(),
+            policy.available_governors.clone(),
+            limits,
+            policy.driver.clone(),
+            report.tunables.clone(),
+        )
+    };
+    facts(one) == facts(other)
+}
+
+/// Some policies that differ in their CPUs only.
+fn describe_policies(page: &mut Page, alike: &[PolicyReport]) {
+    let (Some(first), Some(last)) = (alike.first(), alike.last()) else { return };
+    let policy = &first.policy;
+    let name = if alike.len() == 1 { policy.name.clone() } else { format!("{} to {}", policy.name, last.policy.name) };
+    let cpus: Vec<u32> = alike.iter().flat_map(|report| report.policy.cpus.iter().copied()).collect();
+    let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
     let driver = policy.driver.as_deref().unwrap_or("unknown driver");
-    let cpus = hotplug::format_list(&policy.cpus);
-    let value = format!("CPUs {cpus}, {}, {limits}, {driver}", policy.governor);
-    page.fact(&format!("cpufreq {}", policy.name), &value);
-    page.fact("  governors", &policy.available_governors.join(" "));
-    if let Some(folder) = &report.tunables_folder {
-        let values = report
-            .tunables
-            .iter()
-            .map(|(name, value)| format!("{name} {}", value.as_deref().unwrap_or("(cannot be read)")));
-        let values = values.collect::<Vec<_>>().join(", ");
+    let value = format!("{noun} {}, {}, {}, {driver}", hotplug::format_list(&cpus), policy.governor, limits(policy));
+    page.fact(&format!("cpufreq {name}"), &value);
+    if !policy.available_governors.is_empty() {
+        page.fact("  governors", &policy.available_governors.join(" "));
+    }
+    if let Some(folder) = &first.tunables_folder {
+        let value = |(name, value): (&String, &Option<String>)| match value.as_deref() {
+            Some("") => format!("{name} (empty)"),
+            Some(value) => format!("{name} {value}"),
+            None => format!("{name} (cannot be read)"),
+        };
+        let values = first.tunables.iter().map(value).collect::<Vec<_>>().join(", ");
         page.fact("  tunables", &format!("{}: {values}", folder.display()));
     }
+}
+
+fn limits(policy: &Policy) -> String {
+    let megahertz = |khz: Option<u32>| khz.map_or_else(|| "?".to_owned(), |khz| (khz / 1000).to_string());
+    let range = |lowest, highest| format!("{} to {} MHz", megahertz(lowest), megahertz(highest));
+    let allowed = range(policy.minimum_khz, policy.maximum_khz);
+    let hardware = (policy.hardware_minimum_khz, policy.hardware_maximum_khz);
+    if hardware == (None, None) || hardware == (policy.minimum_khz, policy.maximum_khz) {
+        return allowed;
+    }
+    format!("{allowed} of {}", range(hardware.0, hardware.1))
 }

@@ -143,6 +143,12 @@ pub enum JournalError {
         /// What was asked for.
         target: Target,
     },
+    /// It holds nothing, and nothing cannot be written back: write(2) of no bytes reaches no driver.
+    #[error("{target} stays as it is: it holds no value that could be given back")]
+    NoOriginal {
+        /// What was asked for.
+        target: Target,
+    },
     /// It is not held.
     #[error("{target} is not leased, so there is nothing to give back")]
     NotLeased {
@@ -164,6 +170,11 @@ pub enum JournalState {
         /// How many targets it holds.
         held: usize,
     },
+    /// Nobody has it, and it holds lines that make no sense; what they stood for is not known.
+    Damaged {
+        /// How many.
+        malformed_lines: usize,
+    },
     /// Its writer died and left targets changed: `brisk restore` gives them back.
     LeftBehind {
         /// How many.
@@ -181,6 +192,7 @@ impl JournalState {
         let held = contents.leases.len();
         Ok(match (Log::is_locked(folder), held) {
             (true, _) => Self::InUse { pid: contents.writer, held },
+            (false, 0) if contents.malformed_lines > 0 => Self::Damaged { malformed_lines: contents.malformed_lines },
             (false, 0) => Self::Empty,
             (false, _) => Self::LeftBehind { held },
         })
@@ -248,6 +260,9 @@ impl Journal {
             return Err(JournalError::NotLeasable { target: target.clone() });
         }
         let found = self.access.read(target)?;
+        if found.is_empty() {
+            return Err(JournalError::NoOriginal { target: target.clone() });
+        }
         let held = self.leases.iter().position(|lease| lease.target == *target);
         let undisturbed = held.filter(|&index| self.leases[index].observed.as_ref() == Some(&found));
         if let Some(index) = undisturbed.filter(|&index| self.leases[index].value == value) {

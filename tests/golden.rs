@@ -1,0 +1,223 @@
+//! Recorded device trees through the real program: what doctor says of each, and that leases leave no trace in any.
+//!
+//! `tests/golden/NN-name/` is a device's /proc, /sys and /dev, as far as brisk reads them; `doctor.txt` and `doctor.json`
+//! in it are what is expected. `UPDATE_GOLDEN=1 cargo test --test golden` writes them anew, for a person to look at.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use brisk::device::cpufreq::{self, Policies};
+use brisk::device::journal::Journal;
+use brisk::device::{BootTime, Root, Target};
+
+const EXPECTED: [&str; 2] = ["doctor.txt", "doctor.json"];
+
+fn trees() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+fn brisk(root: &Path, arguments: &[&str]) -> Output {
+    let brisk = env!("CARGO_BIN_EXE_brisk");
+    Command::new(brisk).arg("--root").arg(root).args(arguments).env("NO_COLOR", "1").output().unwrap()
+}
+
+/// Compares what doctor says of `root` with what is expected of the tree `name`.
+fn doctor_says(name: &str, root: &Path) {
+    for (file, arguments) in EXPECTED.into_iter().zip([&["doctor"][..], &["doctor", "--json"]]) {
+        let output = brisk(root, arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && error.is_empty(), "doctor never fails on a device: {error}");
+        let version = format!("\"brisk\": \"{}\"", env!("CARGO_PKG_VERSION"));
+        let found = String::from_utf8(output.stdout).unwrap().replace(&version, "\"brisk\": \"VERSION\"");
+        let path = trees().join(name).join(file);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::write(&path, &found).unwrap();
+        }
+        let expected = fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == expected, "{}: expected\n{expected}\nbut found\n{found}", path.display());
+    }
+}
+
+macro_rules! doctor_on {
+    ($($test:ident: $tree:literal,)*) => {
+        $(#[test]
+        fn $test() {
+            doctor_says($tree, &trees().join($tree));
+        })*
+
+        #[test]
+        fn every_tree_is_tested() {
+            let mut found: Vec<String> =
+                fs::read_dir(trees()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            found.sort();
+            assert_eq!(found, [$($tree,)* BROKEN]);
+        }
+    };
+}
+
+doctor_on! {
+    doctor_on_an_android_4_phone: "01-android-4-phone",
+    doctor_on_an_android_phone_with_interactive: "02-android-interactive-phone",
+    doctor_on_an_android_gki_phone: "03-android-gki-phone",
+    doctor_on_a_debian_pc: "04-debian-pc",
+    doctor_on_a_debian_pc_in_passive_mode: "05-debian-pc-passive",
+    doctor_on_an_embedded_board: "06-embedded-board",
+    doctor_on_a_vm_without_cpufreq: "07-vm-without-cpufreq",
+}
+
+const BROKEN: &str = "08-broken";
+
+/// A copy of the broken tree, with what git cannot hold: FIFOs, directories in the place of files, links that lead nowhere.
+fn broken_tree() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&trees().join(BROKEN), folder.path());
+    let cpu = folder.path().join("sys/devices/system/cpu");
+    let fifo = |path: PathBuf| {
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    };
+    fs::create_dir_all(cpu.join("cpufreq/policy4/scaling_governor")).unwrap();
+    fs::write(cpu.join("cpufreq/policy4/affected_cpus"), "4\n").unwrap();
+    fs::create_dir_all(cpu.join("cpufreq/policy5")).unwrap();
+    symlink("affected_cpus", cpu.join("cpufreq/policy5/affected_cpus")).unwrap();
+    fs::create_dir_all(cpu.join("cpufreq/policy6")).unwrap();
+    fifo(cpu.join("cpufreq/policy6/affected_cpus"));
+    symlink("nowhere", cpu.join("cpufreq/policy7")).unwrap();
+    fifo(cpu.join("cpufreq/policy3/ondemand/up_threshold"));
+    fs::create_dir(cpu.join("cpufreq/policy3/ondemand/ignore_nice_load")).unwrap();
+    let journal = folder.path().join("run/brisk/journal");
+    fs::set_permissions(journal, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    folder
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, kind) = entry.map(|entry| (entry.path(), entry.file_type().unwrap())).unwrap();
+        let copied = to.join(path.file_name().unwrap());
+        if kind.is_symlink() {
+            symlink(fs::read_link(&path).unwrap(), copied).unwrap();
+        } else if kind.is_dir() {
+            copy(&path, &copied);
+        } else {
+            fs::write(copied, fs::read(&path).unwrap()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn doctor_on_a_broken_device() {
+    doctor_says(BROKEN, broken_tree().path());
+}
+
+#[test]
+fn doctor_on_files_that_nobody_may_read() {
+    let folder = broken_tree();
+    let governor = folder.path().join("sys/devices/system/cpu/cpufreq/policy3/scaling_governor");
+    fs::set_permissions(&governor, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
+    let output = brisk(folder.path(), &["doctor"]);
+    assert!(output.status.success());
+    if fs::read(&governor).is_ok() {
+        return eprintln!("skipped: this user may read any file");
+    }
+    let text = String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("policy3/scaling_governor: Permission denied"), "{text}");
+}
+
+#[test]
+fn doctor_while_files_come_and_go() {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&trees().join("06-embedded-board"), folder.path());
+    let policy = folder.path().join("sys/devices/system/cpu/cpufreq/policy4");
+    let (hidden, stop) = (policy.with_extension("hidden"), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                fs::rename(&policy, &hidden).unwrap();
+                std::thread::sleep(Duration::from_micros(200));
+                fs::rename(&hidden, &policy).unwrap();
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        for _ in 0..20 {
+            let output = brisk(folder.path(), &["doctor"]);
+            stop.store(!output.status.success(), Ordering::Relaxed);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn links_in_the_trees_stay_in_the_trees() {
+    for (path, content) in everything(&trees()) {
+        if let Content::Link(target) = content {
+            assert!(target.is_relative() && trees().join(path.parent().unwrap()).join(target).exists(), "{path:?}");
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Content {
+    Text(Vec<u8>),
+    Link(PathBuf),
+}
+
+fn everything(folder: &Path) -> BTreeMap<PathBuf, Content> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let (path, kind) = entry.map(|entry| (entry.path(), entry.file_type().unwrap())).unwrap();
+            let name = path.strip_prefix(folder).unwrap().to_owned();
+            if kind.is_symlink() {
+                found.insert(name, Content::Link(fs::read_link(path).unwrap()));
+            } else if kind.is_dir() {
+                folders.push(path);
+            } else {
+                found.insert(name, Content::Text(fs::read(path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// Leases every tunable of every governor, and the limits and the governor of every policy, on every tree.
+#[test]
+fn leases_leave_no_trace_on_any_tree() {
+    let mut leased = 0;
+    for tree in fs::read_dir(trees()).unwrap() {
+        let name = tree.unwrap().file_name();
+        let folder = tempfile::tempdir().unwrap();
+        copy(&trees().join(&name), folder.path());
+        let before = everything(folder.path());
+        let root = Root::at(folder.path());
+        let mut journal = Journal::open(&folder.path().join("journal"), &root).unwrap();
+        let now = BootTime::now();
+        for policy in Policies::read(&root).list {
+            let mut files = vec![policy.folder.join("scaling_governor"), policy.folder.join("scaling_min_freq")];
+            if let Some(tunables) = cpufreq::governor_tunables(&root, &policy) {
+                files.extend(root.list(&tunables).unwrap().into_iter().map(|name| tunables.join(name)));
+            }
+            for file in files {
+                let target = Target::Tunable(file.clone());
+                let value = "a rather long value that was never there";
+                match journal.lease(now, &target, value, now + Duration::from_secs(60), "golden") {
+                    Ok(()) => assert_eq!(root.read(&file).unwrap(), value),
+                    Err(error) => assert!(root.read(&file).unwrap_or_default().is_empty(), "{error}"),
+                }
+            }
+        }
+        leased += journal.leases().len();
+        drop(journal);
+        fs::remove_dir_all(folder.path().join("journal")).unwrap();
+        let after = everything(folder.path());
+        let changed: Vec<_> = before.iter().filter(|&(path, content)| after.get(path) != Some(content)).collect();
+        assert!(changed.is_empty() && after.len() == before.len(), "{name:?}: {changed:?}");
+    }
+    assert!(leased > 80, "only {leased} leases");
+}

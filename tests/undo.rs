@@ -1,0 +1,219 @@
+//! Law: every write can be undone. Real daemons and guardians, killed for real, on a tree of files.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use brisk::device::journal::{Journal, JournalState};
+use brisk::device::{BootTime, Root, Target};
+use rustix::process::{Pid, Signal, kill_process};
+
+const TUNABLES: [&str; 3] = ["sampling_rate", "io_is_busy", "up_threshold"];
+const ORIGINAL: &str = "100000\n";
+const ARGUMENTS: [&str; 3] =
+    ["/sys/governor/sampling_rate=1,22,333333333", "/sys/governor/io_is_busy=5", "/sys/governor/up_threshold=80,90"];
+
+struct Device {
+    folder: tempfile::TempDir,
+}
+
+impl Device {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("sys/governor")).unwrap();
+        fs::create_dir_all(folder.path().join("run")).unwrap();
+        for name in TUNABLES {
+            fs::write(folder.path().join("sys/governor").join(name), ORIGINAL).unwrap();
+        }
+        Self { folder }
+    }
+
+    fn root(&self) -> Root {
+        Root::at(self.folder.path())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+        command.arg("--root").arg(self.folder.path()).args(arguments);
+        command
+    }
+
+    fn brisk(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn is_original(&self) -> bool {
+        TUNABLES.iter().all(|name| self.root().read(format!("/sys/governor/{name}")).unwrap() == ORIGINAL.trim_end())
+    }
+
+    /// A daemon that leases at random, and the pid of its guardian.
+    fn daemon(&self) -> (Child, u32) {
+        let mut child = self
+            .command(&["soak", "--be-daemon", "--seed", "7"])
+            .args(ARGUMENTS)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        lines.read_line(&mut line).unwrap();
+        // The daemon's next guardian, if it needs one, is told of through this pipe.
+        std::mem::forget(lines);
+        (child, line.trim().parse().unwrap())
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+}
+
+fn within(limit: Duration, what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < limit, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn is_running(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+#[test]
+fn whoever_is_killed_nothing_is_left_changed() {
+    let device = Device::new();
+    let output = device.command(&["soak", "--kills", "48", "--seed", "11"]).args(ARGUMENTS).output().unwrap();
+    let tally = String::from_utf8(output.stdout).unwrap();
+    println!("{tally}");
+    assert!(output.status.success(), "{tally}{}", String::from_utf8_lossy(&output.stderr));
+    let tally: serde_json::Value = serde_json::from_str(&tally).unwrap();
+    assert_eq!((tally["kills"].as_u64(), tally["left_changed"].as_u64()), (Some(48), Some(0)));
+    assert!(tally["found_changed"].as_u64() >= Some(3), "the kills hit leases: {tally}");
+    assert!(device.is_original());
+}
+
+#[test]
+fn a_daemon_that_hangs_loses_its_overdue_leases() {
+    let device = Device::new();
+    let (mut daemon, _) = device.daemon();
+    // Stop it at moments until one is found in which it holds something.
+    let held = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(3));
+        signal(daemon.id(), Signal::STOP);
+        let held = !device.is_original();
+        if !held {
+            signal(daemon.id(), Signal::CONT);
+        }
+        held
+    });
+    assert!(held, "the daemon never held anything");
+    within(Duration::from_secs(15), "the guardian gives back what is overdue", || device.is_original());
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn the_guardian_survives_what_is_meant_for_the_daemon_and_ends_with_it() {
+    let device = Device::new();
+    let (mut daemon, guardian) = device.daemon();
+    for meant_for_the_daemon in [Signal::TERM, Signal::INT, Signal::HUP] {
+        signal(guardian, meant_for_the_daemon);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(is_running(guardian));
+    let session = rustix::process::getsid(Pid::from_raw(guardian as i32)).unwrap();
+    assert_eq!(session.as_raw_nonzero().get() as u32, guardian, "a session of its own");
+    let name = fs::read(format!("/proc/{guardian}/cmdline")).unwrap();
+    assert!(name.starts_with(b"@brisk-guardian\0"));
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    within(Duration::from_secs(15), "the guardian ends", || !is_running(guardian));
+    assert!(device.is_original());
+    assert_eq!(JournalState::of(&device.root().runtime_folder()).unwrap(), JournalState::Empty);
+}
+
+#[test]
+fn a_new_daemon_takes_over_from_one_that_was_killed_with_its_guardian() {
+    let device = Device::new();
+    for _ in 0..5 {
+        let (mut daemon, guardian) = device.daemon();
+        std::thread::sleep(Duration::from_millis(10));
+        signal(guardian, Signal::KILL);
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+    }
+    let journal = Journal::open(&device.root().runtime_folder(), &device.root());
+    // A guardian that was started just before its daemon was killed may have it for a moment.
+    drop(journal);
+    within(Duration::from_secs(15), "the next opener restores", || {
+        let _ = Journal::open(&device.root().runtime_folder(), &device.root());
+        device.is_original()
+    });
+}
+
+/// A journal that its writer left behind, with `count` tunables changed.
+fn leave_behind(device: &Device, count: usize) {
+    let mut journal = Journal::open(&device.root().runtime_folder(), &device.root()).unwrap();
+    let now = BootTime::now();
+    for name in &TUNABLES[..count] {
+        let target = Target::Tunable(format!("/sys/governor/{name}").into());
+        journal.lease(now, &target, "1", now + Duration::from_secs(60), "test").unwrap();
+    }
+    let log = fs::read(journal.path()).unwrap();
+    let path = journal.path().to_owned();
+    drop(journal);
+    fs::write(path, log).unwrap();
+    for name in &TUNABLES[..count] {
+        fs::write(device.folder.path().join("sys/governor").join(name), "1\n").unwrap();
+    }
+}
+
+#[test]
+fn restore_says_what_it_did_and_exits_accordingly() {
+    let device = Device::new();
+    let output = device.brisk(&["restore"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Nothing is left changed.\n");
+
+    leave_behind(&device, 3);
+    let text = String::from_utf8(device.brisk(&["doctor"]).stdout).unwrap();
+    assert!(text.contains("3 tunables left changed: run `brisk restore`"), "{text}");
+    fs::remove_file(device.folder.path().join("sys/governor/up_threshold")).unwrap();
+    fs::write(device.folder.path().join("sys/governor/io_is_busy"), "2\n").unwrap();
+    let output = device.brisk(&["restore"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "gone      /sys/governor/up_threshold does not exist any more\n\
+         kept      /sys/governor/io_is_busy holds 2, which somebody else has set\n\
+         restored  /sys/governor/sampling_rate holds 100000 again\n"
+    );
+
+    leave_behind(&device, 1);
+    let file = device.folder.path().join("sys/governor/sampling_rate");
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    let output = device.brisk(&["restore", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["schema"], &report["complete"]), (&1.into(), &false.into()));
+    assert_eq!(report["restorations"][0]["outcome"], "refused");
+    fs::remove_dir(&file).unwrap();
+    fs::write(&file, "1\n").unwrap();
+    assert_eq!(device.brisk(&["restore"]).status.code(), Some(0), "what refused was kept for the next time");
+    assert_eq!(fs::read_to_string(&file).unwrap(), ORIGINAL);
+}
+
+#[test]
+fn restore_leaves_a_living_daemon_alone() {
+    let device = Device::new();
+    let journal = Journal::open(&device.root().runtime_folder(), &device.root()).unwrap();
+    let output = device.brisk(&["restore"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error.contains(&format!("process {}", std::process::id())) && error.contains("SIGTERM"), "{error}");
+    drop(journal);
+    assert_eq!(device.brisk(&["restore"]).status.code(), Some(0));
+}
