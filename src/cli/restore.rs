@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde::Serialize;
 
 use crate::device::Root;
-use crate::device::journal::{JournalError, Outcome, Replay, Restoration};
+use crate::device::journal::{JournalError, Outcome, Replay, Restoration, become_writer};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -39,7 +39,9 @@ struct Report<'a> {
 /// # Errors
 /// When the journal cannot be used; a running daemon has it, and gives everything back itself when it is stopped.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
-    let replay = match Replay::of(&root.runtime_folder(), root) {
+    let folder = root.runtime_folder();
+    become_writer(&folder).with_context(|| format!("cannot become the owner of {}", folder.display()))?;
+    let replay = match Replay::of(&folder, root) {
         Err(error @ JournalError::Locked { .. }) => {
             return Err(error).context(
                 "nothing was restored: a running brisk gives everything back itself when it stops (systemctl stop brisk, \

@@ -10,6 +10,7 @@ pub mod record;
 mod replay;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use access::Access;
 use log::Log;
 use record::Record;
 pub use replay::Replay;
+pub use writer::become_writer;
 
 /// A refused restoration is tried again after this long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
