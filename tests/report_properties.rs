@@ -58,7 +58,7 @@ prop_compose! {
         id in name(), text in name(), arm in prop::option::of(name()), point in name(), unit in prop_oneof![name(), Just("%".to_owned())],
         required in prop_oneof![name(), Just(">= 90".to_owned()), Just("reported".to_owned())], measured in number(),
         ci in prop::array::uniform2(number()), p in prop::option::of(number()), effect in prop::option::of(number()),
-        paper in prop::option::of(prop_oneof![name(), Just("-2 to -5 %".to_owned())]),
+        paper in prop::option::of(prop_oneof![name(), Just("2 to 5 %".to_owned())]),
         verdict in prop::sample::select(vec![Verdict::Shown, Verdict::NotShown, Verdict::Inconclusive]),
     ) -> ClaimResult {
         ClaimResult { id, text, arm, point, unit, required, measured, ci, p, effect, paper, verdict }

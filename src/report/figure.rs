@@ -57,7 +57,7 @@ pub fn interval(value: f64, interval: [f64; 2], unit: &str) -> String {
     format!("[{},{NO_BREAK_SPACE}{}]", fixed(interval[0], decimals), fixed(interval[1], decimals))
 }
 
-/// A change in percent: its sign always shown.
+/// A gain in percent: its sign always shown.
 pub fn change(percent: f64, interval: [f64; 2]) -> String {
     if !percent.is_finite() {
         return NONE.to_owned();
@@ -112,12 +112,17 @@ pub fn scale(unit: &str, largest: f64) -> Scaled {
     scaled
 }
 
-/// Reads a printed figure or range in `unit` (`-8.1 %`, `-2 to -5 %`): its ends, lower first.
+/// Reads a printed figure or range in `unit` (`8.1 %`, `2 to 5 %`, `0.5 % less`): its ends, lower first. What is said to
+/// be less, shorter or faster is a gain, so it counts as it stands; what is more or longer or slower counts below zero.
 ///
 /// `None` where the text holds no figure, more than a range, or another unit: then it is shown, not drawn.
 pub fn printed_range(text: &str, unit: &str) -> Option<[f64; 2]> {
-    let mut rest = text.trim();
-    rest = rest.strip_suffix(unit)?.trim_end();
+    let text = text.trim();
+    if let Some(loss) = ["more", "longer", "slower"].iter().find_map(|word| text.strip_suffix(word)) {
+        return printed_range(loss, unit).map(|[low, high]| [-high, -low]);
+    }
+    let gain = ["less", "shorter", "faster"].iter().find_map(|word| text.strip_suffix(word)).unwrap_or(text);
+    let rest = gain.trim_end().strip_suffix(unit)?.trim_end();
     let (first, after) = leading_number(rest)?;
     let after = after.trim().trim_start_matches(unit).trim();
     if after.is_empty() {
@@ -164,22 +169,34 @@ pub enum Requirement {
     AtLeast(f64),
     /// At most this.
     AtMost(f64),
+    /// At most this far from zero, either way.
+    Within(f64),
 }
 
-/// Reads a requirement as claims write it (`>= 90`, `<= 8`, `< 1`); `None` for anything else, such as `reported`.
+impl Requirement {
+    /// The lower and the upper bound of what meets it.
+    pub fn bounds(self) -> [Option<f64>; 2] {
+        match self {
+            Self::AtLeast(bound) => [Some(bound), None],
+            Self::AtMost(bound) => [None, Some(bound)],
+            Self::Within(bound) => [Some(-bound.abs()), Some(bound.abs())],
+        }
+    }
+}
+
+/// Reads a requirement as claims write it (`>= 90`, `< 1`, `within 1`); `None` for anything else, such as `reported`.
 pub fn requirement(text: &str) -> Option<Requirement> {
     let text = text.trim();
-    let (at_least, rest) = if let Some(rest) = text.strip_prefix(['>', '\u{2265}']) {
-        (true, rest)
+    let (requirement, rest): (fn(f64) -> Requirement, &str) = if let Some(rest) = text.strip_prefix(['>', '\u{2265}']) {
+        (Requirement::AtLeast, rest)
+    } else if let Some(rest) = text.strip_prefix(['<', '\u{2264}']) {
+        (Requirement::AtMost, rest)
     } else {
-        (false, text.strip_prefix(['<', '\u{2264}'])?)
+        (Requirement::Within, text.strip_prefix("within ")?)
     };
     let (value, end) = leading_number(rest.trim_start_matches('=').trim())?;
     // A unit may follow; another condition may not.
-    if end.contains(['<', '>', '=']) {
-        return None;
-    }
-    Some(if at_least { Requirement::AtLeast(value) } else { Requirement::AtMost(value) })
+    (!end.contains(['<', '>', '='])).then(|| requirement(value))
 }
 
 /// A requirement as printed: proper signs and its unit.
@@ -226,6 +243,8 @@ mod tests {
             ("2\u{2013}5 %", "%", Some([2.0, 5.0])),
             ("2..5 %", "%", Some([2.0, 5.0])),
             ("-2 % to -5 %", "%", Some([-5.0, -2.0])),
+            ("0.53 % less", "%", Some([0.53, 0.53])),
+            ("2 to 3 % more", "%", Some([-3.0, -2.0])),
             ("16.041 mWh", "mWh", Some([16.041, 16.041])),
             ("-8.1 %", "ms", None),
             ("-10.6/-8.1 %", "%", None),
@@ -252,6 +271,7 @@ mod tests {
             ("> 1 %", Some(Requirement::AtLeast(1.0))),
             ("<= -8", Some(Requirement::AtMost(-8.0))),
             ("\u{2264} 8 ms", Some(Requirement::AtMost(8.0))),
+            ("within 1", Some(Requirement::Within(1.0))),
             ("reported", None),
             ("", None),
             (">= 1 and <= 2", None),

@@ -176,8 +176,8 @@ struct Series<'a> {
     median: String,
     interval: String,
     deviation: String,
-    change: String,
-    change_interval: String,
+    gain: String,
+    gain_interval: String,
 }
 
 /// The verdict in a line, and what is left of it for the next.
@@ -397,7 +397,7 @@ impl<'a> Series<'a> {
         let scaled = summary::scaled(experiment, arm);
         let (median, ci) = (arm.median * scaled.factor, arm.ci.map(|end| end * scaled.factor));
         let deviation = arm.standard_deviation * scaled.factor;
-        let change = summary::change(arm, &experiment.arms);
+        let gain = summary::gain(arm, &experiment.arms);
         let empty = arm.samples.is_empty();
         let shown = |text: String| if empty { figure::NONE.to_owned() } else { text };
         Self {
@@ -406,8 +406,8 @@ impl<'a> Series<'a> {
             median: summary::median(experiment, arm),
             interval: shown(figure::interval(median, ci, &scaled.unit)),
             deviation: shown(figure::fixed(deviation, figure::decimals(deviation, [f64::NAN; 2]))),
-            change: change.map_or_else(String::new, |change| figure::change(change.percent, change.ci)),
-            change_interval: change.map_or_else(String::new, |change| figure::interval(change.percent, change.ci, "%")),
+            gain: gain.map_or_else(String::new, |gain| figure::change(gain.percent, gain.ci)),
+            gain_interval: gain.map_or_else(String::new, |gain| figure::interval(gain.percent, gain.ci, "%")),
         }
     }
 }

@@ -164,7 +164,8 @@ fn axis(canvas: &mut Canvas, layout: &Layout<'_>, scale: Scale, y: f64) -> f64 {
 fn row(canvas: &mut Canvas, layout: &Layout<'_>, arm: &ArmResult, scale: Scale, top: f64) -> f64 {
     let change = summary::change(arm, &layout.experiment.arms);
     let median = summary::median(layout.experiment, arm);
-    let gain = change.map_or_else(String::new, |change| figure::change(change.percent, change.ci));
+    let gain = summary::gain(arm, &layout.experiment.arms);
+    let gain = gain.map_or_else(String::new, |gain| figure::change(gain.percent, gain.ci));
     let gain_class = match change.and_then(|change| summary::outcome(arm, change)) {
         Some(Outcome::Better) => "good",
         Some(Outcome::Worse) => "bad",
@@ -215,7 +216,7 @@ fn tooltip(layout: &Layout<'_>, arm: &ArmResult, median: &str, gain: &str) -> St
     let at = if arm.point.is_empty() { String::new() } else { format!(" at {}", arm.point) };
     let ci = arm.ci.map(|end| end * layout.scaled.factor);
     let interval = figure::interval(arm.median * layout.scaled.factor, ci, &layout.scaled.unit);
-    let gain = if gain.is_empty() { String::new() } else { format!(", {gain} against the baseline") };
+    let gain = if gain.is_empty() { String::new() } else { format!(", gain {gain}") };
     format!("{}{at}: median {median} {interval}{gain}; {} samples", arm.name, arm.samples.len())
 }
 
@@ -249,12 +250,14 @@ fn strip(canvas: &mut Canvas, layout: &Layout<'_>, arm: &ArmResult, scale: Scale
     }
 }
 
-/// What the paper's change would make of this baseline, in the unit of the samples.
+/// What the paper's gain would make of this baseline, in the unit of the samples.
 fn paper_range(layout: &Layout<'_>, arm: &ArmResult) -> Option<[f64; 2]> {
     let claim = summary::claim_of(layout.experiment, arm)?;
     let percents = figure::printed_range(claim.paper.as_deref()?, "%")?;
     let baseline = summary::baseline(arm, &layout.experiment.arms)?.median;
-    let range = percents.map(|percent| baseline * (1.0 + percent / 100.0));
+    let less = if arm.higher_is_better { -1.0 } else { 1.0 };
+    let mut range = percents.map(|percent| baseline * (1.0 - less * percent / 100.0));
+    range.sort_by(f64::total_cmp);
     range.iter().all(|end| end.is_finite()).then_some(range)
 }
 
@@ -297,20 +300,18 @@ pub fn gauge(claim: &ClaimResult) -> Option<String> {
     let middle = height / 2.0;
     let requirement = figure::requirement(&claim.required);
     let paper = claim.paper.as_deref().and_then(|paper| figure::printed_range(paper, &claim.unit));
-    let bound = requirement.map(|requirement| match requirement {
-        Requirement::AtLeast(bound) | Requirement::AtMost(bound) => bound,
-    });
-    let values = [claim.measured].into_iter().chain(claim.ci).chain(bound).chain(paper.into_iter().flatten());
+    let bounds = requirement.map_or([None, None], Requirement::bounds);
+    let values = [claim.measured].into_iter().chain(claim.ci);
+    let values = values.chain(bounds.into_iter().flatten()).chain(paper.into_iter().flatten());
     let scale = Scale::holding(values, (7.0, width - 7.0));
     let mut canvas = Canvas::new(width);
-    if let (Some(requirement), Some(bound)) = (requirement, bound) {
-        let x = scale.place(bound);
-        let (from, to) = match requirement {
-            Requirement::AtLeast(_) => (x, width),
-            Requirement::AtMost(_) => (0.0, x),
-        };
+    if requirement.is_some() {
+        let [from, to] =
+            [bounds[0].map_or(0.0, |low| scale.place(low)), bounds[1].map_or(width, |high| scale.place(high))];
         canvas.rectangle("meets", (from, 2.0), (to - from, height - 4.0), 2.0);
-        canvas.line("threshold", (x, 2.0), (x, height - 2.0));
+        for x in bounds.into_iter().flatten().map(|bound| scale.place(bound)) {
+            canvas.line("threshold", (x, 2.0), (x, height - 2.0));
+        }
     }
     canvas.line("rule", (0.0, middle), (width, middle));
     canvas.group("series-1", "", |canvas| {

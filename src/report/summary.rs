@@ -45,6 +45,14 @@ pub fn change(arm: &ArmResult, arms: &[ArmResult]) -> Option<Change> {
     })
 }
 
+/// The gain of `arm` as it is printed: how much better its median is than its baseline's, in percent, with its
+/// interval. Less is better for times and energies, so that a launch that is 10 % shorter gains 10 %.
+pub fn gain(arm: &ArmResult, arms: &[ArmResult]) -> Option<Change> {
+    let change = change(arm, arms)?;
+    let [low, high] = change.ci;
+    Some(if arm.higher_is_better { change } else { Change { percent: -change.percent, ci: [-high, -low] } })
+}
+
 /// The baseline of `arm`: the one at the same point in the same metric.
 pub fn baseline<'a>(arm: &ArmResult, arms: &'a [ArmResult]) -> Option<&'a ArmResult> {
     arms.iter().find(|other| other.baseline && other.point == arm.point && other.metric == arm.metric)
@@ -152,7 +160,7 @@ pub struct Row<'a> {
     pub subject: Subject<'a>,
     /// The median, or the figure that a claim measured.
     pub median: String,
-    /// The change from the baseline, or what a claim requires.
+    /// The gain over the baseline, or what a claim requires.
     pub gain: String,
     /// The interval of the gain, or of a claim's figure.
     pub interval: String,
@@ -168,13 +176,13 @@ pub fn rows(experiment: &ExperimentResult) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = ordered(experiment)
         .into_iter()
         .map(|arm| {
-            let change = change(arm, &experiment.arms);
-            let claim = change.and_then(|change| {
-                let at = experiment.claims.iter().position(|claim| is_about(claim, arm, change))?;
+            let gain = gain(arm, &experiment.arms);
+            let claim = gain.and_then(|gain| {
+                let at = experiment.claims.iter().position(|claim| is_about(claim, arm, gain))?;
                 used[at] = true;
                 Some(&experiment.claims[at])
             });
-            series_row(experiment, arm, change, claim)
+            series_row(experiment, arm, gain, claim)
         })
         .collect();
     rows.extend(experiment.claims.iter().zip(used).filter(|(_, used)| !used).map(|(claim, _)| claim_row(claim)));
@@ -195,38 +203,39 @@ pub fn ordered(experiment: &ExperimentResult) -> Vec<&ArmResult> {
 }
 
 /// The figure a claim is about is this gain: same arm, same point, and the very number.
-fn is_about(claim: &ClaimResult, arm: &ArmResult, change: Change) -> bool {
+fn is_about(claim: &ClaimResult, arm: &ArmResult, gain: Change) -> bool {
     claim.arm.as_deref() == Some(arm.name.as_str())
         && claim.point == arm.point
         && claim.unit == "%"
-        && (claim.measured - change.percent).abs() < 1e-6
+        && (claim.measured - gain.percent).abs() < 1e-6
 }
 
 /// The claim whose figure is the gain of `arm`.
 pub fn claim_of<'a>(experiment: &'a ExperimentResult, arm: &ArmResult) -> Option<&'a ClaimResult> {
-    let change = change(arm, &experiment.arms)?;
-    experiment.claims.iter().find(|claim| is_about(claim, arm, change))
+    let gain = gain(arm, &experiment.arms)?;
+    experiment.claims.iter().find(|claim| is_about(claim, arm, gain))
 }
 
 fn series_row<'a>(
     experiment: &ExperimentResult,
     arm: &'a ArmResult,
-    change: Option<Change>,
+    gain: Option<Change>,
     claim: Option<&'a ClaimResult>,
 ) -> Row<'a> {
-    let gain = match change {
-        Some(change) => figure::change(change.percent, change.ci),
-        None if arm.baseline => "baseline".to_owned(),
-        None => figure::NONE.to_owned(),
-    };
-    let interval = change.map_or_else(String::new, |change| figure::interval(change.percent, change.ci, "%"));
+    let change = change(arm, &experiment.arms);
     let outcome = change.and_then(|change| outcome(arm, change)).map_or(Mark::Nothing, Mark::Outcome);
+    // What a claim only reports, the samples judge all the same.
+    let judged = claim.filter(|claim| !is_reported(claim));
     Row {
         subject: Subject::Series(arm, claim),
         median: median(experiment, arm),
-        gain,
-        interval,
-        mark: claim.map_or(outcome, Mark::of),
+        gain: match gain {
+            Some(gain) => figure::change(gain.percent, gain.ci),
+            None if arm.baseline => "baseline".to_owned(),
+            None => figure::NONE.to_owned(),
+        },
+        interval: gain.map_or_else(String::new, |gain| figure::interval(gain.percent, gain.ci, "%")),
+        mark: judged.map_or(outcome, Mark::of),
         paper: claim.map(paper).unwrap_or_default(),
     }
 }
