@@ -132,7 +132,7 @@ fn a_time_out_tells_the_last_lines() {
     // On a busy host a boot takes much longer than on a quiet one.
     let boot = run(&shell_job(binary, "true")).0.unwrap().wall;
     let mut job = shell_job(binary, "echo last words; while :; do :; done");
-    job.timeout = boot * 4 + Duration::from_secs(5);
+    job.timeout = boot * 2 + Duration::from_secs(5);
     let start = Instant::now();
     match run(&job).0.unwrap_err() {
         LabError::TimedOut { last_lines, .. } => assert!(last_lines.contains(&"last words".into()), "{last_lines:?}"),
