@@ -14,6 +14,8 @@ use super::error::LabError;
 #[derive(Debug, Clone)]
 pub struct Apt {
     options: Vec<OsString>,
+    /// Names the source among others in file names.
+    label: String,
     /// The folder with the package lists, whose time tells whether what was looked up is still current.
     lists: PathBuf,
 }
@@ -41,7 +43,7 @@ impl Apt {
     pub fn new(cache: &Cache, source: Option<&str>, architecture: &Architecture) -> Result<Self, LabError> {
         let host = Architecture::of_host().is_some_and(|host| host == architecture);
         match source {
-            None if host => Ok(Self { options: Vec::new(), lists: "/var/lib/apt/lists".into() }),
+            None if host => Ok(Self::of_host()),
             None => Err(LabError::Package {
                 package: "linux-image".into(),
                 reason: format!(
@@ -53,11 +55,22 @@ impl Apt {
         }
     }
 
+    /// apt as the host has it.
+    pub fn of_host() -> Self {
+        Self { options: Vec::new(), label: "host".into(), lists: "/var/lib/apt/lists".into() }
+    }
+
+    /// Names the source and the architecture among others in file names.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
     /// A private apt state: neither root's rights nor a change of the host's sources are needed.
     fn with_source(cache: &Cache, source: &str, architecture: &Architecture) -> Result<Self, LabError> {
         let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
-        let label: String = source.rsplit("://").next().unwrap_or(source).chars().map(plain).collect();
-        let state = cache.path(&format!("apt/{}-{label}", architecture.name));
+        let place: String = source.rsplit("://").next().unwrap_or(source).chars().map(plain).collect();
+        let label = format!("{}-{place}", architecture.name);
+        let state = cache.path(&format!("apt/{label}"));
         let lists = state.join("lists");
         let option = |name: &str, value: &Path| OsString::from(format!("{name}={}", value.display()));
         let mut options = Vec::new();
@@ -73,14 +86,14 @@ impl Apt {
         ] {
             options.extend([OsString::from("-o"), setting]);
         }
-        let apt = Self { options, lists };
+        let apt = Self { options, label, lists };
         for folder in ["lists/partial", "cache/archives/partial"] {
             let folder = state.join(folder);
             fs::create_dir_all(&folder).map_err(fault("make", &folder))?;
         }
-        for (name, text) in [("status", ""), ("sources.list", source)] {
+        for (name, text) in [("status", String::new()), ("sources.list", format!("{source}\n"))] {
             let file = state.join(name);
-            fs::write(&file, format!("{text}\n")).map_err(fault("write", &file))?;
+            fs::write(&file, text).map_err(fault("write", &file))?;
         }
         let updated = state.join("updated");
         if !is_younger_than_a_day(&updated) {

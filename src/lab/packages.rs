@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::apt::{self, Apt, Package};
+use super::apt::{Apt, Package, unpack};
+use super::architecture::Architecture;
 use super::cache::{Cache, fault};
 use super::error::LabError;
 use super::scenario;
@@ -27,7 +28,10 @@ pub struct KernelFiles {
 #[derive(Debug)]
 pub struct Packages<'a> {
     cache: &'a Cache,
-    apt: Apt,
+    /// The scenario's source.
+    kernels: Apt,
+    /// Where everything else comes from: a source of kernels alone may not have it.
+    tools: Apt,
 }
 
 impl<'a> Packages<'a> {
@@ -36,7 +40,10 @@ impl<'a> Packages<'a> {
     /// # Errors
     /// [`LabError`] when apt cannot be prepared.
     pub fn of(cache: &'a Cache, scenario: &scenario::Scenario) -> Result<Self, LabError> {
-        Ok(Self { cache, apt: Apt::new(cache, scenario.kernel.source.as_deref(), scenario.architecture())? })
+        let kernels = Apt::new(cache, scenario.kernel.source.as_deref(), scenario.architecture())?;
+        let is_host = Architecture::of_host() == Some(scenario.architecture());
+        let tools = if is_host { Apt::of_host() } else { kernels.clone() };
+        Ok(Self { cache, kernels, tools })
     }
 
     /// The kernel behind a package such as `linux-image-amd64`.
@@ -45,7 +52,7 @@ impl<'a> Packages<'a> {
     /// [`LabError`] when it cannot be fetched, unpacked or indexed.
     pub fn kernel(&self, name: &str) -> Result<KernelFiles, LabError> {
         let parts = ["linux-image-", "linux-modules-", "linux-binary-"];
-        let folder = self.unpacked(name, &parts, |draft, _| {
+        let folder = self.unpacked(&self.kernels, name, &parts, |draft, _| {
             let modules = modules_folder(draft, name)?;
             index_modules(draft, &file_name(&modules))
         })?;
@@ -64,7 +71,8 @@ impl<'a> Packages<'a> {
     /// [`LabError`] when it cannot be fetched or unpacked, or when it is not for the kernel `release`.
     pub fn headers(&self, name: &str, release: &str) -> Result<PathBuf, LabError> {
         let parts = ["linux-headers-", "linux-kbuild-"];
-        let folder = self.unpacked(name, &parts, |draft, path| relocate_headers(&draft.join("usr/src"), path))?;
+        let folder =
+            self.unpacked(&self.kernels, name, &parts, |draft, path| relocate_headers(&draft.join("usr/src"), path))?;
         let headers = folder.join("usr/src").join(format!("linux-headers-{release}"));
         if headers.join("Makefile").is_file() {
             return Ok(headers);
@@ -78,7 +86,7 @@ impl<'a> Packages<'a> {
     /// # Errors
     /// [`LabError`] when it cannot be fetched or unpacked.
     pub fn busybox(&self) -> Result<PathBuf, LabError> {
-        let folder = self.unpacked("busybox-static", &["busybox-static"], |_, _| Ok(()))?;
+        let folder = self.unpacked(&self.tools, "busybox-static", &["busybox-static"], |_, _| Ok(()))?;
         let places = ["bin/busybox", "usr/bin/busybox"];
         places.iter().map(|place| folder.join(place)).find(|path| path.is_file()).ok_or_else(|| LabError::Package {
             package: "busybox-static".into(),
@@ -90,22 +98,24 @@ impl<'a> Packages<'a> {
     /// dependencies whose names start with one of `parts`; `finish` works on the draft before it becomes the entry.
     fn unpacked(
         &self,
+        apt: &Apt,
         name: &str,
         parts: &[&str],
         finish: impl FnOnce(&Path, &Path) -> Result<(), LabError>,
     ) -> Result<PathBuf, LabError> {
-        let pointer = self.cache.path(&format!("packages/{name}.newest"));
+        let newest = format!("packages/{name}.{}.newest", apt.label());
+        let pointer = self.cache.path(&newest);
         let remembered = fs::read_to_string(&pointer).ok().map(|entry| self.cache.path(entry.trim()));
         let remembered = remembered.filter(|entry| entry.is_dir());
         if let Some(entry) = &remembered
-            && self.is_current(&pointer)
+            && is_current(&pointer, apt)
         {
             return Ok(entry.clone());
         }
-        match self.fetch(name, parts, finish) {
+        match self.fetch(apt, name, parts, finish) {
             Ok(entry) => {
-                let (folder, path) = (self.cache.path("packages"), self.cache.path(&entry));
-                let draft = folder.join(format!("{name}.newest.{}", std::process::id()));
+                let path = self.cache.path(&entry);
+                let draft = self.cache.path(&format!("{newest}.{}", std::process::id()));
                 fs::write(&draft, &entry).map_err(fault("write", &draft))?;
                 fs::rename(&draft, &pointer).map_err(fault("write", &pointer))?;
                 Ok(path)
@@ -120,19 +130,14 @@ impl<'a> Packages<'a> {
         }
     }
 
-    /// True when the package lists have not changed since `pointer` was written.
-    fn is_current(&self, pointer: &Path) -> bool {
-        let written = fs::metadata(pointer).and_then(|pointer| pointer.modified()).ok();
-        written.zip(self.apt.updated()).is_none_or(|(written, updated)| written > updated)
-    }
-
     fn fetch(
         &self,
+        apt: &Apt,
         name: &str,
         parts: &[&str],
         finish: impl FnOnce(&Path, &Path) -> Result<(), LabError>,
     ) -> Result<String, LabError> {
-        let packages = self.resolve(name, parts)?;
+        let packages = resolve(apt, name, parts)?;
         let main = &packages[0];
         let plain = main.version.replace(':', "%3a");
         let entry = format!("packages/{}_{plain}_{}", main.name, main.architecture);
@@ -140,35 +145,41 @@ impl<'a> Packages<'a> {
             let download = draft.join("download");
             fs::create_dir_all(&download).map_err(fault("make", &download))?;
             for package in &packages {
-                let archive = self.apt.download(package, &download)?;
-                apt::unpack(&package.name, &archive, draft)?;
+                let archive = apt.download(package, &download)?;
+                unpack(&package.name, &archive, draft)?;
             }
             fs::remove_dir_all(&download).map_err(fault("remove", &download))?;
             finish(draft, path)
         })?;
         Ok(entry)
     }
+}
 
-    /// The packages to unpack, the one that names the entry first.
-    fn resolve(&self, name: &str, parts: &[&str]) -> Result<Vec<Package>, LabError> {
-        let is_part = |name: &str| parts.iter().any(|part| name.starts_with(part));
-        let mut found = vec![self.apt.show(name)?];
-        let mut next = 0;
-        while let Some(package) = found.get(next) {
-            let wanted: Vec<String> = package.dependencies.iter().filter(|name| is_part(name)).cloned().collect();
-            for name in wanted {
-                if found.iter().all(|package| package.name != name) {
-                    found.push(self.apt.show(&name)?);
-                }
+/// True when the package lists have not changed since `pointer` was written.
+fn is_current(pointer: &Path, apt: &Apt) -> bool {
+    let written = fs::metadata(pointer).and_then(|pointer| pointer.modified()).ok();
+    written.zip(apt.updated()).is_none_or(|(written, updated)| written > updated)
+}
+
+/// The packages to unpack, the one that names the entry first.
+fn resolve(apt: &Apt, name: &str, parts: &[&str]) -> Result<Vec<Package>, LabError> {
+    let is_part = |name: &str| parts.iter().any(|part| name.starts_with(part));
+    let mut found = vec![apt.show(name)?];
+    let mut next = 0;
+    while let Some(package) = found.get(next) {
+        let wanted: Vec<String> = package.dependencies.iter().filter(|name| is_part(name)).cloned().collect();
+        for name in wanted {
+            if found.iter().all(|package| package.name != name) {
+                found.push(apt.show(&name)?);
             }
-            next += 1;
         }
-        // A meta package is a name for its first dependency and has no files of its own.
-        if found.len() > 1 && found[0].size_bytes < 10_000 {
-            found.remove(0);
-        }
-        Ok(found)
+        next += 1;
     }
+    // A meta package is a name for its first dependency and has no files of its own.
+    if found.len() > 1 && found[0].size_bytes < 10_000 {
+        found.remove(0);
+    }
+    Ok(found)
 }
 
 fn modules_folder(root: &Path, package: &str) -> Result<PathBuf, LabError> {
