@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -103,10 +104,15 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let host_cpus = u32::try_from(std::thread::available_parallelism()?.get())?;
     let place: Box<dyn Place> =
         if arguments.here { Box::new(Here { root: root.path("/") }) } else { Box::new(Lab { host_cpus }) };
+    let farewell =
+        format!("brisk: interrupted; what was measured is saved. To go on: {}", command(arguments, None, true));
+    if !arguments.here {
+        leave_when(Arc::clone(&interrupted), farewell.clone());
+    }
     match conduct(&mut jobs, quick, place.as_ref(), &interrupted) {
         Ok(true) => {}
         Ok(false) => {
-            eprintln!("brisk: interrupted; what was measured is saved. To go on: {}", command(arguments, None, true));
+            eprintln!("{farewell}");
             return Ok(ExitCode::from(2));
         }
         Err(error) if error.is::<LabError>() => {
@@ -116,6 +122,19 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error),
     }
     finish(arguments, &jobs, quick, &base, started)
+}
+
+/// Ends this process once it is interrupted. That is safe at any moment: each replicate is on disk as soon as it is
+/// known, and guests are killed with the process that watches them. On the user's own device the child must first give
+/// back what it changed, so there [`Place::run`] ends by itself.
+fn leave_when(interrupted: Arc<AtomicBool>, farewell: String) {
+    std::thread::spawn(move || {
+        while !interrupted.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        eprintln!("\n{farewell}");
+        std::process::exit(2);
+    });
 }
 
 /// Makes a store for the experiment, or finds the one to go on with.

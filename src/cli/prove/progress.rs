@@ -8,11 +8,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Between two lines where there is no terminal.
 const LINE_PERIOD: Duration = Duration::from_secs(10);
 
+/// An experiment's own pace is known after this.
+const SETTLED: Duration = Duration::from_secs(12);
+
 /// Progress over all experiments of one `brisk prove`, in units of estimated cost.
 pub struct Progress {
     bar: ProgressBar,
     terminal: bool,
-    started: Instant,
+    /// Of the present experiment, with the cost done until then.
+    began: (Instant, u64),
+    /// Host milliseconds a unit of cost, from the experiments before and the present one.
+    pace: Option<f64>,
     last_line: Instant,
     measured: usize,
     replicates: usize,
@@ -34,11 +40,12 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(250));
         }
         let now = Instant::now();
-        Self { bar, terminal, started: now, last_line: now, measured: 0, replicates }
+        Self { bar, terminal, began: (now, 0), pace: None, last_line: now, measured: 0, replicates }
     }
 
     /// An experiment begins.
     pub fn begin(&mut self, title: &str, name: &str, replicates: usize) {
+        self.began = (Instant::now(), self.bar.position());
         self.say(&format!("{name}: {title} ({replicates} replicates)"));
     }
 
@@ -46,7 +53,8 @@ impl Progress {
     pub fn step(&mut self, name: &str, cost_ms: u64) {
         self.bar.inc(cost_ms);
         self.measured += 1;
-        let text = format!("{name}  {} of {}, {}", self.measured, self.replicates, self.remaining());
+        let remaining = self.remaining();
+        let text = format!("{name}  {} of {}, {remaining}", self.measured, self.replicates);
         if self.terminal {
             self.bar.set_message(text);
         } else if self.last_line.elapsed() >= LINE_PERIOD {
@@ -69,13 +77,16 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    fn remaining(&self) -> String {
-        let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
-        if done == 0 {
-            return "estimating".into();
+    /// What is left at the present pace. A guest's boot makes an experiment's first replicates look slow, so the pace of
+    /// the experiments before counts until this one has [`SETTLED`].
+    fn remaining(&mut self) -> String {
+        let (since, cost_then) = self.began;
+        let done = self.bar.position() - cost_then;
+        if done > 0 && (self.pace.is_none() || since.elapsed() > SETTLED) {
+            self.pace = Some(since.elapsed().as_secs_f64() / done as f64);
         }
-        let seconds = self.started.elapsed().as_secs_f64() * all.saturating_sub(done) as f64 / done as f64;
-        match seconds.ceil() as u64 {
+        let left = self.bar.length().unwrap_or(0).saturating_sub(self.bar.position());
+        match (self.pace.unwrap_or(0.0) * left as f64).ceil() as u64 {
             seconds @ 0..=99 => format!("{seconds} s left"),
             seconds => format!("{} min left", seconds.div_ceil(60)),
         }

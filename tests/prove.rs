@@ -1,0 +1,173 @@
+//! Experiments end to end: a static brisk, the lab, `brisk prove`.
+//!
+//! `$BRISK_BINARY` names the static binary; without it, or without QEMU, these tests say so and pass.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use brisk::experiment::plan::Line;
+use brisk::experiment::result::{ExperimentResult, Proof, Verdict};
+use brisk::experiment::store;
+
+/// Two arms, one point, three blocks; the claim is sure to be shown.
+const EXPERIMENT: &str = r#"
+name = "mini"
+title = "Full speed against a slow governor"
+description = "Ondemand at 100 ms against the highest frequency."
+mechanism = "launch"
+mode = "deterministic"
+scenario = "debian-6.1"
+[workload]
+program = "load"
+work_ms = [60]
+start_up_ms = 20
+settle_ms = [400, 500]
+window_ms = 400
+[replicates]
+quick = 3
+full = 3
+[[arm]]
+name = "slow"
+title = "ondemand, 100 ms"
+baseline = true
+governor = "ondemand"
+tunables = { sampling_rate = 100_000 }
+[[arm]]
+name = "fast"
+title = "full speed"
+governor = "performance"
+[[claim]]
+id = "launch.mini"
+text = "Full speed is faster."
+measure = "gain"
+arm = "fast"
+required = ">= 20"
+"#;
+
+fn static_brisk() -> Option<PathBuf> {
+    if Command::new("qemu-system-x86_64").arg("--version").stdout(Stdio::null()).status().is_err() {
+        eprintln!("skipped: qemu-system-x86_64 is not there; install the package qemu-system-x86");
+        return None;
+    }
+    let binary = std::env::var_os("BRISK_BINARY").map(PathBuf::from);
+    if binary.is_none() {
+        eprintln!("skipped: BRISK_BINARY does not name a static brisk; ./dev test builds one");
+    }
+    binary
+}
+
+fn prove(folder: &Path, text: &str, arguments: &[&str]) -> Output {
+    let file = folder.join("mini.toml");
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    command.arg("prove").arg(&file).arg("--output").arg(folder).args(arguments);
+    command.output().unwrap()
+}
+
+fn result(folder: &Path) -> ExperimentResult {
+    let text = std::fs::read_to_string(folder.join("proof.json")).unwrap();
+    serde_json::from_str::<Proof>(&text).unwrap().experiments.remove(0)
+}
+
+fn launches(result: &ExperimentResult, arm: &str) -> Vec<f64> {
+    let series = result.arms.iter().find(|series| series.name == arm && series.metric == "launch");
+    series.unwrap_or_else(|| panic!("{arm} has no launches")).samples.clone()
+}
+
+fn assert_code(output: &Output, code: i32) {
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert_eq!(output.status.code(), Some(code), "stdout:\n{stdout}\nstderr:\n{stderr}");
+}
+
+#[test]
+fn an_experiment_is_shown_repeats_and_resumes() {
+    if static_brisk().is_none() {
+        return;
+    }
+    let [first, second] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    assert_code(&prove(first.path(), EXPERIMENT, &["--seed", "5"]), 0);
+    let one = result(first.path());
+    assert_eq!((one.claims[0].verdict, one.seed, one.quick), (Verdict::Shown, 5, true));
+    assert!(one.self_checks.iter().any(|check| check.passed), "{:?}", one.self_checks);
+    assert!(one.rejections.is_empty(), "{:?}", one.rejections);
+    assert!(one.arms.iter().any(|series| series.metric == "energy" && series.median > 0.0));
+    let report = std::fs::read_to_string(first.path().join("report.html")).unwrap();
+    assert!(report.contains("Full speed against a slow governor"));
+
+    // The same seed on another boot: the same times, within the 0.5 % that deterministic mode promises.
+    let output = prove(second.path(), EXPERIMENT, &["--seed", "5", "--json"]);
+    assert_code(&output, 0);
+    let proof: Proof = serde_json::from_slice(&output.stdout).expect("--json prints one object");
+    let two = &proof.experiments[0];
+    let fast = launches(&one, "fast").into_iter().zip(launches(two, "fast"));
+    for (one, two) in fast {
+        assert!((one / two - 1.0).abs() <= 0.005, "{one} ms and then {two} ms");
+    }
+
+    // A run that was cut off after three replicates goes on with the others and keeps what it has.
+    let lines_file = second.path().join("partial/mini-quick/replicates.jsonl");
+    let (lines, _) = store::parse(&std::fs::read_to_string(&lines_file).unwrap());
+    let measured = lines.iter().filter(|line| matches!(line, Line::Measured(measured) if measured.replicate < 3));
+    let kept: String = measured.map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
+    std::fs::write(&lines_file, kept + "{\"replicate\":4,\"ar").unwrap();
+    assert_code(&prove(second.path(), EXPERIMENT, &["--resume"]), 0);
+    let resumed = result(second.path());
+    assert_eq!(resumed.seed, 5, "a resumed run keeps its seed");
+    for arm in ["slow", "fast"] {
+        assert_eq!(launches(&resumed, arm).len(), 3, "{arm}");
+    }
+    let (lines, _) = store::parse(&std::fs::read_to_string(&lines_file).unwrap());
+    let counted = lines.iter().filter(|line| matches!(line, Line::Measured(measured) if measured.replicate < 6));
+    assert_eq!(counted.count(), 6, "nothing is measured twice");
+}
+
+#[test]
+fn a_claim_that_fails_and_an_arm_that_cannot_be_set_have_their_exit_codes() {
+    if static_brisk().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let missed = EXPERIMENT.replace(">= 20", ">= 99");
+    assert_code(&prove(folder.path(), &missed, &[]), 1);
+    assert_eq!(result(folder.path()).claims[0].verdict, Verdict::NotShown);
+
+    let output = prove(folder.path(), &EXPERIMENT.replace("\"performance\"", "\"warp\""), &[]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_code(&output, 2);
+    assert!(stderr.contains("cannot be governed by warp"), "{stderr}");
+}
+
+#[test]
+fn bad_input_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, arguments, message) in [
+        (EXPERIMENT.replace("arm = \"fast\"", "arm = \"fats\""), &[][..], "mini.toml:31:7: there is no arm \"fats\""),
+        (EXPERIMENT.replace("debian-6.1", "plan9"), &[][..], "there is no scenario plan9"),
+        (EXPERIMENT.to_owned(), &["--here"][..], "leave --here out"),
+        (EXPERIMENT.to_owned(), &["lunch"][..], "there is no experiment or mechanism \"lunch\""),
+        (EXPERIMENT.to_owned(), &["--quick", "--full"][..], "cannot be used with"),
+    ] {
+        let output = prove(folder.path(), &text, arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_code(&output, 2);
+        assert!(stderr.contains(message), "{stderr}");
+    }
+}
+
+#[test]
+fn a_device_without_frequency_scaling_is_refused_with_advice() {
+    let root = tempfile::tempdir().unwrap();
+    for folder in ["run", "proc", "sys/devices/system/cpu"] {
+        std::fs::create_dir_all(root.path().join(folder)).unwrap();
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_brisk"))
+        .arg("--root")
+        .arg(root.path())
+        .args(["prove", "launch", "--here", "--output"])
+        .arg(root.path().join("results"))
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_code(&output, 2);
+    assert!(stderr.contains("no CPU frequency scaling") && stderr.contains("brisk prove --lab"), "{stderr}");
+}
