@@ -1,13 +1,18 @@
 //! The command line: one file a subcommand, each parses, calls and prints.
 
+pub mod config;
 pub mod doctor;
 pub mod guardian;
 pub mod lab;
+pub mod launch;
 mod load;
+mod log;
 pub mod prove;
 pub mod replicate;
 pub mod restore;
+pub mod run;
 pub mod soak;
+pub mod status;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,21 +39,29 @@ pub struct Cli {
 pub enum Command {
     /// Say what this device supports, what is active, and what to do about the rest
     Doctor(doctor::Arguments),
+    /// Run the daemon, in the foreground
+    Run(run::Arguments),
+    /// Show what the daemon does now and why
+    Status(status::Arguments),
     /// Put back everything that brisk has changed and not given back
     Restore(restore::Arguments),
+    /// Run a command with launch boost, or watch launches
+    Launch(launch::Arguments),
+    /// Run experiments and write the report
+    Prove(prove::Arguments),
+    /// Boot a virtual device: a stock kernel whose CPU frequency can be changed
+    Lab(lab::Arguments),
+    /// Check or show the configuration
+    Config(config::Arguments),
     /// Watch a daemon and put back what it leaves behind (started by the daemon)
     #[command(hide = true)]
     Guardian(guardian::Arguments),
-    /// Kill daemons and guardians at random moments and check that nothing is left changed
-    #[command(hide = true)]
-    Soak(soak::Arguments),
-    /// Boot a virtual device: a stock kernel whose CPU frequency can be changed
-    Lab(lab::Arguments),
-    /// Run experiments and write the report
-    Prove(prove::Arguments),
     /// Run a plan on this device
     #[command(hide = true)]
     Replicate(replicate::Arguments),
+    /// Kill daemons and guardians at random moments and check that nothing is left changed
+    #[command(hide = true)]
+    Soak(soak::Arguments),
 }
 
 /// Parses the arguments, runs the subcommand, and turns its outcome into an exit code.
@@ -71,11 +84,15 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let root = Root::at(&cli.root);
     match &cli.command {
         Command::Doctor(arguments) => doctor::run(arguments, &root),
+        Command::Run(arguments) => run::run(arguments, &root),
+        Command::Status(arguments) => status::run(arguments, &root),
         Command::Restore(arguments) => restore::run(arguments, &root),
-        Command::Guardian(arguments) => guardian::run(arguments, &root),
-        Command::Soak(arguments) => soak::run(arguments, &root),
-        Command::Lab(arguments) => lab::run(arguments, &root),
+        Command::Launch(arguments) => launch::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),
+        Command::Lab(arguments) => lab::run(arguments, &root),
+        Command::Config(arguments) => config::run(arguments, &root),
+        Command::Guardian(arguments) => guardian::run(arguments, &root),
         Command::Replicate(arguments) => replicate::run(arguments, &root),
+        Command::Soak(arguments) => soak::run(arguments, &root),
     }
 }

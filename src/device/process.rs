@@ -49,7 +49,11 @@ pub struct StatFacts {
     pub start_time_ticks: u64,
 }
 
-fn stat(root: &Root, pid: u32) -> Result<StatFacts, DeviceError> {
+/// The facts of process `pid` that one read of `stat` gives.
+///
+/// # Errors
+/// As [`facts`].
+pub fn stat(root: &Root, pid: u32) -> Result<StatFacts, DeviceError> {
     let file = format!("/proc/{pid}/stat");
     let text = root.read(&file)?;
     parse_stat(&text).ok_or_else(|| DeviceError::malformed(&root.path(&file), "the fields of proc_pid_stat(5)", &text))

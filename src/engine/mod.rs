@@ -1,1 +1,482 @@
-//! The daemon: sensors -> events -> policies -> actions, in one loop.
+//! The daemon: sensors -> events -> policies -> decisions -> executor, in one loop that sleeps until something happens.
+
+pub mod control;
+pub mod executor;
+mod mechanisms;
+pub mod metrics;
+mod poller;
+mod requests;
+mod sensor;
+mod signals;
+mod state_file;
+pub mod status;
+mod subscriptions;
+mod timer;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use sd_notify::NotifyState;
+
+use crate::config::{ConfigError, Layers};
+use crate::device::guardian::Guardian;
+use crate::device::journal::Journal;
+use crate::device::{BootTime, Root, scheduling};
+use crate::mechanism::launch::Notice;
+use crate::mechanism::launch::config::Trigger;
+use crate::mechanism::{Event, Mechanism, Process, ProcessEvent, ProcessEventKind};
+use control::Control;
+use executor::{Execution, Executor, Sink};
+use mechanisms::Mechanisms;
+use metrics::Metrics;
+use poller::{Poller, Token};
+use sensor::processes::{look_up, monotonic_ns};
+use signals::Signals;
+use state_file::StateFile;
+use subscriptions::Subscriptions;
+use timer::Timer;
+
+/// A guardian that dies is replaced; one that dies at once is not, more often than this.
+const GUARDIAN_RESTART_PAUSE: Duration = Duration::from_secs(1);
+/// Several files change together when a governor does: probe once, this long after the first.
+const PROBE_DELAY: Duration = Duration::from_millis(20);
+/// A tunable that keeps vanishing costs no more than one probe in this time.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
+/// How the daemon runs.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The device.
+    pub root: Root,
+    /// This file alone instead of the layers.
+    pub config: Option<PathBuf>,
+    /// What it is for.
+    pub purpose: Purpose,
+}
+
+/// What an engine is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To serve until it is told to stop.
+    Daemon,
+    /// To print decisions and write nothing.
+    DryRun {
+        /// As JSON lines instead of sentences.
+        json: bool,
+    },
+    /// To help one announced launch, without a control socket and deaf to all others.
+    OneLaunch,
+}
+
+impl Options {
+    fn read_config(&self) -> Result<Layers, ConfigError> {
+        match &self.config {
+            Some(file) => Layers::read_only(file),
+            None => Layers::read(&self.root),
+        }
+    }
+}
+
+/// The running daemon.
+#[derive(Debug)]
+pub struct Engine {
+    options: Options,
+    layers: Layers,
+    config_error: Option<String>,
+    poller: Poller,
+    timer: Timer,
+    signals: Option<Signals>,
+    mechanisms: Mechanisms,
+    executor: Executor,
+    subscriptions: Subscriptions,
+    control: Option<Control>,
+    guardian: Option<Guardian>,
+    guardian_due: Option<BootTime>,
+    probe_due: Option<BootTime>,
+    last_probe: BootTime,
+    state_file: StateFile,
+    metrics: Metrics,
+    scheduling: String,
+    since: BootTime,
+    stopping: bool,
+    notices: Vec<Notice>,
+}
+
+impl Engine {
+    /// Reads the configuration, takes the journal (and puts back what a dead daemon left), starts the guardian, opens
+    /// the control socket, and probes the device. A dry run takes nothing.
+    ///
+    /// # Errors
+    /// A configuration that is not right, a second daemon, a control socket that cannot be opened.
+    pub fn start(options: Options) -> anyhow::Result<Self> {
+        let mut layers = options.read_config()?;
+        if options.purpose == Purpose::OneLaunch {
+            layers.config.launch.triggers = vec![Trigger::Announced];
+        }
+        let (root, config) = (&options.root, &layers.config);
+        let poller = Poller::new().context("cannot wait for events")?;
+        let timer = Timer::new().context("cannot set a timer")?;
+        poller.watch(&timer, Token::Timer)?;
+        let signals = match options.purpose {
+            Purpose::OneLaunch => None,
+            _ => Some(Signals::register(&poller).context("cannot receive signals")?),
+        };
+        let sink = match options.purpose {
+            Purpose::DryRun { json } => Sink::DryRun { json },
+            _ => Sink::Device(Box::new(Journal::open(&root.runtime_folder(), root)?)),
+        };
+        let control = match options.purpose {
+            Purpose::Daemon => Some(Control::open(root, &config.control, &poller)?),
+            _ => None,
+        };
+        let state_file = StateFile::read(root);
+        let mechanisms = Mechanisms::new(root, config, state_file.durations().clone());
+        let mut executor = Executor::new(root.clone(), sink);
+        executor.prepare(mechanisms.tunables());
+        let now = BootTime::now();
+        let mut engine = Self {
+            config_error: None,
+            poller,
+            timer,
+            signals,
+            mechanisms,
+            executor,
+            subscriptions: Subscriptions::default(),
+            control,
+            guardian: None,
+            guardian_due: None,
+            probe_due: None,
+            last_probe: now,
+            state_file,
+            metrics: Metrics::default(),
+            scheduling: String::new(),
+            since: now,
+            stopping: false,
+            notices: Vec::new(),
+            layers,
+            options,
+        };
+        if !engine.executor.is_dry() {
+            engine.start_guardian().context("cannot start the guardian")?;
+        }
+        engine.subscriptions.watch_device(&engine.options.root, &engine.poller);
+        engine.listen(now);
+        engine.scheduling = match scheduling::become_real_time() {
+            Ok(()) => "real-time".to_owned(),
+            Err(error) => format!("ordinary ({error}): a kick may take effect a tick later; give it CAP_SYS_NICE"),
+        };
+        Ok(engine)
+    }
+
+    /// Works until SIGTERM or SIGINT, then gives everything back.
+    ///
+    /// # Errors
+    /// When waiting for events fails; everything is given back then as well.
+    pub fn run(mut self) -> anyhow::Result<()> {
+        for mechanism in self.mechanisms.all() {
+            tracing::info!("{}: {}", mechanism.name(), mechanism.support().reason);
+        }
+        self.notify(&[NotifyState::Ready]);
+        tracing::info!("ready");
+        let outcome = self.work_until(|engine| engine.stopping);
+        self.notify(&[NotifyState::Stopping]);
+        self.stop();
+        outcome
+    }
+
+    /// Helps the launch of `application`, which is process `pid`, until it is over, then gives everything back.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    pub fn help(mut self, application: &str, pid: u32) -> anyhow::Result<()> {
+        let process = Some(self.announced_process(pid));
+        let event = Event::LaunchAnnounced { process, application: application.to_owned() };
+        self.dispatch(BootTime::now(), &event);
+        let outcome = self.work_until(|engine| engine.mechanisms.launch.activity().is_none());
+        self.stop();
+        outcome
+    }
+
+    fn work_until(&mut self, is_over: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
+        let mut ready = Vec::new();
+        while !is_over(self) {
+            self.set_timer().and_then(|()| self.poller.wait(&mut ready)).context("cannot wait for events")?;
+            for token in ready.drain(..) {
+                self.take(token);
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        let mut decisions = Vec::new();
+        self.mechanisms.stop(&mut decisions);
+        let now = BootTime::now();
+        for decision in decisions {
+            self.executor.execute(now, "launch", decision);
+        }
+        self.executor.release_all();
+        self.save();
+    }
+
+    fn take(&mut self, token: Token) {
+        let now = BootTime::now();
+        match token {
+            Token::Stop => self.stopping = true,
+            Token::Reload => {
+                self.signals.iter().for_each(Signals::drain_reload);
+                self.reload(now);
+            }
+            Token::Timer => self.take_timer(now),
+            Token::Processes => self.take_processes(),
+            Token::CpufreqFiles => {
+                if let Some(files) = &self.subscriptions.cpufreq_files {
+                    files.drain();
+                }
+                self.probe_soon(now);
+            }
+            Token::KernelObjects => {
+                if self.subscriptions.kernel_objects.as_ref().is_some_and(|objects| objects.drain()) {
+                    self.probe_soon(now);
+                }
+            }
+            Token::Foreground => self.take_foreground(now),
+            Token::Guardian => self.lose_guardian(now),
+            Token::Listener => {
+                if let Some(control) = &mut self.control {
+                    control.accept(now, &self.poller);
+                }
+            }
+            Token::Client(number) => self.serve(number, now),
+            Token::Exit(pid) => self.take_exit(now, pid),
+        }
+    }
+
+    fn take_timer(&mut self, now: BootTime) {
+        self.timer.acknowledge();
+        if self.mechanisms.deadline().is_some_and(|deadline| deadline <= now) {
+            self.dispatch(now, &Event::Deadline);
+        }
+        if let Some(busy_permille) = self.subscriptions.load.sample(now, &self.options.root) {
+            self.dispatch(now, &Event::Load { busy_permille });
+        }
+        self.executor.expire(now);
+        if self.guardian_due.is_some_and(|due| due <= now) {
+            self.guardian_due = None;
+            if let Err(error) = self.start_guardian() {
+                tracing::error!("{error:#}; tried again in a moment");
+                self.guardian_due = Some(now + GUARDIAN_RESTART_PAUSE);
+            }
+        }
+        if self.probe_due.is_some_and(|due| due <= now) {
+            self.probe_due = None;
+            self.probe(now);
+        }
+    }
+
+    fn take_processes(&mut self) {
+        let Some(mut processes) = self.subscriptions.processes.take() else { return };
+        let received = processes.receive();
+        while let Some(stamped) = processes.next(&self.options.root, &self.subscriptions.interest()) {
+            let now = BootTime::now();
+            if stamped.event == Event::ProcessEventsLost {
+                self.metrics.process_events_lost += 1;
+                for pid in self.subscriptions.exits.gone(&self.options.root) {
+                    self.take_exit(now, pid);
+                }
+            } else {
+                self.metrics.process_events += 1;
+            }
+            if self.dispatch(now, &stamped.event) && stamped.monotonic_ns > 0 {
+                let nanoseconds = monotonic_ns().saturating_sub(stamped.monotonic_ns);
+                self.metrics.event_to_write.observe(Duration::from_nanos(nanoseconds));
+            }
+        }
+        self.subscriptions.processes = Some(processes);
+        if let Err(error) = received {
+            tracing::error!("{error}; subscribing anew");
+            self.subscriptions.close_processes(&self.poller);
+        }
+        self.listen(BootTime::now());
+    }
+
+    fn take_foreground(&mut self, now: BootTime) {
+        let pids = match self.subscriptions.foreground.as_mut().map(|foreground| {
+            foreground.moved()?;
+            foreground.pids()
+        }) {
+            Some(Ok(pids)) => pids,
+            Some(Err(error)) => return tracing::warn!("{error}; {}", error.advice()),
+            None => return,
+        };
+        self.tell_foreground(now, pids);
+    }
+
+    fn tell_foreground(&mut self, now: BootTime, pids: Vec<u32>) {
+        let facts = self.subscriptions.interest().facts;
+        let processes = pids.into_iter().map(|pid| {
+            let mut process = Process { pid, ..Process::default() };
+            look_up(&self.options.root, &mut process, facts);
+            process
+        });
+        let event = Event::Foreground { processes: processes.collect() };
+        self.dispatch(now, &event);
+    }
+
+    fn take_exit(&mut self, now: BootTime, pid: u32) {
+        let process = Process { pid, ..Process::default() };
+        self.dispatch(now, &Event::Process(ProcessEvent { kind: ProcessEventKind::Exit, process }));
+    }
+
+    /// Lets every mechanism decide about `event` and carries the decisions out. True when something was written.
+    fn dispatch(&mut self, now: BootTime, event: &Event) -> bool {
+        let mut written = false;
+        let mut decisions = Vec::new();
+        for mechanism in self.mechanisms.each() {
+            mechanism.on_event(now, event, &mut decisions);
+            let name = mechanism.name();
+            for decision in decisions.drain(..) {
+                match self.executor.execute(now, name, decision) {
+                    Execution::Written => {
+                        self.metrics.decisions += 1;
+                        written = true;
+                    }
+                    Execution::Nothing => {}
+                    Execution::Failed => self.metrics.failures += 1,
+                    Execution::Missing => {
+                        self.metrics.failures += 1;
+                        self.probe_due.get_or_insert((self.last_probe + PROBE_PAUSE).max(now + PROBE_DELAY));
+                    }
+                }
+            }
+        }
+        self.tell_watchers(now);
+        // Within a batch of process events the subscription itself is lent out; it follows at the batch's end.
+        if self.subscriptions.processes.is_some() || !matches!(event, Event::Process(_)) {
+            self.listen(now);
+        }
+        written
+    }
+
+    /// Follows what the mechanisms want to hear now.
+    fn listen(&mut self, now: BootTime) {
+        let mut ended = Vec::new();
+        let interest = self.mechanisms.interest();
+        let exits = self.mechanisms.launch.awaited_exits();
+        self.subscriptions.follow(now, interest, exits, (&self.options.root, &self.poller), &mut ended);
+        for pid in ended {
+            self.take_exit(now, pid);
+        }
+    }
+
+    fn tell_watchers(&mut self, now: BootTime) {
+        self.mechanisms.launch.take_notices(&mut self.notices);
+        for notice in std::mem::take(&mut self.notices) {
+            if matches!(notice, Notice::Began { first: true, .. }) {
+                self.metrics.launches += 1;
+            }
+            if let Some(control) = self.control.as_mut().filter(|control| control.is_watched()) {
+                let value = serde_json::to_value(&notice).unwrap_or_default();
+                control.broadcast(&control::protocol::answer(&value), now, &self.poller);
+            }
+        }
+    }
+
+    fn set_timer(&mut self) -> std::io::Result<()> {
+        let moments = [
+            self.mechanisms.deadline(),
+            self.executor.next_deadline(),
+            self.subscriptions.load.deadline(),
+            self.guardian_due,
+            self.probe_due,
+        ];
+        self.timer.set(moments.into_iter().flatten().min())
+    }
+
+    fn start_guardian(&mut self) -> anyhow::Result<()> {
+        let root = &self.options.root;
+        let guardian = Guardian::start(&root.runtime_folder(), root)?;
+        self.poller.watch(&guardian, Token::Guardian)?;
+        self.guardian = Some(guardian);
+        Ok(())
+    }
+
+    fn lose_guardian(&mut self, now: BootTime) {
+        if let Some(guardian) = self.guardian.take() {
+            tracing::warn!("the guardian (process {}) died and is started anew", guardian.pid());
+            self.poller.forget(&guardian);
+            self.metrics.guardian_restarts += 1;
+            self.guardian_due = Some(now + GUARDIAN_RESTART_PAUSE);
+        }
+    }
+
+    fn probe_soon(&mut self, now: BootTime) {
+        self.probe_due.get_or_insert(now + PROBE_DELAY);
+    }
+
+    /// Looks at the device again.
+    fn probe(&mut self, now: BootTime) {
+        self.last_probe = now;
+        self.dispatch(now, &Event::DeviceChanged);
+        let before = self.mechanisms.launch.plan().clone();
+        self.rebuild(now);
+        if *self.mechanisms.launch.plan() != before {
+            tracing::info!("the device changed; launch: {}", self.mechanisms.launch.plan().support.reason);
+        }
+    }
+
+    /// Lets the mechanisms go on under the configuration and the device as they are now.
+    fn rebuild(&mut self, now: BootTime) {
+        let mut decisions = Vec::new();
+        self.mechanisms.replace(now, &self.options.root, &self.layers.config, &mut decisions);
+        self.executor.prepare(self.mechanisms.tunables());
+        for decision in decisions {
+            self.executor.execute(now, "launch", decision);
+        }
+        self.subscriptions.watch_device(&self.options.root, &self.poller);
+        self.listen(now);
+    }
+
+    /// Reads the configuration again; one that is not right changes nothing.
+    fn reload(&mut self, now: BootTime) {
+        let reloading = NotifyState::monotonic_usec_now().map(|usec| vec![NotifyState::Reloading, usec]);
+        self.notify(&reloading.unwrap_or_else(|_| vec![NotifyState::Reloading]));
+        match self.try_reload() {
+            Ok(layers) => {
+                self.layers = layers;
+                self.config_error = None;
+                self.rebuild(now);
+                tracing::info!("configuration reloaded; launch: {}", self.mechanisms.launch.plan().support.reason);
+            }
+            Err(error) => {
+                tracing::error!("the configuration stays as it was: {error:#}");
+                self.config_error = Some(format!("{error:#}"));
+            }
+        }
+        self.save();
+        self.notify(&[NotifyState::Ready]);
+    }
+
+    fn try_reload(&mut self) -> anyhow::Result<Layers> {
+        let layers = self.options.read_config()?;
+        if let Some(control) = &mut self.control
+            && layers.config.control != self.layers.config.control
+        {
+            control.reconfigure(&self.options.root, &layers.config.control)?;
+        }
+        Ok(layers)
+    }
+
+    fn save(&mut self) {
+        if !self.executor.is_dry() {
+            self.state_file.save(self.mechanisms.launch.durations());
+        }
+    }
+
+    fn notify(&self, states: &[NotifyState<'_>]) {
+        if let Err(error) = sd_notify::notify(states) {
+            tracing::debug!("cannot notify the service manager: {error}");
+        }
+    }
+}

@@ -21,6 +21,8 @@ pub enum Notice {
         pid: Option<u32>,
         /// By what.
         trigger: Trigger,
+        /// False when a further trigger noticed it again.
+        first: bool,
     },
     /// It is over.
     Ended {

@@ -122,6 +122,11 @@ impl LaunchPolicy {
         &self.durations
     }
 
+    /// What is done on this device, or why nothing.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// Whether somebody wants to hear of launches even where nothing is done about them.
     pub fn set_watched(&mut self, watched: bool) {
         self.watched = watched;
@@ -203,6 +208,7 @@ impl LaunchPolicy {
             return;
         }
         let known = self.launches.iter().position(|launch| process.is_some_and(|process| launch.is(process.pid)));
+        let known = known.or_else(|| self.adopt(trigger, application, process));
         let application = application.unwrap_or(UNNAMED);
         let index = match known {
             Some(index) => {
@@ -224,10 +230,31 @@ impl LaunchPolicy {
         self.quiet_periods = 0;
         let launch = &self.launches[index];
         let pid = launch.process.map(|(pid, _)| pid);
-        self.notices.push(Notice::Began { at: now, application: launch.application.clone(), pid, trigger });
-        let process = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
-        let reason = format!("launch of {}{process}, noticed by {trigger}", launch.application);
+        self.notices.push(Notice::Began {
+            at: now,
+            application: launch.application.clone(),
+            pid,
+            trigger,
+            first: known.is_none(),
+        });
+        let reason = match (launch.application.as_str(), pid) {
+            (UNNAMED, Some(pid)) => format!("launch of process {pid}, noticed by {trigger}"),
+            (name, Some(pid)) => format!("launch of {name} (process {pid}), noticed by {trigger}"),
+            (name, None) => format!("launch of {name}, noticed by {trigger}"),
+        };
         self.boost(now, &reason, decisions);
+    }
+
+    /// An application that was announced before its process existed is announced again with it.
+    fn adopt(&mut self, trigger: Trigger, application: Option<&str>, process: Option<&Process>) -> Option<usize> {
+        let process = process.filter(|_| trigger == Trigger::Announced)?;
+        let index = self
+            .launches
+            .iter()
+            .position(|launch| launch.process.is_none() && application == Some(&launch.application))?;
+        self.launches[index].process = Some((process.pid, process.start_time_ticks));
+        self.pids.push(process.pid);
+        Some(index)
     }
 
     /// A forked process has its parent's name until it runs its own program.

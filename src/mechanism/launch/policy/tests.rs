@@ -170,6 +170,16 @@ fn fork_and_exec_of_one_process_are_one_launch_under_the_last_name() {
 }
 
 #[test]
+fn an_application_announced_before_its_process_ends_with_it() {
+    let mut policy = policy(|_| {}, &[lease_actuator()]);
+    ask(&mut policy, at(0), &announced("browser"));
+    let process = Some(Process { pid: 5, ..Process::default() });
+    assert!(ask(&mut policy, at(5), &Event::LaunchAnnounced { process, application: "browser".to_owned() }).is_empty());
+    assert_eq!(policy.awaited_exits(), [5]);
+    assert_eq!(ask(&mut policy, at(50), &self::process(ProcessEventKind::Exit, 5, "")), ["release scaling_min_freq"]);
+}
+
+#[test]
 fn overlapping_launches_share_one_boost() {
     let mut policy = policy(|_| {}, &[lease_actuator()]);
     assert_eq!(ask(&mut policy, at(0), &announced("one")), ["lease scaling_min_freq 1200000 until 3000"]);

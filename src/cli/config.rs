@@ -1,0 +1,143 @@
+//! `brisk config`: check a configuration, or show the one in force and where each value comes from.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::config::{ConfigError, Layers, Setting};
+use crate::device::Root;
+
+/// Arguments of `brisk config`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be done with a configuration.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Check FILE, or the configuration that the daemon would read
+    #[command(after_help = "Exit code 0 when it is right, 1 when it is not; the message names file, line and column.")]
+    Check {
+        /// A configuration to check alone
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Show the values in force
+    #[command(after_help = "\
+Files count in this order, the later the stronger: brisk.toml from the first of /etc/brisk, /run/brisk and
+/usr/lib/brisk that has one, then brisk.toml.d/*.toml from all three in the order of their names.")]
+    Show {
+        /// Add the file that each value comes from
+        #[arg(long)]
+        origin: bool,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+        /// Show FILE over the defaults, in place of the layers
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+}
+
+/// Checks or shows.
+///
+/// # Errors
+/// For `show`, a configuration that is not right; for `check`, one that cannot be read.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    match &arguments.command {
+        Command::Check { file } => check(file.as_deref(), root),
+        Command::Show { origin, json, config } => show(*origin, *json, &read(config.as_deref(), root)?),
+    }
+}
+
+fn read(file: Option<&Path>, root: &Root) -> Result<Layers, ConfigError> {
+    match file {
+        Some(file) => Layers::read_only(file),
+        None => Layers::read(root),
+    }
+}
+
+fn check(file: Option<&Path>, root: &Root) -> anyhow::Result<ExitCode> {
+    match read(file, root) {
+        Ok(layers) => {
+            for file in &layers.files {
+                writeln!(anstream::stdout(), "{}: right", file.display())?;
+            }
+            if layers.files.is_empty() {
+                writeln!(anstream::stdout(), "no configuration file: the built-in defaults are in force")?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error @ ConfigError::Io { .. }) => Err(error.into()),
+        Err(error) => {
+            writeln!(anstream::stderr(), "brisk: {error}")?;
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+fn show(origin: bool, json: bool, layers: &Layers) -> anyhow::Result<ExitCode> {
+    let mut stdout = anstream::stdout();
+    if json {
+        let settings = layers.settings.iter().map(|(name, setting)| {
+            let value = serde_json::to_value(&setting.value).unwrap_or_default();
+            (name.clone(), json!({ "value": value, "origin": setting.origin }))
+        });
+        writeln!(stdout, "{}", serde_json::Value::Object(settings.collect()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    write!(stdout, "{}", as_toml(layers, origin))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The settings as a configuration file that sets them all.
+fn as_toml(layers: &Layers, origin: bool) -> String {
+    let mut text = String::new();
+    let mut section = "";
+    // A section's own values come before its subsections': sort by section, then by name.
+    let mut settings: Vec<(&str, &str, &Setting)> = layers
+        .settings
+        .iter()
+        .map(|(name, setting)| {
+            let (section, key) = name.rsplit_once('.').unwrap_or(("", name));
+            (section, key, setting)
+        })
+        .collect();
+    settings.sort_by_key(|(section, key, _)| (*section, *key));
+    for (of_section, key, setting) in settings {
+        if of_section != section {
+            section = of_section;
+            text += &format!("{}[{section}]\n", if text.is_empty() { "" } else { "\n" });
+        }
+        let line = format!("{key} = {}", setting.value);
+        let file = setting.origin.as_ref().map_or("built-in default".into(), |file| file.display().to_string());
+        text += &if origin { format!("{line:<44}  # {file}\n") } else { format!("{line}\n") };
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn what_is_shown_is_a_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("brisk.toml");
+        std::fs::write(&file, "[launch.end]\ndeadline_ms = 77\n[launch.filter]\nuids = [\"10000-19999\"]").unwrap();
+        let layers = Layers::read_only(&file).unwrap();
+        for origin in [false, true] {
+            assert_eq!(Config::parse(&as_toml(&layers, origin)).unwrap(), layers.config);
+        }
+        assert!(
+            as_toml(&layers, true)
+                .contains(&format!("deadline_ms = 77                              # {}", file.display()))
+        );
+    }
+}

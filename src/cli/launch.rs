@@ -1,0 +1,244 @@
+//! `brisk launch`: run one command with launch boost, or watch launches as they are noticed.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command as Process, ExitCode, ExitStatus};
+use std::thread;
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, getpgrp, kill_process};
+use rustix::termios::tcgetpgrp;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::iterator::Signals;
+use tracing::Level;
+
+use super::log;
+use crate::device::Root;
+use crate::engine::control::connection::{Connection, ConnectionError};
+use crate::engine::control::protocol::{MAXIMUM_NAME_BYTES, Request};
+use crate::engine::{Engine, Options, Purpose};
+use crate::mechanism::launch::Notice;
+use crate::mechanism::launch::notice::EndReason;
+use crate::mechanism::{Support, SupportState};
+
+/// Signals that the command gets in brisk's place.
+const FORWARDED: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH];
+/// What a shell returns for a command that cannot be found, and for one that cannot be run.
+const NOT_FOUND: u8 = 127;
+const NOT_RUNNABLE: u8 = 126;
+
+/// Arguments of `brisk launch`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "\
+The daemon is told when it runs; otherwise brisk boosts by itself, through its own journal, until the launch is over.
+Exit code and signals are the command's: 128 and the signal's number when it was killed, 127 when there is no such
+command, 126 when it cannot be run. When there can be no boost the command runs all the same.
+
+Examples:
+  brisk launch -- firefox --new-window
+  brisk launch watch")]
+pub struct Arguments {
+    /// What to do in place of running a command.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// The name under which the application's launch time is learned; without it, the command's file name
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Say on standard error what is done about the launch
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command_line: Vec<OsString>,
+}
+
+/// What can be done in place of running a command.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Print launches as the daemon notices them
+    Watch {
+        /// Print one JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the command, or watches.
+///
+/// # Errors
+/// For `watch`, when no daemon answers. A command runs with or without a boost.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    match &arguments.command {
+        Some(Command::Watch { json }) => watch(*json, root),
+        None => launch(arguments, root),
+    }
+}
+
+fn launch(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    log::start(if arguments.verbose { Level::INFO } else { Level::ERROR });
+    let (program, rest) = arguments.command_line.split_first().context("no command was given")?;
+    let application = application_name(arguments.name.as_deref(), program);
+    let mut signals = Signals::new(FORWARDED).context("cannot receive signals")?;
+    let mut connection = announce(root, &application);
+    let mut child = match Process::new(program).args(rest).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            writeln!(anstream::stderr(), "brisk: cannot run {}: {error}", program.display())?;
+            let is_missing = error.kind() == std::io::ErrorKind::NotFound;
+            return Ok(ExitCode::from(if is_missing { NOT_FOUND } else { NOT_RUNNABLE }));
+        }
+    };
+    let pid = child.id();
+    thread::spawn(move || signals.forever().for_each(|signal| forward(signal, pid)));
+    match &mut connection {
+        Some(connection) => {
+            // It is boosted already; now its end is noticed as well.
+            let _ = connection.request(Request::Launch { application, pid: Some(pid) });
+        }
+        None => help(root, &application, pid),
+    }
+    wait(&mut child)
+}
+
+/// Tells the daemon, if there is one that can be told.
+fn announce(root: &Root, application: &str) -> Option<Connection> {
+    let request = Request::Launch { application: application.to_owned(), pid: None };
+    let asked = Connection::open(root).and_then(|mut connection| Ok((connection.request(request)?, connection)));
+    match asked {
+        Ok((answer, connection)) => {
+            if let Ok(support) = serde_json::from_value::<Support>(answer["support"].clone()) {
+                tracing::info!("{}", support.reason);
+            }
+            Some(connection)
+        }
+        Err(ConnectionError::NoDaemon { .. }) => None,
+        Err(error) => {
+            tracing::warn!("{error}");
+            None
+        }
+    }
+}
+
+/// Boosts from this process until the launch is over.
+fn help(root: &Root, application: &str, pid: u32) {
+    let options = Options { root: root.clone(), config: None, purpose: Purpose::OneLaunch };
+    let helped = Engine::start(options).and_then(|engine| {
+        let support = engine.launch_support();
+        tracing::info!("{}", support.reason);
+        if support.state == SupportState::Active { engine.help(application, pid) } else { Ok(()) }
+    });
+    if let Err(error) = helped {
+        tracing::warn!("no boost: {error:#}");
+    }
+}
+
+fn application_name(name: Option<&str>, program: &OsString) -> String {
+    let file_name = || Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
+    let mut name = name.map_or_else(file_name, str::to_owned);
+    name.retain(|character| !character.is_control());
+    let mut end = name.len().min(MAXIMUM_NAME_BYTES);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name.truncate(end);
+    if name.is_empty() { "?".to_owned() } else { name }
+}
+
+/// Passes `signal` on, unless the terminal has sent it to the whole foreground group already.
+fn forward(signal: i32, pid: u32) {
+    let from_terminal = matches!(signal, SIGINT | SIGQUIT | SIGWINCH | SIGCONT)
+        && tcgetpgrp(std::io::stdin()).is_ok_and(|group| group == getpgrp());
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let (false, Some(process), Some(signal)) = (from_terminal, process, Signal::from_named_raw(signal)) {
+        // It may have ended in between.
+        let _ = kill_process(process, signal);
+    }
+}
+
+fn wait(child: &mut Child) -> anyhow::Result<ExitCode> {
+    let status = child.wait().context("cannot wait for the command")?;
+    Ok(ExitCode::from(exit_code(status)))
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+fn watch(json: bool, root: &Root) -> anyhow::Result<ExitCode> {
+    let mut connection = Connection::open(root)?;
+    let answer = connection.request(Request::Watch)?;
+    if let Ok(support) = serde_json::from_value::<Support>(answer["support"].clone()) {
+        writeln!(anstream::stderr(), "brisk: {}", support.reason)?;
+    }
+    while let Some(value) = connection.wait()? {
+        let line = match serde_json::from_value::<Notice>(value.clone()) {
+            Ok(notice) if !json => describe(&notice),
+            _ => value.to_string(),
+        };
+        if writeln!(anstream::stdout(), "{line}").is_err() {
+            // Nobody reads any more.
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    writeln!(anstream::stderr(), "brisk: the daemon has stopped")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(notice: &Notice) -> String {
+    let process = |pid: &Option<u32>| pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+    match notice {
+        Notice::Began { at, application, pid, trigger, first } => {
+            let verb = if *first { "began" } else { "goes on" };
+            format!("{} {application}{} {verb}, noticed by {trigger}", moment(at.nanoseconds()), process(pid))
+        }
+        Notice::Ended { at, application, pid, duration, reason } => format!(
+            "{} {application}{} took {:.1} ms: {}",
+            moment(at.nanoseconds()),
+            process(pid),
+            duration.as_secs_f64() * 1_000.0,
+            match reason {
+                EndReason::LoadFell => "the load fell",
+                EndReason::Foreground => "it came to the front",
+                EndReason::Exited => "it ended",
+                EndReason::Finished => "it said so",
+                EndReason::Deadline => "its deadline came",
+            }
+        ),
+    }
+}
+
+/// As dmesg shows time.
+fn moment(nanoseconds: u64) -> String {
+    format!("[{:>6}.{:06}]", nanoseconds / 1_000_000_000, nanoseconds / 1_000 % 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn applications_are_named_after_their_file() {
+        for (name, program, expected) in [
+            (None, "/usr/bin/firefox", "firefox"),
+            (None, "firefox", "firefox"),
+            (Some("browser"), "firefox", "browser"),
+            (Some("\u{1b}[1m"), "firefox", "[1m"),
+            (None, "/", "/"),
+            (Some(""), "firefox", "?"),
+        ] {
+            assert_eq!(application_name(name, &OsString::from(program)), expected);
+        }
+        assert_eq!(application_name(Some(&"ü".repeat(300)), &OsString::new()).len(), MAXIMUM_NAME_BYTES);
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_a_shell() {
+        let run = |script: &str| Process::new("sh").arg("-c").arg(script).status().unwrap();
+        assert_eq!(exit_code(run("exit 7")), 7);
+        assert_eq!(exit_code(run("kill -TERM $$")), 143);
+    }
+}

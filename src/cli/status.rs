@@ -1,0 +1,161 @@
+//! `brisk status`: what the daemon does, since when and why.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use crate::device::{BootTime, Root};
+use crate::engine::control::connection::{Connection, ConnectionError};
+use crate::engine::control::protocol::Request;
+use crate::engine::executor::describe;
+use crate::engine::status::{MechanismStatus, Status};
+use crate::mechanism::SupportState;
+
+/// Decisions that are shown.
+const SHOWN_DECISIONS: usize = 8;
+
+/// Arguments of `brisk status`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit code 0 when the daemon runs, 1 when it does not.
+
+Examples:
+  brisk status              for people
+  brisk status --json       everything, for programs
+  brisk status --metrics    counters and latencies as OpenMetrics text")]
+pub struct Arguments {
+    /// Print everything as one JSON object
+    #[arg(long, conflicts_with = "metrics")]
+    pub json: bool,
+    /// Print the counters as OpenMetrics text
+    #[arg(long)]
+    pub metrics: bool,
+}
+
+/// Asks the daemon and prints its answer.
+///
+/// # Errors
+/// When the daemon does not answer or may not be asked.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let mut connection = match Connection::open(root) {
+        Ok(connection) => connection,
+        Err(error @ ConnectionError::NoDaemon { .. }) => {
+            if arguments.json {
+                writeln!(anstream::stdout(), "{{\"running\":false}}")?;
+            }
+            writeln!(anstream::stderr(), "brisk: {error}")?;
+            return Ok(ExitCode::from(1));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut stdout = anstream::stdout();
+    if arguments.metrics {
+        let text = connection.request(Request::Metrics)?;
+        write!(stdout, "{}", text.as_str().context("the daemon sent no metrics")?)?;
+    } else {
+        let answer = connection.request(Request::Status)?;
+        if arguments.json {
+            writeln!(stdout, "{answer}")?;
+        } else {
+            let status: Status = serde_json::from_value(answer).context("the daemon's status is of another version")?;
+            write!(stdout, "{}", render(&status))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn render(status: &Status) -> String {
+    let mut lines = vec![format!(
+        "brisk {} runs as process {} since {}{}",
+        status.brisk,
+        status.pid,
+        ago(status.now, status.since),
+        if status.dry_run { ", and only prints what it would do" } else { "" }
+    )];
+    match &status.configuration_error {
+        Some(error) => lines.push(format!("  configuration  REFUSED, the one before is in force: {error}")),
+        None if status.configuration.is_empty() => lines.push("  configuration  built-in defaults".to_owned()),
+        None => {
+            let files: Vec<_> = status.configuration.iter().map(|file| file.display().to_string()).collect();
+            lines.push(format!("  configuration  {}", files.join(", ")));
+        }
+    }
+    lines.push(format!("  process events {}", status.sensors.process_events));
+    lines.push(format!("  foreground     {}", status.sensors.foreground));
+    lines.push(format!("  scheduling     {}", status.sensors.scheduling));
+    let guardian = status.guardian_pid.map_or("none".to_owned(), |pid| format!("process {pid}"));
+    lines.push(format!("  guardian       {guardian}"));
+    for mechanism in &status.mechanisms {
+        render_mechanism(status, mechanism, &mut lines);
+    }
+    if !status.leases.is_empty() {
+        lines.push("\nleased now".to_owned());
+        for lease in &status.leases {
+            lines.push(format!(
+                "  {} holds {} in place of {}, until {} ms from now: {}",
+                lease.target,
+                lease.value,
+                lease.original,
+                lease.until.since(status.now).as_millis(),
+                lease.reason
+            ));
+        }
+    }
+    if !status.decisions.is_empty() {
+        lines.push("\nlast decisions".to_owned());
+        for executed in status.decisions.iter().rev().take(SHOWN_DECISIONS) {
+            let outcome = executed.error.as_ref().map(|error| format!(" FAILED: {error}")).unwrap_or_default();
+            let (action, reason) = (describe(&executed.decision.action), &executed.decision.reason);
+            lines.push(format!("  {}: {action}: {reason}{outcome}", ago(status.now, executed.at)));
+        }
+    }
+    render_metrics(status, &mut lines);
+    lines.join("\n") + "\n"
+}
+
+fn render_mechanism(status: &Status, mechanism: &MechanismStatus, lines: &mut Vec<String>) {
+    let state = match mechanism.support.state {
+        SupportState::Active => "active",
+        SupportState::Available => "off",
+        SupportState::Unsupported => "unsupported",
+    };
+    lines.push(format!("\n{}: {state}", mechanism.name));
+    lines.push(format!("  {}", mechanism.support.reason));
+    if !mechanism.support.advice.is_empty() {
+        lines.push(format!("  {}", mechanism.support.advice));
+    }
+    if let Some(activity) = &mechanism.activity {
+        lines.push(format!("  {} since {}", activity.text, ago(status.now, activity.since)));
+    }
+}
+
+fn render_metrics(status: &Status, lines: &mut Vec<String>) {
+    let metrics = &status.metrics;
+    lines.push(format!(
+        "\n{} launches, {} process events ({} times lost), {} decisions ({} failed), {} requests",
+        metrics.launches,
+        metrics.process_events,
+        metrics.process_events_lost,
+        metrics.decisions,
+        metrics.failures,
+        metrics.requests
+    ));
+    let histogram = &metrics.event_to_write;
+    if let (Some(half), Some(most)) = (histogram.quantile_us(500), histogram.quantile_us(990)) {
+        lines.push(format!(
+            "event to write: half within {half} us, 99 % within {most} us, the longest {} us",
+            histogram.maximum_us
+        ));
+    }
+}
+
+fn ago(now: BootTime, then: BootTime) -> String {
+    let seconds = now.since(then).as_secs_f64();
+    match seconds {
+        ..1.0 => format!("{:.0} ms ago", seconds * 1_000.0),
+        ..120.0 => format!("{seconds:.1} s ago"),
+        ..7_200.0 => format!("{:.0} min ago", seconds / 60.0),
+        _ => format!("{:.1} h ago", seconds / 3_600.0),
+    }
+}

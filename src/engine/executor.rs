@@ -1,0 +1,280 @@
+//! Carries decisions out: leases through the journal, rewrites and pulses through kept descriptors.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Write;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::journal::{Journal, JournalError, Lease, Outcome, Restoration};
+use crate::device::{BootTime, DeviceError, Root, Target, Tunable};
+use crate::mechanism::{Action, Decision};
+
+/// Decisions that `brisk status` shows.
+const REMEMBERED_DECISIONS: usize = 32;
+
+/// A decision and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Executed {
+    /// When.
+    pub at: BootTime,
+    /// Whose decision.
+    pub mechanism: String,
+    /// What and why.
+    #[serde(flatten)]
+    pub decision: Decision,
+    /// Why it failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// How a decision went, as far as the engine has to act on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Execution {
+    /// Something was written.
+    Written,
+    /// There was nothing to write.
+    Nothing,
+    /// It failed, and that was reported.
+    Failed,
+    /// The tunable is not there any more: what was probed is stale.
+    Missing,
+}
+
+/// Where decisions go.
+#[derive(Debug)]
+pub enum Sink {
+    /// To the device.
+    Device(Box<Journal>),
+    /// To stdout, and nowhere else.
+    DryRun {
+        /// As JSON lines instead of sentences.
+        json: bool,
+    },
+}
+
+/// The executor and what it remembers.
+#[derive(Debug)]
+pub struct Executor {
+    root: Root,
+    sink: Sink,
+    tunables: BTreeMap<Target, Tunable>,
+    /// The last error of each target, so that a refusal at every launch is reported once.
+    faults: BTreeMap<Target, String>,
+    history: VecDeque<Executed>,
+}
+
+impl Executor {
+    /// An executor that writes below `root`, or only prints.
+    pub fn new(root: Root, sink: Sink) -> Self {
+        Self { root, sink, tunables: BTreeMap::new(), faults: BTreeMap::new(), history: VecDeque::new() }
+    }
+
+    /// Opens `targets`, which decisions will write, so that the first write need not; forgets all others.
+    pub fn prepare<'a>(&mut self, targets: impl IntoIterator<Item = &'a Target>) {
+        self.tunables.clear();
+        self.faults.clear();
+        if matches!(self.sink, Sink::DryRun { .. }) {
+            return;
+        }
+        for target in targets {
+            // What cannot be opened now is reported when it is to be written.
+            if let Target::Tunable(path) = target
+                && let Ok(tunable) = Tunable::open(&self.root, path)
+            {
+                self.tunables.insert(target.clone(), tunable);
+            }
+        }
+    }
+
+    /// Carries out one decision of `mechanism`.
+    pub fn execute(&mut self, now: BootTime, mechanism: &'static str, decision: Decision) -> Execution {
+        let outcome = match &mut self.sink {
+            Sink::Device(_) => self.apply(now, &decision),
+            Sink::DryRun { json } => {
+                print(*json, now, mechanism, &decision);
+                Ok(Execution::Written)
+            }
+        };
+        let target = target_of(&decision.action);
+        let (execution, error) = match outcome {
+            Ok(execution) => {
+                self.faults.remove(target);
+                (execution, None)
+            }
+            Err(fault) => {
+                let text = fault.text();
+                if self.faults.get(target) != Some(&text) {
+                    tracing::warn!("{mechanism}: {text}");
+                    self.faults.insert(target.clone(), text.clone());
+                }
+                (if fault.is_missing() { Execution::Missing } else { Execution::Failed }, Some(text))
+            }
+        };
+        if execution != Execution::Nothing {
+            if self.history.len() == REMEMBERED_DECISIONS {
+                self.history.pop_front();
+            }
+            self.history.push_back(Executed { at: now, mechanism: mechanism.to_owned(), decision, error });
+        }
+        execution
+    }
+
+    fn apply(&mut self, now: BootTime, decision: &Decision) -> Result<Execution, Fault> {
+        let Sink::Device(journal) = &mut self.sink else { return Ok(Execution::Nothing) };
+        match &decision.action {
+            Action::Lease { target, value, until } => {
+                journal.lease(now, target, value, *until, &decision.reason)?;
+                Ok(Execution::Written)
+            }
+            Action::Release { target } => match journal.release(target) {
+                Ok(restoration) => {
+                    report(&restoration);
+                    Ok(Execution::Written)
+                }
+                // Its deadline came first, or it was refused when it was asked for.
+                Err(JournalError::NotLeased { .. }) => Ok(Execution::Nothing),
+                Err(error) => Err(error.into()),
+            },
+            Action::Rewrite { target } => {
+                let tunable = self.tunable(target)?;
+                // Read at the last moment: what somebody else wrote in between must stay.
+                let value = tunable.read()?;
+                tunable.write(&value)?;
+                Ok(Execution::Written)
+            }
+            Action::Pulse { target, value } => {
+                self.tunable(target)?.write(value)?;
+                Ok(Execution::Written)
+            }
+        }
+    }
+
+    fn tunable(&mut self, target: &Target) -> Result<&mut Tunable, Fault> {
+        let Target::Tunable(path) = target else {
+            return Err(Fault::Journal(JournalError::NotLeasable { target: target.clone() }));
+        };
+        Ok(match self.tunables.entry(target.clone()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Tunable::open(&self.root, path)?),
+        })
+    }
+
+    /// Gives back the leases whose deadline has come.
+    pub fn expire(&mut self, now: BootTime) {
+        if let Sink::Device(journal) = &mut self.sink {
+            journal.expire(now).iter().for_each(report);
+        }
+    }
+
+    /// Gives everything back.
+    pub fn release_all(&mut self) {
+        if let Sink::Device(journal) = &mut self.sink {
+            journal.release_all().iter().for_each(report);
+        }
+    }
+
+    /// When [`Executor::expire`] has something to do.
+    pub fn next_deadline(&self) -> Option<BootTime> {
+        match &self.sink {
+            Sink::Device(journal) => journal.next_deadline(),
+            Sink::DryRun { .. } => None,
+        }
+    }
+
+    /// What is leased now.
+    pub fn leases(&self) -> &[Lease] {
+        match &self.sink {
+            Sink::Device(journal) => journal.leases(),
+            Sink::DryRun { .. } => &[],
+        }
+    }
+
+    /// True when nothing is written.
+    pub fn is_dry(&self) -> bool {
+        matches!(self.sink, Sink::DryRun { .. })
+    }
+
+    /// The last decisions, the oldest first.
+    pub fn history(&self) -> impl Iterator<Item = &Executed> {
+        self.history.iter()
+    }
+}
+
+enum Fault {
+    Journal(JournalError),
+    Device(DeviceError),
+}
+
+impl From<JournalError> for Fault {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl From<DeviceError> for Fault {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
+
+impl Fault {
+    fn text(&self) -> String {
+        match self {
+            Self::Journal(error) => error.to_string(),
+            Self::Device(error) => format!("{error}; {}", error.advice()),
+        }
+    }
+
+    fn is_missing(&self) -> bool {
+        match self {
+            Self::Journal(JournalError::Device { source }) => source.is_missing(),
+            Self::Journal(_) => false,
+            Self::Device(error) => error.is_missing(),
+        }
+    }
+}
+
+fn target_of(action: &Action) -> &Target {
+    match action {
+        Action::Lease { target, .. }
+        | Action::Release { target }
+        | Action::Rewrite { target }
+        | Action::Pulse { target, .. } => target,
+    }
+}
+
+/// Says what did not simply go back to what it was.
+fn report(restoration: &Restoration) {
+    match &restoration.outcome {
+        Outcome::Restored => tracing::debug!("{} is {} again", restoration.target, restoration.original),
+        Outcome::ChangedByOther { found } => tracing::info!(
+            "{} was changed to {found} by somebody else and stays so; it was {} before the lease",
+            restoration.target,
+            restoration.original
+        ),
+        Outcome::Vanished => tracing::debug!("{} is gone, and its lease with it", restoration.target),
+        Outcome::Refused { error } => tracing::error!("{} keeps its leased value for now: {error}", restoration.target),
+    }
+}
+
+fn print(json: bool, now: BootTime, mechanism: &str, decision: &Decision) {
+    let line = if json {
+        let executed = Executed { at: now, mechanism: mechanism.to_owned(), decision: decision.clone(), error: None };
+        serde_json::to_string(&executed).unwrap_or_default()
+    } else {
+        format!("{mechanism}: would {}: {}", describe(&decision.action), decision.reason)
+    };
+    // A reader that has gone is no reason to stop deciding.
+    let _ = writeln!(anstream::stdout(), "{line}");
+}
+
+/// An action in words, to follow "would" or a time.
+pub fn describe(action: &Action) -> String {
+    match action {
+        Action::Lease { target, value, .. } => format!("lease {target} at {value}"),
+        Action::Release { target } => format!("give {target} back"),
+        Action::Rewrite { target } => format!("write {target} again, unchanged"),
+        Action::Pulse { target, value } => format!("write {value} to {target}"),
+    }
+}

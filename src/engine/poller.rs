@@ -1,0 +1,143 @@
+//! The one epoll instance: level-triggered, so that a source may be read a bounded amount at a time.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+
+/// What became ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Token {
+    /// SIGTERM or SIGINT came.
+    Stop,
+    /// SIGHUP came.
+    Reload,
+    /// The earliest of all deadlines has come.
+    Timer,
+    /// Process events wait.
+    Processes,
+    /// Somebody wrote a cpufreq file.
+    CpufreqFiles,
+    /// CPUs or policies may have come or gone.
+    KernelObjects,
+    /// The group of the processes in front changed.
+    Foreground,
+    /// The guardian died.
+    Guardian,
+    /// A client wants to connect to the control socket.
+    Listener,
+    /// A client of the control socket, by its number.
+    Client(u32),
+    /// A process whose end is awaited, by its id.
+    Exit(u32),
+}
+
+impl Token {
+    fn encode(self) -> u64 {
+        let (kind, number) = match self {
+            Self::Stop => (0u64, 0),
+            Self::Reload => (1, 0),
+            Self::Timer => (2, 0),
+            Self::Processes => (3, 0),
+            Self::CpufreqFiles => (4, 0),
+            Self::KernelObjects => (5, 0),
+            Self::Foreground => (6, 0),
+            Self::Guardian => (7, 0),
+            Self::Listener => (8, 0),
+            Self::Client(number) => (9, number),
+            Self::Exit(pid) => (10, pid),
+        };
+        kind << 32 | u64::from(number)
+    }
+
+    fn decode(data: u64) -> Option<Self> {
+        let number = data as u32;
+        Some(match data >> 32 {
+            0 => Self::Stop,
+            1 => Self::Reload,
+            2 => Self::Timer,
+            3 => Self::Processes,
+            4 => Self::CpufreqFiles,
+            5 => Self::KernelObjects,
+            6 => Self::Foreground,
+            7 => Self::Guardian,
+            8 => Self::Listener,
+            9 => Self::Client(number),
+            10 => Self::Exit(number),
+            _ => return None,
+        })
+    }
+}
+
+/// Events that are taken by one call.
+const EVENTS_AT_ONCE: usize = 16;
+
+/// The epoll instance.
+#[derive(Debug)]
+pub struct Poller {
+    epoll: OwnedFd,
+}
+
+impl Poller {
+    /// A new instance that watches nothing.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
+    }
+
+    /// Watches `source` for something to read, until it is closed or removed.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn watch(&self, source: impl AsFd, token: Token) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(token.encode()), EventFlags::IN)?)
+    }
+
+    /// Watches `source` for room to write instead of something to read, or back.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn rewatch(&self, source: impl AsFd, token: Token, write: bool) -> io::Result<()> {
+        let flags = if write { EventFlags::OUT } else { EventFlags::IN };
+        Ok(epoll::modify(&self.epoll, source, EventData::new_u64(token.encode()), flags)?)
+    }
+
+    /// Watches `source` no longer.
+    pub fn forget(&self, source: impl AsFd) {
+        // It may be closed at the other end, which removes it as well.
+        let _ = epoll::delete(&self.epoll, source);
+    }
+
+    /// Waits as long as it takes, and appends what became ready to `ready`.
+    ///
+    /// # Errors
+    /// The kernel's answer; a signal is none.
+    pub fn wait(&self, ready: &mut Vec<Token>) -> io::Result<()> {
+        let mut events = [MaybeUninit::uninit(); EVENTS_AT_ONCE];
+        match epoll::wait(&self.epoll, &mut events, None) {
+            Ok((events, _)) => {
+                ready.extend(events.iter().filter_map(|event| Token::decode(event.data.u64())));
+                Ok(())
+            }
+            Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_survive_the_kernel() {
+        for token in [Token::Stop, Token::Listener, Token::Client(7), Token::Exit(u32::MAX)] {
+            assert_eq!(Token::decode(token.encode()), Some(token));
+        }
+        assert_eq!(Token::decode(u64::MAX), None);
+    }
+}

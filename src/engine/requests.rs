@@ -1,0 +1,111 @@
+//! Answers to the clients of the control socket.
+
+use serde_json::{Value, json};
+
+use super::Engine;
+use super::control::protocol::{self, Request};
+use super::sensor::processes::look_up;
+use super::status::{Activity, MechanismStatus, Status};
+use crate::device::BootTime;
+use crate::mechanism::{Event, Process, ProcessFacts, Support};
+
+/// Requests of one client that are answered before others have their turn.
+const REQUESTS_AT_ONCE: usize = 8;
+
+impl Engine {
+    /// Client `number` became ready: takes what it sent, and answers what is complete.
+    pub(super) fn serve(&mut self, number: u32, now: BootTime) {
+        if let Some(control) = &mut self.control {
+            control.settle(number, now, &self.poller);
+            control.read(number, &self.poller);
+        }
+        for _ in 0..REQUESTS_AT_ONCE {
+            let next = self.control.as_mut().and_then(|control| control.next_request(number, now));
+            let Some(request) = next else { break };
+            let line = match request.and_then(|request| self.answer(number, now, request)) {
+                Ok(result) => protocol::answer(&result),
+                Err(error) => protocol::refusal(&error),
+            };
+            self.metrics.requests += 1;
+            if let Some(control) = &mut self.control {
+                control.answer(number, &line, now);
+            }
+        }
+        if let Some(control) = &mut self.control {
+            control.settle(number, now, &self.poller);
+            let watched = control.is_watched();
+            self.mechanisms.launch.set_watched(watched);
+        }
+        self.listen(now);
+    }
+
+    fn answer(&mut self, number: u32, now: BootTime, request: Request) -> Result<Value, String> {
+        match request {
+            Request::Status => serde_json::to_value(self.status(now)).map_err(|error| error.to_string()),
+            Request::Metrics => self.status(now).open_metrics().map(Value::from).map_err(|error| error.to_string()),
+            Request::Launch { application, pid } => {
+                let process = pid.map(|pid| self.announced_process(pid));
+                self.dispatch(now, &Event::LaunchAnnounced { process, application });
+                Ok(json!({ "support": self.launch_support() }))
+            }
+            Request::LaunchFinished { application } => {
+                self.dispatch(now, &Event::LaunchFinished { application });
+                Ok(Value::Null)
+            }
+            Request::Foreground { pids } => {
+                self.tell_foreground(now, pids);
+                Ok(Value::Null)
+            }
+            Request::Reload => {
+                self.reload(now);
+                match &self.config_error {
+                    None => Ok(json!({ "configuration": self.layers.files })),
+                    Some(error) => Err(format!("the configuration stays as it was: {error}")),
+                }
+            }
+            Request::Watch => {
+                if let Some(control) = &mut self.control {
+                    control.watch(number);
+                }
+                Ok(json!({ "support": self.launch_support() }))
+            }
+        }
+    }
+
+    pub(super) fn announced_process(&self, pid: u32) -> Process {
+        let mut process = Process { pid, ..Process::default() };
+        look_up(&self.options.root, &mut process, ProcessFacts { stat: true, ..ProcessFacts::default() });
+        process
+    }
+
+    /// What this device offers to the launch mechanism.
+    pub fn launch_support(&self) -> &Support {
+        &self.mechanisms.launch.plan().support
+    }
+
+    /// What the daemon does and did.
+    pub fn status(&self, now: BootTime) -> Status {
+        let mechanisms = self.mechanisms.all().map(|mechanism| MechanismStatus {
+            name: mechanism.name().to_owned(),
+            support: mechanism.support().clone(),
+            activity: mechanism.activity().map(|(since, text)| Activity { since, text }),
+        });
+        let mut metrics = self.metrics.clone();
+        metrics.refused_clients = self.control.as_ref().map_or(0, |control| control.refused);
+        Status {
+            brisk: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            since: self.since,
+            now,
+            configuration: self.layers.files.clone(),
+            configuration_error: self.config_error.clone(),
+            dry_run: self.executor.is_dry(),
+            sensors: self.subscriptions.describe(&self.scheduling),
+            guardian_pid: self.guardian.as_ref().map(crate::device::guardian::Guardian::pid),
+            mechanisms: mechanisms.into(),
+            leases: self.executor.leases().to_vec(),
+            decisions: self.executor.history().cloned().collect(),
+            metrics,
+        }
+    }
+}

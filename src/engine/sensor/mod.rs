@@ -1,0 +1,6 @@
+//! What the daemon listens to, and how it becomes events.
+
+pub mod device_changes;
+pub mod exits;
+pub mod load;
+pub mod processes;

@@ -1,0 +1,145 @@
+//! Keeps the daemon subscribed to what its mechanisms want to hear, and to nothing else.
+
+use std::path::PathBuf;
+
+use super::poller::{Poller, Token};
+use super::sensor::device_changes::{CpufreqFiles, KernelObjects, policy_folders};
+use super::sensor::exits::Exits;
+use super::sensor::load::LoadSampler;
+use super::sensor::processes::Processes;
+use super::status::Sensors;
+use crate::device::foreground::Foreground;
+use crate::device::{BootTime, Root};
+use crate::mechanism::{Interest, ProcessEventKind};
+
+/// What the daemon listens to.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    /// Process events, once somebody wanted any.
+    pub processes: Option<Processes>,
+    /// The processes in front.
+    pub foreground: Option<Foreground>,
+    /// The ends of launched processes.
+    pub exits: Exits,
+    /// The load.
+    pub load: LoadSampler,
+    /// The files that choose governors.
+    pub cpufreq_files: Option<CpufreqFiles>,
+    /// CPUs that come and go.
+    pub kernel_objects: Option<KernelObjects>,
+    watched_policies: Vec<PathBuf>,
+    processes_error: Option<String>,
+    foreground_error: Option<String>,
+    interest: Interest,
+}
+
+impl Subscriptions {
+    /// Watches the device itself, anew: policies may have come or gone.
+    pub fn watch_device(&mut self, root: &Root, poller: &Poller) {
+        // What could not be had before may be there now.
+        self.processes_error = None;
+        self.foreground_error = None;
+        let policies = policy_folders(root);
+        if self.cpufreq_files.is_none() || policies != self.watched_policies {
+            let watch = CpufreqFiles::watch(root, &policies);
+            match watch.and_then(|files| poller.watch(&files, Token::CpufreqFiles).map(|()| files)) {
+                Ok(files) => self.cpufreq_files = Some(files),
+                Err(error) => tracing::warn!("changes of governors will not be noticed: {error}; reload after one"),
+            }
+            self.watched_policies = policies;
+        }
+        if self.kernel_objects.is_none() && root.is_system() {
+            let opened = KernelObjects::open();
+            match opened.and_then(|objects| poller.watch(&objects, Token::KernelObjects).map(|()| objects)) {
+                Ok(objects) => self.kernel_objects = Some(objects),
+                Err(error) => tracing::debug!("CPUs that come or go will not be noticed: {error}"),
+            }
+        }
+    }
+
+    /// Listens to what `interest` says and to the ends of `awaited_exits` from `now` on; appends to `ended` those that
+    /// have ended already.
+    pub fn follow(
+        &mut self,
+        now: BootTime,
+        interest: Interest,
+        awaited_exits: &[u32],
+        (root, poller): (&Root, &Poller),
+        ended: &mut Vec<u32>,
+    ) {
+        self.exits.follow(awaited_exits, root, poller, ended);
+        self.load.set_period(now, interest.load_period);
+        let mut kinds = interest.kinds;
+        if self.exits.need_events() {
+            kinds = kinds.with(ProcessEventKind::Exit);
+        }
+        if self.processes.is_none() && self.processes_error.is_none() && !kinds.is_empty() {
+            self.open_processes(poller);
+        }
+        if let Some(processes) = &mut self.processes {
+            processes.want(kinds);
+        }
+        if interest.foreground && self.foreground.is_none() && self.foreground_error.is_none() {
+            self.open_foreground(root, poller);
+        } else if !interest.foreground
+            && let Some(foreground) = self.foreground.take()
+        {
+            poller.forget(&foreground);
+        }
+        self.interest = interest;
+    }
+
+    /// What mechanisms wanted last.
+    pub fn interest(&self) -> Interest {
+        self.interest
+    }
+
+    fn open_processes(&mut self, poller: &Poller) {
+        let opened = Processes::open().map_err(|error| error.to_string());
+        let watched = opened.and_then(|processes| {
+            poller.watch(&processes, Token::Processes).map(|()| processes).map_err(|error| error.to_string())
+        });
+        match watched {
+            Ok(processes) => self.processes = Some(processes),
+            Err(error) => {
+                tracing::warn!("launches are only noticed when they are announced or come to the front: {error}");
+                self.processes_error = Some(error);
+            }
+        }
+    }
+
+    /// Process events failed for good; they are subscribed to anew when they are wanted next.
+    pub fn close_processes(&mut self, poller: &Poller) {
+        if let Some(processes) = self.processes.take() {
+            poller.forget(&processes);
+        }
+    }
+
+    fn open_foreground(&mut self, root: &Root, poller: &Poller) {
+        let opened = match Foreground::open(root) {
+            Ok(Some(foreground)) => {
+                poller.watch(&foreground, Token::Foreground).map(|()| foreground).map_err(|error| error.to_string())
+            }
+            Ok(None) => Err("no top-app cpuset; a program may tell the control socket what is in front".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        match opened {
+            Ok(foreground) => self.foreground = Some(foreground),
+            Err(error) => self.foreground_error = Some(error),
+        }
+    }
+
+    /// In words, for `brisk status`.
+    pub fn describe(&self, scheduling: &str) -> Sensors {
+        let text = |is_open: bool, open: &str, error: &Option<String>| match (is_open, error) {
+            (true, _) => open.to_owned(),
+            (false, Some(error)) => error.clone(),
+            (false, None) => "not wanted".to_owned(),
+        };
+        Sensors {
+            process_events: text(self.processes.is_some(), "subscribed", &self.processes_error),
+            foreground: text(self.foreground.is_some(), "watched", &self.foreground_error),
+            scheduling: scheduling.to_owned(),
+        }
+    }
+}
