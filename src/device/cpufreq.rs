@@ -155,7 +155,7 @@ fn name_of(folder: &Path, cpus: &[u32]) -> String {
 
 /// An inactive policy keeps its folder since 4.2, and its attributes answer EBUSY.
 fn is_inactive(error: &DeviceError) -> bool {
-    matches!(error, DeviceError::Io { source, .. } if source.kind() == std::io::ErrorKind::ResourceBusy)
+    matches!(error, DeviceError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::ResourceBusy)
 }
 
 #[cfg(test)]

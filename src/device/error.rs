@@ -30,18 +30,19 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A kernel file that could not be used, or that said something unexpected.
+/// A kernel file that could not be used, or that said something unexpected. The message is whole: it has no `source()`
+/// that a chain of errors would say once more.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The system call failed.
-    #[error("cannot {operation} {}: {source}", path.display())]
+    #[error("cannot {operation} {}: {cause}", path.display())]
     Io {
         /// The file, below the root in use.
         path: PathBuf,
         /// What was being done.
         operation: Operation,
         /// The kernel's answer.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The file was read, but its text is not what the kernel documents.
     #[error("{} holds {found:?}, expected {expected}", path.display())]
@@ -57,8 +58,8 @@ pub enum DeviceError {
 
 impl DeviceError {
     /// An I/O failure of `operation` on `path`.
-    pub fn io(path: &Path, operation: Operation, source: impl Into<io::Error>) -> Self {
-        Self::Io { path: path.to_owned(), operation, source: source.into() }
+    pub fn io(path: &Path, operation: Operation, cause: impl Into<io::Error>) -> Self {
+        Self::Io { path: path.to_owned(), operation, cause: cause.into() }
     }
 
     /// Text in `path` that is not `expected`; keeps at most 80 characters of it.
@@ -76,9 +77,9 @@ impl DeviceError {
     /// True when the file or the device behind it is not there (any more).
     pub fn is_missing(&self) -> bool {
         match self {
-            Self::Io { source, .. } => {
-                source.kind() == io::ErrorKind::NotFound
-                    || matches!(Errno::from_io_error(source), Some(Errno::NODEV | Errno::NXIO | Errno::SRCH))
+            Self::Io { cause, .. } => {
+                cause.kind() == io::ErrorKind::NotFound
+                    || matches!(Errno::from_io_error(cause), Some(Errno::NODEV | Errno::NXIO | Errno::SRCH))
             }
             Self::Malformed { .. } => false,
         }
@@ -86,10 +87,10 @@ impl DeviceError {
 
     /// What a person can do about it.
     pub fn advice(&self) -> &'static str {
-        let Self::Io { source, .. } = self else {
+        let Self::Io { cause, .. } = self else {
             return "the kernel or the driver behind it is broken: report it with the output of `brisk doctor`";
         };
-        match Errno::from_io_error(source) {
+        match Errno::from_io_error(cause) {
             Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => "run as root, or give the service the right to it",
             Some(Errno::INVAL | Errno::RANGE) => {
                 "the kernel does not take this value: choose another in the configuration"
@@ -106,6 +107,6 @@ impl DeviceError {
 
     /// True when the kernel refused for lack of rights.
     pub fn is_denied(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+        matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::PermissionDenied)
     }
 }

@@ -52,12 +52,12 @@ pub struct Guardian {
 #[derive(Debug, thiserror::Error)]
 pub enum GuardianError {
     /// This program could not be started a second time.
-    #[error("cannot start the guardian ({}): {source}; without it, changes outlive a kill until `brisk restore`", program.display())]
+    #[error("cannot start the guardian ({}): {cause}; without it, changes outlive a kill until `brisk restore`", program.display())]
     Start {
         /// What was to be run.
         program: PathBuf,
         /// Why not.
-        source: io::Error,
+        cause: io::Error,
     },
     /// It started but did not say that it watches.
     #[error("the guardian did not become ready: {0}; see its messages above")]
@@ -72,7 +72,7 @@ impl Guardian {
     pub fn start(folder: &Path, root: &Root) -> Result<Self, GuardianError> {
         // This very program, even when its file has been replaced or removed meanwhile.
         let program = PathBuf::from("/proc/self/exe");
-        let fault = |source| GuardianError::Start { program: program.clone(), source };
+        let fault = |cause| GuardianError::Start { program: program.clone(), cause };
         let absolute = |path: &Path| std::path::absolute(path).map_err(fault);
         let mut child = Command::new(&program)
             .arg0(NAME)

@@ -96,12 +96,12 @@ pub enum ProcessEventsError {
     )]
     NotAnswered,
     /// A system call failed.
-    #[error("cannot {operation} process events: {source}")]
+    #[error("cannot {operation} process events: {cause}")]
     Io {
         /// What was being done.
         operation: &'static str,
         /// The kernel's answer.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 
@@ -213,7 +213,7 @@ impl AsFd for ProcessEvents {
 }
 
 fn fault(operation: &'static str, error: Errno) -> ProcessEventsError {
-    ProcessEventsError::Io { operation, source: error.into() }
+    ProcessEventsError::Io { operation, cause: error.into() }
 }
 
 /// The request to start (`LISTEN`) the multicast: netlink header, connector header, one operation word.

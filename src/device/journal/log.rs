@@ -142,8 +142,8 @@ impl Log {
     }
 }
 
-fn unusable(path: &Path, source: io::Error) -> JournalError {
-    JournalError::Unusable { path: path.to_owned(), source }
+fn unusable(path: &Path, cause: io::Error) -> JournalError {
+    JournalError::Unusable { path: path.to_owned(), cause }
 }
 
 fn open(path: &Path, write: bool) -> io::Result<File> {

@@ -103,12 +103,12 @@ pub enum JournalError {
         pid: Option<u32>,
     },
     /// The log cannot be opened, created or believed.
-    #[error("cannot use the journal {}: {source}; it must be on a tmpfs and belong to the user of brisk", path.display())]
+    #[error("cannot use the journal {}: {cause}; it must be on a tmpfs and belong to the user of brisk", path.display())]
     Unusable {
         /// The log or its folder.
         path: PathBuf,
         /// The reason.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The log was written by a version with another format.
     #[error(
@@ -123,21 +123,20 @@ pub enum JournalError {
         format: u32,
     },
     /// A change could not be recorded, so it was not made.
-    #[error("{target} stays as it is, because {} cannot record the change: {source}; make room there", path.display())]
+    #[error("{target} stays as it is, because {} cannot record the change: {cause}; make room there", path.display())]
     Unrecorded {
         /// What was to be changed.
         target: Target,
         /// The log.
         path: PathBuf,
         /// The reason.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The target could not be read or refused the value; it holds its original.
-    #[error("{source}; {}", source.advice())]
+    #[error("{fault}; {}", fault.advice())]
     Device {
         /// What failed.
-        #[from]
-        source: DeviceError,
+        fault: DeviceError,
     },
     /// Such a target is never leased.
     #[error("{target} cannot be leased: only plain absolute paths of files below /proc, /sys and /dev can")]
@@ -157,6 +156,12 @@ pub enum JournalError {
         /// What was asked for.
         target: Target,
     },
+}
+
+impl From<DeviceError> for JournalError {
+    fn from(fault: DeviceError) -> Self {
+        Self::Device { fault }
+    }
 }
 
 /// What a journal looks like from outside.
@@ -230,7 +235,7 @@ impl Journal {
             leases.iter_mut().for_each(|lease| lease.until = BootTime::default());
             replay.closing_records().try_for_each(|record| log.append(&record)).and_then(|()| log.resume(&header))
         };
-        begun.map_err(|source| JournalError::Unusable { path: log.path().to_owned(), source })?;
+        begun.map_err(|cause| JournalError::Unusable { path: log.path().to_owned(), cause })?;
         Ok(Self { log, access, leases, replay })
     }
 
@@ -318,10 +323,10 @@ impl Journal {
     }
 
     fn record(&mut self, record: &Record, target: &Target) -> Result<(), JournalError> {
-        self.log.append(record).map_err(|source| JournalError::Unrecorded {
+        self.log.append(record).map_err(|cause| JournalError::Unrecorded {
             target: target.clone(),
             path: self.log.path().to_owned(),
-            source,
+            cause,
         })
     }
 
