@@ -228,7 +228,7 @@ impl Fault {
 
     fn is_missing(&self) -> bool {
         match self {
-            Self::Journal(JournalError::Device { source }) => source.is_missing(),
+            Self::Journal(JournalError::Device { fault }) => fault.is_missing(),
             Self::Journal(_) => false,
             Self::Device(error) => error.is_missing(),
         }
