@@ -12,7 +12,9 @@ use serde::Serialize;
 use crate::config::Config;
 use crate::config::layers::Layers;
 use crate::device::Root;
-use crate::device::journal::JournalState;
+use crate::engine::control::connection::Connection;
+use crate::engine::control::protocol::Request;
+use crate::engine::status::Status;
 use crate::mechanism::{Support, launch};
 use facts::DeviceReport;
 
@@ -82,13 +84,22 @@ impl Report {
             Ok(layers) => (layers.config, None),
             Err(error) => (Config::default(), Some(facts::as_on_device(root, &error.to_string()))),
         };
-        let running = matches!(device.journal.state, Some(JournalState::InUse { .. }));
-        // One line a mechanism.
-        let mechanisms = vec![("launch", launch::support(root, &config.launch, running))];
-        let mechanisms =
-            mechanisms.into_iter().map(|(name, support)| MechanismReport::of(root, name, support)).collect();
+        let daemon = ask_daemon(root);
+        // One line a mechanism; what a running daemon says of its own goes before.
+        let mechanisms = [("launch", launch::support(root, &config.launch, false))];
+        let mechanisms = mechanisms.into_iter().map(|(name, support)| {
+            let its_own = daemon.as_ref().and_then(|status| status.mechanisms.iter().find(|it| it.name == name));
+            MechanismReport::of(root, name, its_own.map_or(support, |it| it.support.clone()))
+        });
+        let mechanisms = mechanisms.collect();
         Self { schema: SCHEMA, brisk: env!("CARGO_PKG_VERSION"), device, mechanisms, configuration_fault }
     }
+}
+
+/// The status of the daemon, when one runs and answers this user.
+fn ask_daemon(root: &Root) -> Option<Status> {
+    let answer = Connection::open(root).ok()?.request(Request::Status).ok()?;
+    serde_json::from_value(answer).ok()
 }
 
 impl MechanismReport {

@@ -113,6 +113,16 @@ impl Guardian {
     }
 }
 
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        // One whose pipe has ended is dead or dying: waiting takes it off the process table. A living one is left to
+        // end with the journal.
+        if readable_within(self.end.as_fd(), Duration::ZERO) == Ok(true) {
+            let _ = self.child.wait();
+        }
+    }
+}
+
 impl AsFd for Guardian {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.end.as_fd()
