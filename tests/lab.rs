@@ -2,6 +2,7 @@
 //!
 //! `$BRISK_BINARY` names the static binary; without it, the one that `./dev build` makes is brought up to date.
 
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -213,6 +214,31 @@ fn a_killed_brisk_leaves_no_emulator() {
         brisk.wait().unwrap();
         wait_for("the emulator's end", || (!is_emulator(&emulator)).then_some(()));
     }
+}
+
+#[test]
+fn a_shell_has_the_console_as_its_terminal() {
+    let Some(binary) = static_brisk() else { return };
+    let mut brisk = Command::new(binary)
+        .args(["lab", "shell", "debian-6.1", "--timeout", "180"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (mut keys, mut screen) = (brisk.stdin.take().unwrap(), brisk.stdout.take().unwrap());
+    let mut seen = String::new();
+    let mut buffer = [0; 256];
+    // What is typed before the prompt is there would be lost.
+    while !seen.contains("/ # ") {
+        let count = screen.read(&mut buffer).unwrap();
+        assert_ne!(count, 0, "no prompt: {seen}");
+        seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+    keys.write_all(b"tty; exit 3\n").unwrap();
+    screen.read_to_string(&mut seen).unwrap();
+    assert_eq!(brisk.wait().unwrap().code(), Some(3), "{seen}");
+    assert!(seen.contains("\n/dev/ttyS0"), "{seen}");
 }
 
 fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {

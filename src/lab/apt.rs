@@ -36,25 +36,6 @@ pub struct Package {
 }
 
 impl Apt {
-    /// apt for packages of `architecture`, with the host's sources or with `source` alone.
-    ///
-    /// # Errors
-    /// [`LabError`] when the state folder cannot be made or its first update fails.
-    pub fn new(cache: &Cache, source: Option<&str>, architecture: &Architecture) -> Result<Self, LabError> {
-        let host = Architecture::of_host().is_some_and(|host| host == architecture);
-        match source {
-            None if host => Ok(Self::of_host()),
-            None => Err(LabError::Package {
-                package: "linux-image".into(),
-                reason: format!(
-                    "packages for {} are not the host's own; give the scenario a kernel.source",
-                    architecture.name
-                ),
-            }),
-            Some(source) => Self::with_source(cache, source, architecture),
-        }
-    }
-
     /// apt as the host has it.
     pub fn of_host() -> Self {
         Self { options: Vec::new(), label: "host".into(), lists: "/var/lib/apt/lists".into() }
@@ -65,8 +46,12 @@ impl Apt {
         &self.label
     }
 
-    /// A private apt state: neither root's rights nor a change of the host's sources are needed.
-    fn with_source(cache: &Cache, source: &str, architecture: &Architecture) -> Result<Self, LabError> {
+    /// apt with `source` alone and a state of its own: neither root's rights nor a change of the host's sources are
+    /// needed.
+    ///
+    /// # Errors
+    /// [`LabError`] when the state folder cannot be made or its first update fails.
+    pub fn of_source(cache: &Cache, source: &str, architecture: &Architecture) -> Result<Self, LabError> {
         let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
         let place: String = source.rsplit("://").next().unwrap_or(source).chars().map(plain).collect();
         let label = format!("{}-{place}", architecture.name);

@@ -63,6 +63,9 @@ fn printk_text(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
     use super::*;
 
     #[test]
@@ -93,6 +96,25 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_fatal(line), expected, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn however_a_stream_is_cut_its_lines_are_the_same(bytes in any::<Vec<u8>>(), cut in any::<Index>()) {
+            let whole = |pieces: &[&[u8]]| {
+                let mut lines = Lines::default();
+                let mut all: Vec<String> = pieces.iter().flat_map(|piece| lines.push(piece)).collect();
+                all.extend(lines.rest());
+                all
+            };
+            let (start, end) = bytes.split_at(if bytes.is_empty() { 0 } else { cut.index(bytes.len()) });
+            prop_assert_eq!(whole(&[&bytes]), whole(&[start, end]));
+        }
+
+        #[test]
+        fn no_line_is_too_strange(line in any::<String>()) {
+            is_fatal(&line);
         }
     }
 }

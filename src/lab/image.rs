@@ -86,6 +86,8 @@ impl<'a> Payload<'a> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// A bzImage with one setup sector and `payload` 16 bytes into the protected-mode part.
@@ -119,5 +121,13 @@ mod tests {
         }
         assert_eq!(fs::read(folder.path().join("11")).unwrap(), b"kernel code");
         assert!(Payload::of(b"\x7fELFnot packed").is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn no_image_is_too_strange(mut bytes in proptest::collection::vec(any::<u8>(), 0x208..2048)) {
+            bytes[0x202..0x208].copy_from_slice(b"HdrS\x0f\x02");
+            payload(&bytes).and_then(Payload::of);
+        }
     }
 }

@@ -72,6 +72,7 @@ fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Resul
     let guest_job = GuestJob {
         command: job.command.clone(),
         interactive: job.interactive,
+        console: job.scenario.architecture().console.into(),
         results: job.scenario.architecture().results.into(),
         cgroup: job.scenario.guest.cgroup,
         self_check: job.scenario.guest.self_check,

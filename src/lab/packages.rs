@@ -9,7 +9,7 @@ use super::apt::{Apt, Package, unpack};
 use super::architecture::Architecture;
 use super::cache::{Cache, fault};
 use super::error::LabError;
-use super::scenario;
+use super::scenario::Scenario;
 
 /// A kernel that can be booted, and its modules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,9 +39,19 @@ impl<'a> Packages<'a> {
     ///
     /// # Errors
     /// [`LabError`] when apt cannot be prepared.
-    pub fn of(cache: &'a Cache, scenario: &scenario::Scenario) -> Result<Self, LabError> {
-        let kernels = Apt::new(cache, scenario.kernel.source.as_deref(), scenario.architecture())?;
-        let is_host = Architecture::of_host() == Some(scenario.architecture());
+    pub fn of(cache: &'a Cache, scenario: &Scenario) -> Result<Self, LabError> {
+        let architecture = scenario.architecture();
+        let is_host = Architecture::of_host() == Some(architecture);
+        let package = &scenario.kernel.package;
+        let kernels = match &scenario.kernel.source {
+            _ if is_host && host_has(cache, scenario) => Apt::of_host(),
+            Some(source) => Apt::of_source(cache, source, architecture)?,
+            None => {
+                let wanted = format!("{} for {}", scenario.kernel.version, architecture.name);
+                let reason = format!("the host's packages have no kernel {wanted}; give the scenario a kernel.source");
+                return Err(LabError::Package { package: package.clone(), reason });
+            }
+        };
         let tools = if is_host { Apt::of_host() } else { kernels.clone() };
         Ok(Self { cache, kernels, tools })
     }
@@ -103,7 +113,7 @@ impl<'a> Packages<'a> {
         parts: &[&str],
         finish: impl FnOnce(&Path, &Path) -> Result<(), LabError>,
     ) -> Result<PathBuf, LabError> {
-        let newest = format!("packages/{name}.{}.newest", apt.label());
+        let newest = newest(name, apt);
         let pointer = self.cache.path(&newest);
         let remembered = fs::read_to_string(&pointer).ok().map(|entry| self.cache.path(entry.trim()));
         let remembered = remembered.filter(|entry| entry.is_dir());
@@ -153,6 +163,23 @@ impl<'a> Packages<'a> {
         })?;
         Ok(entry)
     }
+}
+
+/// True when the host's newest kernel of this name is of the scenario's series.
+fn host_has(cache: &Cache, scenario: &Scenario) -> bool {
+    let (apt, name) = (Apt::of_host(), &scenario.kernel.package);
+    let pointer = cache.path(&newest(name, &apt));
+    let remembered = fs::read_to_string(&pointer).ok().filter(|_| is_current(&pointer, &apt));
+    // An entry is named PACKAGE_VERSION_ARCHITECTURE.
+    let remembered = remembered.and_then(|entry| Some(entry.split('_').nth(1)?.to_owned()));
+    let version = remembered.or_else(|| apt.show(name).ok().map(|package| package.version));
+    // Lists that are missing are no reason for another source: fetching will tell what to do.
+    version.is_none_or(|version| scenario.is_of_series(&version))
+}
+
+/// Where the cache remembers the newest entry of `name`.
+fn newest(name: &str, apt: &Apt) -> String {
+    format!("packages/{name}.{}.newest", apt.label())
 }
 
 /// True when the package lists have not changed since `pointer` was written.

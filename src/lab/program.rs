@@ -65,6 +65,8 @@ impl Needs {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn elf(machine: u16, segment_types: &[u32]) -> Vec<u8> {
@@ -111,5 +113,12 @@ mod tests {
         }
         fs::write(&path, elf(62, &[1])).unwrap();
         assert_eq!(read_static(Some(&path), amd64).unwrap().len(), 64 + 56);
+    }
+
+    proptest! {
+        #[test]
+        fn no_program_is_too_strange(bytes in any::<Vec<u8>>()) {
+            Needs::of(&[b"\x7fELF\x02\x01".as_slice(), &bytes].concat());
+        }
     }
 }

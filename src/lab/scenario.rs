@@ -10,6 +10,7 @@ use super::architecture::Architecture;
 /// The scenarios that come with brisk.
 const SCENARIOS: &[(&str, &str)] = &[
     ("debian-6.1", include_str!("../../lab/scenarios/debian-6.1.toml")),
+    ("debian-6.12", include_str!("../../lab/scenarios/debian-6.12.toml")),
     ("debian-6.1-parallel", include_str!("../../lab/scenarios/debian-6.1-parallel.toml")),
 ];
 
@@ -42,9 +43,12 @@ pub struct Kernel {
     pub package: String,
     /// The package with the headers for building modules (`linux-headers-amd64`).
     pub headers: String,
+    /// The series (`6.1`): a kernel of another one is never booted in its place.
+    pub version: String,
     /// Debian's name of the architecture.
     pub architecture: String,
-    /// An apt source in one line (`deb http://... SUITE main`), where the kernel is not in the host's own.
+    /// An apt source in one line (`deb http://... SUITE main`), for hosts whose own packages are of another series or
+    /// architecture.
     #[serde(default)]
     pub source: Option<String>,
     /// What is added to the kernel's command line.
@@ -215,6 +219,12 @@ impl Scenario {
         Architecture::named(&self.kernel.architecture).expect("parse() refuses unknown architectures")
     }
 
+    /// True for a kernel release or package version of the scenario's series.
+    pub fn is_of_series(&self, version: &str) -> bool {
+        let rest = version.strip_prefix(&self.kernel.version);
+        rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
+    }
+
     fn contradiction(&self) -> Option<String> {
         let machine = &self.machine;
         if Architecture::named(&self.kernel.architecture).is_none() {
@@ -232,6 +242,83 @@ impl Scenario {
             (Mode::Deterministic, Some(shift)) if shift > 10 => Some("machine.icount_shift is 0 to 10".into()),
             (Mode::Parallel, Some(_)) => Some("machine.icount_shift means nothing in parallel mode".into()),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+title = "t"
+[kernel]
+package = "linux-image-amd64"
+headers = "linux-headers-amd64"
+version = "6.1"
+architecture = "amd64"
+[machine]
+mode = "deterministic"
+cpus = 1
+memory_mib = 256
+icount_shift = 1
+[[module]]
+name = "virtual_cpufreq"
+source = "virtual-cpufreq"
+parameters = { frequencies_mhz = [200, 1200], shared_policy = true, overhead_ns = -1, name = "x" }
+"#;
+
+    #[test]
+    fn every_scenario_that_comes_with_brisk_is_right_and_in_the_folder() {
+        let mut names: Vec<String> = Scenario::all().map(|scenario| scenario.unwrap().name).collect();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/scenarios");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|file| file.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        files.sort();
+        names.sort();
+        assert_eq!(names, files);
+    }
+
+    #[test]
+    fn parameters_are_written_as_the_kernel_reads_them() {
+        let scenario = Scenario::parse("good", GOOD).unwrap();
+        let text = scenario.modules[0].parameter_text();
+        assert_eq!(text, "frequencies_mhz=200,1200 name=x overhead_ns=-1 shared_policy=1");
+        assert_eq!(scenario.guest.cgroup, CgroupVersion::V2);
+    }
+
+    #[test]
+    fn wrong_scenarios_are_refused_with_the_reason() {
+        for (from, to, expected) in [
+            ("title", "titel", "unknown field `titel`"),
+            ("cpus = 1", "cpus = 2", "deterministic mode has one CPU"),
+            ("cpus = 1", "cpus = 0", "at least one CPU"),
+            ("cpus = 1", "cpus = \"one\"", "invalid type"),
+            ("icount_shift = 1", "", "deterministic mode needs machine.icount_shift"),
+            ("icount_shift = 1", "icount_shift = 11", "0 to 10"),
+            ("\"deterministic\"", "\"parallel\"", "means nothing in parallel mode"),
+            ("\"deterministic\"", "\"fast\"", "unknown variant `fast`"),
+            ("architecture = \"amd64\"", "architecture = \"vax\"", "known are amd64, arm64"),
+            ("[[module]]", "[[modul]]", "unknown field `modul`"),
+        ] {
+            let error = Scenario::parse("bad", &GOOD.replace(from, to)).unwrap_err().to_string();
+            assert!(error.starts_with("scenario bad: ") && error.contains(expected), "{to}: {error}");
+        }
+        let unknown = Scenario::load("none").unwrap_err().to_string();
+        assert!(unknown.contains("debian-6.1"), "{unknown}");
+        let missing = Scenario::load("./none.toml").unwrap_err().to_string();
+        assert!(missing.starts_with("cannot read the scenario ./none.toml"), "{missing}");
+    }
+
+    #[test]
+    fn a_series_is_not_the_start_of_another() {
+        let scenario = Scenario::parse("good", GOOD).unwrap();
+        for (version, expected) in
+            [("6.1.192-2", true), ("6.1.0-56-amd64", true), ("6.12.95-1", false), ("6.10", false), ("5.10", false)]
+        {
+            assert_eq!(scenario.is_of_series(version), expected, "{version}");
         }
     }
 }

@@ -15,6 +15,8 @@ pub struct GuestJob {
     pub command: Vec<String>,
     /// True for a person at the console: the command gets it as its terminal instead of the results port.
     pub interactive: bool,
+    /// The console's name below /dev.
+    pub console: String,
     /// The results port's name below /dev.
     pub results: String,
     /// What to mount at /sys/fs/cgroup.

@@ -1,12 +1,14 @@
 //! Loading modules and running the command.
 
 use std::ffi::CString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, wait};
 use rustix::system::init_module;
@@ -64,7 +66,7 @@ pub fn command(job: &GuestJob, results: &File) -> anyhow::Result<u8> {
     command.args(arguments).env_clear().envs([("PATH", "/bin:/sbin"), ("HOME", "/"), ("LANG", "C.UTF-8")]);
     if job.interactive {
         command.env("TERM", "linux");
-        take_console(&mut command);
+        take_console(&mut command, &job.console)?;
     } else {
         command.stdin(Stdio::null()).stdout(results.try_clone().context("cannot hand on the results port")?);
     }
@@ -85,15 +87,23 @@ pub fn command(job: &GuestJob, results: &File) -> anyhow::Result<u8> {
 }
 
 /// Makes the console the command's controlling terminal, so that Ctrl-C and job control work there.
-fn take_console(command: &mut Command) {
-    let take = || {
-        rustix::process::setsid()?;
-        let console = File::options().read(true).write(true).open("/dev/console")?;
-        rustix::process::ioctl_tiocsctty(&console).map_err(io::Error::from)
+fn take_console(command: &mut Command, name: &str) -> anyhow::Result<()> {
+    // By its own name: /dev/console never becomes a controlling terminal.
+    let path = format!("/dev/{name}");
+    let open = || {
+        let console =
+            OpenOptions::new().read(true).write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed()).open(&path);
+        console.with_context(|| format!("cannot open {path}"))
     };
-    // SAFETY: between fork and exec, `take` makes system calls only; the path is a constant without a zero byte, short
-    // enough for std to convert it on the stack, and nothing else runs in this single-threaded process.
+    command.stdin(open()?).stdout(open()?).stderr(open()?);
+    let terminal = open()?;
+    let take = move || {
+        rustix::process::setsid()?;
+        rustix::process::ioctl_tiocsctty(&terminal).map_err(io::Error::from)
+    };
+    // SAFETY: between fork and exec, `take` makes two system calls and nothing else.
     unsafe {
         command.pre_exec(take);
     }
+    Ok(())
 }
