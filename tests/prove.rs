@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use brisk::experiment::plan::Line;
 use brisk::experiment::result::{ExperimentResult, Proof, Verdict};
@@ -22,7 +23,7 @@ program = "load"
 work_ms = [60]
 start_up_ms = 20
 settle_ms = [400, 500]
-window_ms = 400
+window_beyond_work_ms = 300
 [replicates]
 quick = 3
 full = 3
@@ -152,6 +153,105 @@ fn bad_input_is_refused_before_anything_is_measured() {
         assert_code(&output, 2);
         assert!(stderr.contains(message), "{stderr}");
     }
+}
+
+/// A device of regular files, with ondemand at 20 ms.
+fn device() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let cpufreq = "sys/devices/system/cpu/cpufreq";
+    for (file, text) in [
+        (format!("{cpufreq}/policy0/affected_cpus"), "0"),
+        (format!("{cpufreq}/policy0/scaling_governor"), "ondemand"),
+        (format!("{cpufreq}/policy0/scaling_available_governors"), "ondemand performance"),
+        (format!("{cpufreq}/policy0/scaling_min_freq"), "200000"),
+        (format!("{cpufreq}/policy0/scaling_max_freq"), "1200000"),
+        (format!("{cpufreq}/ondemand/sampling_rate"), "20000"),
+        ("proc/cpuinfo".into(), "model name\t: Recorded CPU"),
+        ("proc/meminfo".into(), "MemTotal:         221432 kB"),
+        ("run/keep".into(), ""),
+    ] {
+        let path = folder.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+fn tunables(device: &Path) -> [String; 2] {
+    ["policy0/scaling_min_freq", "ondemand/sampling_rate"]
+        .map(|file| std::fs::read_to_string(device.join("sys/devices/system/cpu/cpufreq").join(file)).unwrap())
+        .map(|text| text.trim_end().to_owned())
+}
+
+/// `brisk prove --here` on the recorded device: its tunables are real files, its CPU is this machine's.
+fn here(device: &Path, replicates: u32) -> Command {
+    let text = format!(
+        "name = \"recorded\"\ntitle = \"\"\ndescription = \"\"\nmechanism = \"launch\"\nmode = \"native\"\n\
+         workload = {{ program = \"load\", work_ms = [5], settle_ms = [20, 30], window_beyond_work_ms = 2000 }}\n\
+         replicates = {{ quick = {replicates}, full = {replicates} }}\n\
+         [[arm]]\nname = \"stock\"\ntitle = \"\"\nbaseline = true\n\
+         [[arm]]\nname = \"fast\"\ntitle = \"\"\npolicy = {{ scaling_min_freq = \"maximum\" }}\n\
+         tunables = {{ sampling_rate = 10_000 }}\n"
+    );
+    let file = device.join("recorded.toml");
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    command.arg("--root").arg(device).arg("prove").arg(&file).arg("--here");
+    command.arg("--output").arg(device.join("results")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < limit, "waited a minute for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn an_experiment_on_a_device_gives_everything_back() {
+    let device = device();
+    let before = tunables(device.path());
+    assert_code(&here(device.path(), 2).output().unwrap(), 0);
+    assert_eq!(tunables(device.path()), before);
+    let found = result(&device.path().join("results"));
+    assert_eq!((launches(&found, "stock").len(), launches(&found, "fast").len()), (2, 2));
+    assert!(found.rejections.is_empty(), "{:?}", found.rejections);
+}
+
+#[test]
+fn an_interrupted_experiment_gives_everything_back_and_says_how_to_go_on() {
+    let device = device();
+    let before = tunables(device.path());
+    let child = here(device.path(), 100).spawn().unwrap();
+    wait_until("the second arm", || tunables(device.path())[1] == "10000");
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_code(&output, 2);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--here --resume --output"), "{output:?}");
+    assert_eq!(tunables(device.path()), before);
+}
+
+#[test]
+fn a_killed_runner_leaves_nothing_changed() {
+    let device = device();
+    let before = tunables(device.path());
+    let mut child = here(device.path(), 100).spawn().unwrap();
+    wait_until("the second arm", || tunables(device.path())[1] == "10000");
+    let runner = children(child.id()).into_iter().next().expect("the runner is a child");
+    let pid = rustix::process::Pid::from_raw(i32::try_from(runner).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    wait_until("the guardian", || tunables(device.path()) == before);
+}
+
+/// The children of all of its threads.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let lists = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("children")).unwrap());
+    lists.flat_map(|list| list.split_ascii_whitespace().map(|word| word.parse().unwrap()).collect::<Vec<_>>()).collect()
 }
 
 #[test]

@@ -68,6 +68,11 @@ impl Findings {
         }
     }
 
+    /// Forgets what was rejected, so that it is measured again.
+    pub fn retry_rejected(&mut self) {
+        self.measured.retain(|_, measured| measured.rejected.is_none());
+    }
+
     /// The device that was measured, once it is known.
     pub fn device(&self) -> Option<&DeviceDescription> {
         self.device.as_ref()
@@ -99,15 +104,15 @@ impl Run<'_> {
 
     /// About how long a replicate keeps a device busy, in milliseconds: for progress only.
     pub fn cost_ms(&self, replicate: &Replicate) -> u64 {
-        // In deterministic mode idle time passes about eight times as fast, and a slow CPU is busy somewhat longer.
+        // In deterministic mode the emulator works off busy time about four times as fast, idle time eight times.
         let workload = &self.experiment.workload;
         let [shortest, longest] = workload.settle_ms;
         let rest = u64::from(shortest.midpoint(longest));
         let (busy, idle) = match self.experiment.points(self.quick)[replicate.point] {
-            Point::Work(work_ms) => (u64::from(work_ms) * 3 / 2, rest + u64::from(workload.window_ms)),
+            Point::Work(work_ms) => (u64::from(work_ms), rest + u64::from(workload.window_beyond_work_ms)),
             Point::Idle(idle_ms) => (0, rest + u64::from(idle_ms)),
         };
-        if self.experiment.mode == Mode::Deterministic { busy + idle / 8 } else { idle.max(busy) }
+        if self.experiment.mode == Mode::Deterministic { 300 + busy / 4 + idle / 8 } else { busy + idle }
     }
 
     /// The replicates that `findings` has not, each with its cost.
@@ -202,6 +207,7 @@ impl Run<'_> {
             arms: self.experiment.arms.clone(),
             points: self.experiment.points(self.quick),
             workload: self.experiment.workload.clone(),
+            guarded: self.experiment.mode == Mode::Native,
             replicates,
         }
     }

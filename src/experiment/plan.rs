@@ -20,6 +20,8 @@ pub struct Plan {
     pub points: Vec<Point>,
     /// What is launched, and around it.
     pub workload: Workload,
+    /// Whether a guardian gives everything back when the runner is killed: on a device that outlives it.
+    pub guarded: bool,
     /// The replicates in the order in which they are run.
     pub replicates: Vec<Replicate>,
 }

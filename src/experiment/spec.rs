@@ -60,8 +60,9 @@ pub struct Workload {
     pub idle_ms: Option<u32>,
     /// Shortest and longest rest before a launch, in milliseconds.
     pub settle_ms: [u32; 2],
-    /// Length of the energy window from just before the fork; longer than the slowest launch.
-    pub window_ms: u32,
+    /// The energy window lasts from just before the fork until this much longer than the work, in milliseconds: the
+    /// same in every arm. A launch that takes longer is refused.
+    pub window_beyond_work_ms: u32,
     /// Small work of others during rest and launch, as a device in use has it.
     pub background: Option<Background>,
 }
@@ -218,7 +219,6 @@ impl Experiment {
 
     fn workload_fault(&self) -> Option<String> {
         let workload = &self.workload;
-        let longest = workload.work_ms.iter().max().copied().unwrap_or(0);
         let quick = self.replicates.quick_work_ms.iter().flatten();
         if (self.mode == Mode::Native) != self.scenario.is_none() {
             return Some("an experiment in the lab names its `scenario`, one with mode = \"native\" has none".into());
@@ -235,8 +235,8 @@ impl Experiment {
         if workload.settle_ms[0] > workload.settle_ms[1] {
             return Some("settle_ms is [shortest, longest]".into());
         }
-        if workload.window_ms <= longest {
-            return Some(format!("window_ms must be longer than the slowest launch, {longest} ms at full speed"));
+        if workload.window_beyond_work_ms == 0 {
+            return Some("window_beyond_work_ms must be above zero".into());
         }
         if let Some(stranger) = quick.clone().find(|work_ms| !workload.work_ms.contains(work_ms)) {
             return Some(format!("quick_work_ms has {stranger}, which work_ms has not"));
@@ -320,7 +320,7 @@ scenario = "launch"
 program = "load"
 work_ms = [200, 400]
 settle_ms = [100, 200]
-window_ms = 900
+window_beyond_work_ms = 500
 [replicates]
 quick = 2
 full = 4
@@ -360,7 +360,7 @@ required = ">= 1"
             ("arm = \"fast\"", "arm = \"faster\"", "x:29:7: there is no arm \"faster\""),
             ("required = \">= 1\"", "required = \"> 1\"", "x:30:12: \"> 1\" is not a requirement"),
             ("baseline = true\n", "", "x:1:1: 0 arms have `baseline = true`"),
-            ("window_ms = 900", "window_ms = 300", "x:1:1: window_ms must be longer"),
+            ("beyond_work_ms = 500", "beyond_work_ms = 0", "x:1:1: window_beyond_work_ms must be above zero"),
             ("scenario = \"launch\"\n", "", "x:1:1: an experiment in the lab names its `scenario`"),
             ("quick = 2", "quick = 2\nquick_work_ms = [300]", "x:1:1: quick_work_ms has 300"),
             (

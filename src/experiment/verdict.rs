@@ -171,7 +171,7 @@ description = "x"
 mechanism = "launch"
 mode = "deterministic"
 scenario = "x"
-workload = { program = "load", work_ms = [100, 200], settle_ms = [1, 2], window_ms = 900 }
+workload = { program = "load", work_ms = [100, 200], settle_ms = [1, 2], window_beyond_work_ms = 500 }
 replicates = { quick = 4, full = 9 }
 arm = [
   { name = "slow", title = "", baseline = true },

@@ -65,7 +65,7 @@ pub struct Arguments {
     /// Make another order, other rests and another background load
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Go on where an interrupted run of the same experiments stopped
+    /// Go on where an interrupted run of the same experiments stopped; replicates that were refused are run again
     #[arg(long)]
     resume: bool,
 }
@@ -103,7 +103,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     }
     let host_cpus = u32::try_from(std::thread::available_parallelism()?.get())?;
     let place: Box<dyn Place> =
-        if arguments.here { Box::new(Here { root: root.path("/") }) } else { Box::new(Lab { host_cpus }) };
+        if arguments.here { Box::new(Here { root: root.path("/") }) } else { Box::new(Lab::new(host_cpus)) };
     let farewell =
         format!("brisk: interrupted; what was measured is saved. To go on: {}", command(arguments, None, true));
     if !arguments.here {
@@ -153,6 +153,7 @@ fn open(arguments: &Arguments, entry: Entry, quick: bool, base: &Path, started: 
     let (store, seed) = match found {
         Some((store, header, lines)) => {
             lines.into_iter().for_each(|line| findings.add(line));
+            findings.retry_rejected();
             (store, header.seed)
         }
         None => (Store::create(&folder, &header)?, header.seed),

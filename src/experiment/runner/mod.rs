@@ -21,6 +21,7 @@ use super::load;
 use super::plan::{Line, Measured, Plan, Point, Replicate};
 use super::result::DeviceDescription;
 use crate::device::energy::{Meter, Reading};
+use crate::device::guardian::Guardian;
 use crate::device::{BootTime, Root};
 use background::Background;
 use daemon::Daemon;
@@ -60,6 +61,7 @@ pub fn run(
     rustix::thread::set_name(LAUNCHER)?;
     let folder = runtime_folder(root);
     let mut settings = Settings::open(&folder, root)?;
+    let _guardian = if plan.guarded { Some(Guardian::start(&folder, root)?) } else { None };
     settings.pin_at_maximum().context("cannot calibrate at the highest frequency")?;
     let turns_per_ms = load::turns_per_ms();
     settings.give_back()?;
@@ -122,7 +124,8 @@ impl Runner<'_> {
         let started = BootTime::now();
         match point {
             Point::Work(work_ms) => {
-                let window = Duration::from_millis(u64::from(self.plan.workload.window_ms));
+                let window_ms = work_ms + self.plan.workload.window_beyond_work_ms;
+                let window = Duration::from_millis(u64::from(window_ms));
                 let mut launched = launch::Application::start(self, work_ms)?;
                 let screen = launched.first_screen()?;
                 if BootTime::now() >= started + window {

@@ -56,7 +56,9 @@ impl Settings {
             Outcome::Refused { error } => Some(format!("{}: {error}", restoration.target)),
             _ => None,
         });
-        refused.map_or(Ok(()), |refusal| bail!("could not be given back: {refusal}; run `brisk restore`"))
+        refused.map_or(Ok(()), |refusal| {
+            bail!("could not be given back: {refusal}; the next `brisk prove --here` tries again")
+        })
     }
 
     fn govern(&mut self, policy: &Policy, arm: &Arm) -> anyhow::Result<()> {
