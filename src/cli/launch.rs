@@ -16,6 +16,7 @@ use tracing::Level;
 
 use super::log;
 use crate::device::Root;
+use crate::device::error::sentence;
 use crate::engine::control::connection::{Connection, ConnectionError};
 use crate::engine::control::protocol::{MAXIMUM_NAME_BYTES, Request};
 use crate::engine::{Engine, Options, Purpose};
@@ -33,9 +34,11 @@ const NOT_RUNNABLE: u8 = 126;
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
-The daemon is told when it runs; otherwise brisk boosts by itself, through its own journal, until the launch is over.
-Exit code and signals are the command's: 128 and the signal's number when it was killed, 127 when there is no such
-command, 126 when it cannot be run. When there can be no boost the command runs all the same.
+The daemon is told when it runs; otherwise brisk boosts by itself, through its own journal, until
+the launch is over. When there can be no boost, the command runs all the same.
+
+Exit code and signals are the command's: 128 and the signal's number when it was killed, 127 when
+there is no such command, 126 when it cannot be run.
 
 Examples:
   brisk launch -- firefox --new-window
@@ -131,7 +134,7 @@ fn help(root: &Root, application: &str, pid: u32) {
         if support.state == SupportState::Active { engine.help(application, pid) } else { Ok(()) }
     });
     if let Err(error) = helped {
-        tracing::warn!("no boost: {error:#}");
+        tracing::warn!("no boost: {}", sentence(error.as_ref()));
     }
 }
 

@@ -20,6 +20,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::device::Root;
+use crate::device::error::sentence;
 use crate::lab::guest;
 
 /// A responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
@@ -74,7 +75,7 @@ pub fn main() -> ExitCode {
     match run(&Cli::parse()) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("brisk: {error:#}");
+            eprintln!("brisk: {}", sentence(error.as_ref()));
             ExitCode::from(2)
         }
     }

@@ -69,6 +69,28 @@ mod tests {
     }
 
     #[test]
+    fn the_example_shows_every_setting_with_its_default() {
+        let example = include_str!("../../packaging/brisk.toml");
+        assert_eq!(Config::parse(example).unwrap(), Config::default());
+        let names = |table: &toml::Table| {
+            let mut names = Vec::new();
+            let mut open = vec![(String::new(), table.clone())];
+            while let Some((prefix, table)) = open.pop() {
+                for (key, value) in table {
+                    let name = format!("{prefix}{key}");
+                    match value {
+                        toml::Value::Table(section) => open.push((format!("{name}."), section)),
+                        _ => names.push(name),
+                    }
+                }
+            }
+            names.sort();
+            names
+        };
+        assert_eq!(names(&example.parse().unwrap()), names(&toml::Table::try_from(Config::default()).unwrap()));
+    }
+
+    #[test]
     fn wrong_values_say_what_is_right() {
         let cases = [
             ("[launch]\nspeed = 1", "unknown field `speed`"),
@@ -78,13 +100,13 @@ mod tests {
             ("[launch]\nactuators = [\"turbo\"]", "unknown variant `turbo`"),
             ("[launch]\nminimum_gain_percent = 101", "must be from 0 to 100"),
             ("[launch]\nminimum_gain_percent = nan", "must be from 0 to 100"),
-            ("[launch.end]\ndeadline_ms = 0", "must be from 10 to 600000"),
-            ("[launch.end]\ndeadline_ms = -1", "must be from 10 to 600000"),
+            ("[launch.end]\ndeadline_ms = 0", "expected a whole number from 10 to 600000"),
+            ("[launch.end]\ndeadline_ms = -1", "expected a whole number from 10 to 600000"),
             ("[launch.filter]\nuids = [\"me\"]", "\"me\" is not a user id"),
             ("[launch.filter]\nparents = [\"\"]", "a pattern has 1 to 4096 bytes"),
             ("[launch.kick]\nat_us = []", "must be 1 to 32 rising moments"),
             ("[launch.kick]\nat_us = [5, 5]", "must be 1 to 32 rising moments"),
-            ("[control]\nmaximum_clients = 0", "must be from 1 to 256"),
+            ("[control]\nmaximum_clients = 0", "expected a whole number from 1 to 256"),
         ];
         for (text, message) in cases {
             let error = Config::parse(text).expect_err(text);

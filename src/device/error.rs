@@ -110,3 +110,31 @@ impl DeviceError {
         matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::PermissionDenied)
     }
 }
+
+/// `error` and its causes in one sentence, without those that the text before them names already.
+pub fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text += &format!(": {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_named_once() {
+        let inner = DeviceError::io(Path::new("/rate"), Operation::Write, Errno::INVAL);
+        let text = inner.to_string();
+        assert_eq!(sentence(&inner), text, "it names the kernel's answer itself");
+        let outer = anyhow::Error::from(inner).context("the launch is not boosted");
+        assert_eq!(sentence(outer.as_ref()), format!("the launch is not boosted: {text}"));
+    }
+}

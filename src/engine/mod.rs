@@ -20,6 +20,7 @@ use anyhow::Context;
 use sd_notify::NotifyState;
 
 use crate::config::{ConfigError, Layers};
+use crate::device::error::sentence;
 use crate::device::guardian::Guardian;
 use crate::device::journal::Journal;
 use crate::device::{BootTime, Root, scheduling};
@@ -265,7 +266,7 @@ impl Engine {
         if self.guardian_due.is_some_and(|due| due <= now) {
             self.guardian_due = None;
             if let Err(error) = self.start_guardian() {
-                tracing::error!("{error:#}; tried again in a moment");
+                tracing::error!("{}; tried again in a moment", sentence(error.as_ref()));
                 self.guardian_due = Some(now + GUARDIAN_RESTART_PAUSE);
             }
         }
@@ -450,8 +451,9 @@ impl Engine {
                 tracing::info!("configuration reloaded; launch: {}", self.mechanisms.launch.plan().support.reason);
             }
             Err(error) => {
-                tracing::error!("the configuration stays as it was: {error:#}");
-                self.config_error = Some(format!("{error:#}"));
+                let reason = sentence(error.as_ref());
+                tracing::error!("the configuration stays as it was: {reason}");
+                self.config_error = Some(reason);
             }
         }
         self.save();

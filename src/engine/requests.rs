@@ -9,9 +9,6 @@ use super::status::{Activity, MechanismStatus, Status};
 use crate::device::BootTime;
 use crate::mechanism::{Event, Process, ProcessFacts, Support};
 
-/// Requests of one client that are answered before others have their turn.
-const REQUESTS_AT_ONCE: usize = 8;
-
 impl Engine {
     /// Client `number` became ready: takes what it sent, and answers what is complete.
     pub(super) fn serve(&mut self, number: u32, now: BootTime) {
@@ -19,9 +16,8 @@ impl Engine {
             control.settle(number, now, &self.poller);
             control.read(number, &self.poller);
         }
-        for _ in 0..REQUESTS_AT_ONCE {
-            let next = self.control.as_mut().and_then(|control| control.next_request(number, now));
-            let Some(request) = next else { break };
+        // All of them, because nothing announces again what was read already: no more than fits into one read.
+        while let Some(request) = self.control.as_mut().and_then(|control| control.next_request(number, now)) {
             let line = match request.and_then(|request| self.answer(number, now, request)) {
                 Ok(result) => protocol::answer(&result),
                 Err(error) => protocol::refusal(&error),

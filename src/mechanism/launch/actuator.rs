@@ -1,7 +1,6 @@
 //! Which way to help the governor each cpufreq policy gets: pure choice from probed facts.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ const HOOK_SINCE: (u32, u32) = (4, 7);
 /// intel_pstate's period where it decides itself (INTEL_PSTATE_SAMPLING_INTERVAL); hardware P-states answer sooner.
 const HARDWARE_ANSWERS_WITHIN_US: u64 = 10_000;
 /// A safer actuator is preferred to a better one as long as it gains this share of what the best would.
-const GOOD_ENOUGH: f64 = 0.75;
+const GOOD_ENOUGH: f64 = 0.5;
 
 /// One way to help, with everything that the policy needs to ask for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,31 +49,16 @@ pub enum Actuator {
     },
 }
 
-/// What one policy gets, and what the model says about it.
+/// What some policies get.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
-    /// The policies that it serves, by name: governors with global tunables serve all of theirs at once.
-    pub policies: Vec<String>,
     /// Which way.
     pub kind: ActuatorKind,
     /// With what.
     pub actuator: Actuator,
-    /// How much it gains.
-    pub prediction: Prediction,
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} on {}: a typical launch loses {:.1} ms to the governor, {:.1} ms with it (predicted gain {:.1} %)",
-            self.kind,
-            self.policies.join(" and "),
-            self.prediction.stock_loss_ms(),
-            self.prediction.helped_loss_ms(),
-            self.prediction.gain_percent()
-        )
-    }
+    /// The policies that it serves, by name, and how much it gains there: governors with global tunables serve all of
+    /// theirs at once.
+    pub serves: Vec<(String, Prediction)>,
 }
 
 /// What is done on this device, or why nothing.
@@ -94,7 +78,7 @@ impl Plan {
         for policy in &facts.policies {
             match choose(facts, policy, config) {
                 Ok(choice) => match choices.iter_mut().find(|other| other.actuator == choice.actuator) {
-                    Some(other) => other.policies.extend(choice.policies),
+                    Some(other) => other.serves.extend(choice.serves),
                     None => choices.push(choice),
                 },
                 Err(reason) => reasons.push((policy.name.clone(), reason)),
@@ -135,27 +119,29 @@ enum Refusal {
 }
 
 fn choose(facts: &DeviceFacts, policy: &PolicyFacts, config: &LaunchConfig) -> Result<Choice, Refusal> {
-    let governor = model(policy).map_err(Refusal::Governor)?;
+    let governor = model(facts, policy).map_err(Refusal::Governor)?;
     let mut candidates = Vec::new();
     for &kind in &config.actuators {
         if let Some((actuator, help)) = candidate(kind, facts, policy, config) {
-            let prediction = Prediction::of(governor, &policy.frequencies_khz, help);
-            candidates.push(Choice { policies: vec![policy.name.clone()], kind, actuator, prediction });
+            candidates.push((kind, actuator, Prediction::of(governor, &policy.frequencies_khz, help)));
         }
     }
-    let best = candidates.iter().map(|choice| choice.prediction.gain_percent()).fold(f64::MIN, f64::max);
-    let wanted = candidates.into_iter().find(|choice| choice.prediction.gain_percent() >= best.min(GOOD_ENOUGH * best));
-    match wanted {
+    let gain = |prediction: &Prediction| prediction.gain_percent();
+    let best = candidates.iter().map(|(_, _, prediction)| gain(prediction)).fold(f64::MIN, f64::max);
+    let good = (best * GOOD_ENOUGH).max(config.minimum_gain_percent).min(best);
+    match candidates.into_iter().find(|(_, _, prediction)| gain(prediction) >= good) {
         None => Err(Refusal::NoActuator),
-        Some(choice) if choice.prediction.gain_percent() < config.minimum_gain_percent && !config.force => {
-            Err(Refusal::NoGain { kind: choice.kind, prediction: choice.prediction })
+        Some((kind, _, prediction)) if gain(&prediction) < config.minimum_gain_percent && !config.force => {
+            Err(Refusal::NoGain { kind, prediction })
         }
-        Some(choice) => Ok(choice),
+        Some((kind, actuator, prediction)) => {
+            Ok(Choice { kind, actuator, serves: vec![(policy.name.clone(), prediction)] })
+        }
     }
 }
 
 /// The governor's way to decide, or why it has none that could be helped.
-fn model(policy: &PolicyFacts) -> Result<Governor, String> {
+fn model(facts: &DeviceFacts, policy: &PolicyFacts) -> Result<Governor, String> {
     let name = policy.governor.as_str();
     if policy.frequencies_khz.len() < 2 {
         return Err("it has one frequency only".to_owned());
@@ -163,7 +149,7 @@ fn model(policy: &PolicyFacts) -> Result<Governor, String> {
     match name {
         "performance" => return Err("its governor performance holds the maximum already".to_owned()),
         "powersave" if is_hardware_managed(policy) => {
-            return Ok(Governor::Ondemand { sampling_rate_us: HARDWARE_ANSWERS_WITHIN_US });
+            return Ok(Governor::Ondemand { sampling_rate_us: HARDWARE_ANSWERS_WITHIN_US, hooked: true });
         }
         "powersave" => return Err("its governor powersave holds the minimum on purpose".to_owned()),
         "userspace" => return Err("its governor userspace leaves the frequency to another program".to_owned()),
@@ -177,15 +163,25 @@ fn model(policy: &PolicyFacts) -> Result<Governor, String> {
         (Some(sampling_rate_us), Some(step_percent)) if name == "conservative" => {
             return Ok(Governor::Conservative { sampling_rate_us, step_percent });
         }
-        (Some(sampling_rate_us), _) => return Ok(Governor::Ondemand { sampling_rate_us }),
+        (Some(sampling_rate_us), _) => {
+            return Ok(Governor::Ondemand { sampling_rate_us, hooked: is_hooked(facts, name) });
+        }
         _ => {}
     }
-    match policy.rate_limit {
-        Some((_, rate_limit_us)) => Ok(Governor::Schedutil { rate_limit_us }),
+    let rate_limit_us = match policy.rate_limit {
+        Some((_, rate_limit_us)) => rate_limit_us,
         // intel_pstate and cppc show no tunables for schedutil on some kernels; 10 ms is the kernel's default at most.
-        None if name == "schedutil" => Ok(Governor::Schedutil { rate_limit_us: 10_000 }),
-        None => Err(format!("its governor {name} has no tunables that brisk knows")),
-    }
+        None if name == "schedutil" => 10_000,
+        None => return Err(format!("its governor {name} has no tunables that brisk knows")),
+    };
+    let fastest = facts.policies.iter().filter_map(|policy| policy.capacity).max();
+    let capacity_permille = policy.capacity.zip(fastest).map_or(1_000, |(own, fastest)| own * 1_000 / fastest.max(1));
+    Ok(Governor::Schedutil { rate_limit_us, frequency_invariant: policy.capacity.is_some(), capacity_permille })
+}
+
+/// A governor that samples from the scheduler's hook; others with ondemand's tunables keep ondemand's old ways.
+fn is_hooked(facts: &DeviceFacts, governor: &str) -> bool {
+    matches!(governor, "ondemand" | "conservative") && !facts.is_older_than(HOOK_SINCE)
 }
 
 /// intel_pstate and amd-pstate in active mode: their "powersave" is the normal one.
@@ -202,7 +198,6 @@ fn candidate(
 ) -> Option<(Actuator, Help)> {
     let tunable = |name: &str| Some(Target::Tunable(policy.tunables.as_deref()?.join(name)));
     let highest = *policy.frequencies_khz.last()?;
-    let hooked = !facts.is_older_than(HOOK_SINCE);
     match kind {
         ActuatorKind::Boostpulse if policy.boostpulse => {
             let lasting = policy.boostpulse_duration_us.map(Duration::from_micros);
@@ -218,7 +213,7 @@ fn candidate(
                 Help::SamplingRate(rate_us),
             ))
         }
-        ActuatorKind::Kick if hooked && matches!(policy.governor.as_str(), "ondemand" | "conservative") => {
+        ActuatorKind::Kick if is_hooked(facts, &policy.governor) => {
             policy.sampling_rate_us?;
             let window = if policy.io_is_busy { tunable("io_is_busy") } else { None };
             Some((Actuator::Kick { window, sample: tunable("sampling_rate")? }, Help::Sample))
@@ -265,10 +260,36 @@ fn support(facts: &DeviceFacts, config: &LaunchConfig, choices: &[Choice], reaso
         };
     }
     if !choices.is_empty() {
-        let reason = choices.iter().map(Choice::to_string).collect::<Vec<_>>().join("; ");
+        let reason = summary(choices);
         return Support { state: SupportState::Active, reason, advice: String::new() };
     }
     without_choice(config, reasons)
+}
+
+/// One sentence for all policies that get the same with the same effect.
+fn summary(choices: &[Choice]) -> String {
+    let mut groups: Vec<(ActuatorKind, Prediction, Vec<&str>)> = Vec::new();
+    for choice in choices {
+        for (policy, prediction) in &choice.serves {
+            match groups.iter_mut().find(|(kind, of, _)| (*kind, *of) == (choice.kind, *prediction)) {
+                Some((_, _, policies)) => policies.push(policy),
+                None => groups.push((choice.kind, *prediction, vec![policy])),
+            }
+        }
+    }
+    let sentence = |(kind, prediction, policies): &(ActuatorKind, Prediction, Vec<&str>)| {
+        let policies = match policies.as_slice() {
+            [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+            policies => policies.concat(),
+        };
+        format!(
+            "{kind} on {policies}: a typical launch loses {:.1} ms to the governor, {:.1} ms with it (predicted gain {:.1} %)",
+            prediction.stock_loss_ms(),
+            prediction.helped_loss_ms(),
+            prediction.gain_percent()
+        )
+    };
+    groups.iter().map(sentence).collect::<Vec<_>>().join("; ")
 }
 
 fn without_policies(facts: &DeviceFacts) -> Support {
@@ -322,3 +343,6 @@ fn without_choice(config: &LaunchConfig, reasons: &[(String, Refusal)]) -> Suppo
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::mechanism::Process;
@@ -196,7 +196,7 @@ pub struct EndConfig {
     /// Over when the CPUs together are busy less than this (100 is one CPU); 0 turns this off.
     #[serde(deserialize_with = "within::<_, 0, 100_000>")]
     pub load_below_cpu_percent: u64,
-    /// How often the load is looked at, only while a launch lasts.
+    /// How often the load is looked at, only while a launch lasts that holds something.
     #[serde(deserialize_with = "within::<_, 10, 10_000>")]
     pub load_period_ms: u64,
     /// That many times in a row.
@@ -213,7 +213,7 @@ impl Default for EndConfig {
             minimum_ms: 100,
             learn: true,
             load_below_cpu_percent: 30,
-            load_period_ms: 50,
+            load_period_ms: 100,
             load_periods: 2,
             foreground: false,
         }
@@ -419,9 +419,31 @@ as_text!(UidRange);
 /// # Errors
 /// Says the bounds, so that the message with its line needs no manual.
 pub fn within<'de, D: Deserializer<'de>, const LOW: u64, const HIGH: u64>(deserializer: D) -> Result<u64, D::Error> {
-    match i64::deserialize(deserializer)?.try_into() {
-        Ok(number) if (LOW..=HIGH).contains(&number) => Ok(number),
-        _ => Err(D::Error::custom(format!("must be from {LOW} to {HIGH}"))),
+    deserializer.deserialize_i64(Within::<LOW, HIGH>)
+}
+
+struct Within<const LOW: u64, const HIGH: u64>;
+
+impl<const LOW: u64, const HIGH: u64> Visitor<'_> for Within<LOW, HIGH> {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from {LOW} to {HIGH}")
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<u64, E> {
+        match u64::try_from(number) {
+            Ok(number) => self.visit_u64(number),
+            Err(_) => Err(E::invalid_value(Unexpected::Signed(number), &self)),
+        }
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<u64, E> {
+        if (LOW..=HIGH).contains(&number) {
+            Ok(number)
+        } else {
+            Err(E::invalid_value(Unexpected::Unsigned(number), &self))
+        }
     }
 }
 

@@ -141,6 +141,12 @@ impl LaunchPolicy {
         self.plan.support.state == SupportState::Active || (self.watched && self.config.enabled)
     }
 
+    /// A kick leaves nothing behind, so nobody need know when its launch is over: looking at the load would cost more
+    /// energy than the kick itself.
+    fn end_matters(&self) -> bool {
+        self.watched || self.plan.choices.iter().any(|choice| !matches!(choice.actuator, Actuator::Kick { .. }))
+    }
+
     fn triggers_on(&self, trigger: Trigger) -> bool {
         self.config.triggers.contains(&trigger)
     }
@@ -369,7 +375,7 @@ impl LaunchPolicy {
                 let quiet = self.config.end.load_period_ms * self.quiet_periods;
                 duration = duration.saturating_sub(Duration::from_millis(quiet)).max(Duration::from_millis(1));
             }
-            if launch.application != UNNAMED && self.config.end.learn {
+            if launch.application != UNNAMED && self.config.end.learn && self.end_matters() {
                 let cut_off = reason == EndReason::Deadline && launch.learned;
                 self.durations.learn(&launch.application, duration, cut_off);
             }
@@ -457,7 +463,8 @@ impl Mechanism for LaunchPolicy {
         } else {
             self.config.triggers.iter().filter_map(kind_of).fold(ProcessEventKinds::default(), ProcessEventKinds::with)
         };
-        let looks_at_load = !self.launches.is_empty() && self.config.end.load_below_cpu_percent > 0;
+        let looks_at_load =
+            !self.launches.is_empty() && self.end_matters() && self.config.end.load_below_cpu_percent > 0;
         Interest {
             kinds,
             fork_facts,

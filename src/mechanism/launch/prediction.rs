@@ -7,11 +7,14 @@
 //!   past and stays low; it looks again a full `sampling_rate` later, at the next call of the scheduler's hook, which
 //!   comes with a tick; a load above `up_threshold` means the maximum. A write of `sampling_rate` makes the next call
 //!   of the hook sample (`sampling_rate_store` sets the delay to 0), and the daemon's own going to sleep is such a call
-//!   while it is a real-time task. Before 4.7 deferrable work ran in place of the hook, with the same period.
+//!   while it is a real-time task. Before 4.7 deferrable work ran in place of the hook, with the same period; there a
+//!   shorter period counts from the write (`update_sampling_rate`, in Samsung's and others' 3.0 as well).
 //! - conservative samples alike and climbs `freq_step` percent of the maximum a sample.
 //! - schedutil (`kernel/sched/cpufreq_schedutil.c`) asks for 1.25 x frequency x utilisation. Utilisation grows with a
 //!   half-life of 32 ms (`kernel/sched/pelt.c`) from the half of the capacity that a new task starts with
-//!   (`post_init_entity_util_avg`). Without frequency invariance "frequency" is the present one; that is assumed.
+//!   (`post_init_entity_util_avg`). "Frequency" is the present one, or with frequency invariance the maximum; then
+//!   utilisation grows in proportion to the speed (`update_rq_clock_pelt`), and a task that outgrows 80 % of a small
+//!   CPU moves to a big one (`fits_capacity`); a task with a high clamp starts there.
 //! - interactive (Android's, up to 4.x) looks every `timer_rate`, goes to `hispeed_freq` first and further after
 //!   `above_hispeed_delay`; `boostpulse` goes to `hispeed_freq` at once.
 
@@ -26,6 +29,8 @@ const TICK_US: u64 = 4_000;
 const STEP_US: u64 = 250;
 /// No launch of the model lasts longer; the slowest governor holds the lowest frequency.
 const HORIZON_US: u64 = 120_000_000;
+/// A task fits a CPU up to this share of its capacity.
+const FITS: f64 = 0.8;
 /// Half-life of utilisation (PELT).
 const HALF_LIFE_US: f64 = 32_000.0;
 
@@ -36,6 +41,8 @@ pub enum Governor {
     Ondemand {
         /// `sampling_rate`.
         sampling_rate_us: u64,
+        /// It samples from the scheduler's hook, as since Linux 4.7.
+        hooked: bool,
     },
     /// conservative.
     Conservative {
@@ -48,6 +55,10 @@ pub enum Governor {
     Schedutil {
         /// `rate_limit_us`.
         rate_limit_us: u64,
+        /// The scheduler knows how fast the CPU runs (`arch_scale_freq_invariant`).
+        frequency_invariant: bool,
+        /// Speed of these CPUs at their highest frequency, in thousandths of the device's fastest.
+        capacity_permille: u64,
     },
     /// Android's interactive.
     Interactive {
@@ -119,15 +130,24 @@ fn launch_us(governor: Governor, frequencies_khz: &[u32], help: Help) -> u64 {
     let (Some(&lowest), Some(&highest)) = (frequencies_khz.first(), frequencies_khz.last()) else {
         return TYPICAL_WORK_US;
     };
-    let mut state =
-        State { khz: lowest, wish_khz: lowest, next_sample_us: first_sample_us(governor), above_hispeed_at_us: None };
+    let next_sample_us = first_sample_us(governor);
+    let mut state = State {
+        khz: lowest,
+        wish_khz: lowest,
+        next_sample_us,
+        above_hispeed_at_us: None,
+        scaled_us: 0.0,
+        capacity: capacity(governor),
+    };
     let mut done = 0.0;
     let mut now_us = 0;
     while done < TYPICAL_WORK_US as f64 && now_us < HORIZON_US {
         state.step(governor, frequencies_khz, help, now_us);
-        done += STEP_US as f64 * f64::from(state.khz) / f64::from(highest.max(1));
+        let work = STEP_US as f64 * state.capacity * f64::from(state.khz) / f64::from(highest.max(1));
+        done += work;
+        state.scaled_us += work;
         now_us += STEP_US;
-        if state.khz == highest {
+        if state.khz == highest && state.capacity >= 1.0 {
             // Full load never lowers it again.
             return now_us + (TYPICAL_WORK_US as f64 - done).max(0.0) as u64;
         }
@@ -138,7 +158,7 @@ fn launch_us(governor: Governor, frequencies_khz: &[u32], help: Help) -> u64 {
 /// When the governor looks first after the wake-up: on average half a tick after its period.
 fn first_sample_us(governor: Governor) -> u64 {
     match governor {
-        Governor::Ondemand { sampling_rate_us } | Governor::Conservative { sampling_rate_us, .. } => {
+        Governor::Ondemand { sampling_rate_us, .. } | Governor::Conservative { sampling_rate_us, .. } => {
             sampling_rate_us + TICK_US / 2
         }
         Governor::Schedutil { .. } => 0,
@@ -152,14 +172,25 @@ struct State {
     wish_khz: u32,
     next_sample_us: u64,
     above_hispeed_at_us: Option<u64>,
+    /// Time on the clock by which utilisation grows under frequency invariance: slower at low frequencies.
+    scaled_us: f64,
+    /// Of the CPU that the launch is on, 1 for the fastest.
+    capacity: f64,
 }
 
 impl State {
     fn step(&mut self, governor: Governor, frequencies_khz: &[u32], help: Help, now_us: u64) {
         let noticed = now_us >= NOTICE_US;
         // The step in which the write is made.
-        if noticed && now_us < NOTICE_US + STEP_US && matches!(help, Help::Sample | Help::SamplingRate(_)) {
-            self.next_sample_us = self.next_sample_us.min(now_us);
+        if noticed && now_us < NOTICE_US + STEP_US {
+            let sample_us = match (help, governor) {
+                (Help::SamplingRate(rate_us), Governor::Ondemand { hooked: false, .. }) => {
+                    now_us + rate_us + TICK_US / 2
+                }
+                (Help::Sample | Help::SamplingRate(_), _) => now_us,
+                _ => self.next_sample_us,
+            };
+            self.next_sample_us = self.next_sample_us.min(sample_us);
         }
         if now_us >= self.next_sample_us {
             self.sample(governor, frequencies_khz, if noticed { help } else { Help::None }, now_us);
@@ -181,17 +212,23 @@ impl State {
                 let period_us = if let Help::SamplingRate(rate_us) = help { rate_us } else { sampling_rate_us };
                 self.next_sample_us = now_us + period_us.max(STEP_US);
             }
-            Governor::Schedutil { rate_limit_us } => {
+            Governor::Schedutil { rate_limit_us, frequency_invariant, .. } => {
                 let limit_us = if let Help::RateLimit(limit_us) = help { limit_us } else { rate_limit_us };
                 let floor = if let Help::Utilization(floor) = help { floor as f64 / 1024.0 } else { 0.0 };
-                let utilization = (1.0 - 0.5 * 0.5_f64.powf(now_us as f64 / HALF_LIFE_US)).max(floor);
-                let wanted = at_least(frequencies_khz, (1.25 * f64::from(self.khz) * utilization) as u32);
-                if wanted > self.khz {
-                    self.khz = wanted;
-                    self.next_sample_us = now_us + limit_us;
+                let wanted = if frequency_invariant {
+                    let start = 0.5 * capacity(governor);
+                    let utilization = grown(start, self.scaled_us).max(floor);
+                    if self.capacity < 1.0 && utilization > FITS * self.capacity {
+                        // The big CPU was idle too.
+                        (self.capacity, self.khz) = (1.0, frequencies_khz[0]);
+                    }
+                    1.25 * f64::from(highest) * utilization / self.capacity
                 } else {
-                    self.next_sample_us = now_us + TICK_US;
-                }
+                    1.25 * f64::from(self.khz) * grown(0.5, now_us as f64).max(floor)
+                };
+                let wanted = at_least(frequencies_khz, wanted as u32);
+                self.next_sample_us = now_us + if wanted > self.khz { limit_us.max(STEP_US) } else { TICK_US };
+                self.khz = self.khz.max(wanted);
             }
             Governor::Interactive { timer_rate_us, hispeed_khz, above_hispeed_delay_us } => {
                 let hispeed = at_least(frequencies_khz, hispeed_khz.min(highest));
@@ -207,6 +244,21 @@ impl State {
             }
         }
     }
+}
+
+/// The capacity of the CPU on which the launch starts.
+fn capacity(governor: Governor) -> f64 {
+    match governor {
+        Governor::Schedutil { frequency_invariant: true, capacity_permille, .. } => {
+            capacity_permille.clamp(1, 1_000) as f64 / 1_000.0
+        }
+        _ => 1.0,
+    }
+}
+
+/// Utilisation of a task that runs all the time, `elapsed_us` after it was `start`.
+fn grown(start: f64, elapsed_us: f64) -> f64 {
+    1.0 - (1.0 - start) * 0.5_f64.powf(elapsed_us / HALF_LIFE_US)
 }
 
 /// The lowest frequency that is not below `khz`, or the highest.
@@ -232,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_kick_leaves_little_of_a_slow_ondemand() {
-        let prediction = predict(Governor::Ondemand { sampling_rate_us: 100_000 }, Help::Sample);
+        let prediction = predict(Governor::Ondemand { sampling_rate_us: 100_000, hooked: true }, Help::Sample);
         // 102 ms at a sixth of the speed lose 85 ms.
         assert!((prediction.stock_loss_ms() - 85.0).abs() < 1.0, "{prediction:?}");
         assert!(prediction.helped_loss_ms() < 2.0, "measured: 1.1 ms; {prediction:?}");
@@ -240,10 +292,17 @@ mod tests {
     }
 
     #[test]
+    fn the_papers_method_gains_what_the_paper_says() {
+        let old = Governor::Ondemand { sampling_rate_us: 100_000, hooked: false };
+        let gain = predict(old, Help::SamplingRate(50_000)).gain_percent();
+        assert!((2.0..5.0).contains(&gain), "the paper's range; predicted {gain}");
+    }
+
+    #[test]
     fn a_fast_ondemand_leaves_nothing_to_gain() {
         for frequencies in [&PHONE_KHZ[..], &[100_000, 1_000_000], &[800_000, 1_200_000]] {
             for help in [Help::Sample, Help::SamplingRate(4_000), Help::Floor(u32::MAX)] {
-                let stock = Governor::Ondemand { sampling_rate_us: 10_000 };
+                let stock = Governor::Ondemand { sampling_rate_us: 10_000, hooked: true };
                 let gain = Prediction::of(stock, frequencies, help).gain_percent();
                 assert!((0.0..1.0).contains(&gain), "{help:?} on {frequencies:?} gains {gain}");
             }
@@ -252,7 +311,7 @@ mod tests {
 
     #[test]
     fn schedutil_is_helped_by_a_floor_and_not_by_its_rate_limit() {
-        let stock = Governor::Schedutil { rate_limit_us: 10_000 };
+        let stock = Governor::Schedutil { rate_limit_us: 10_000, frequency_invariant: false, capacity_permille: 1_000 };
         let loss = predict(stock, Help::None).stock_loss_ms();
         assert!((20.0..60.0).contains(&loss), "measured: 31 ms; predicted {loss}");
         assert!(predict(stock, Help::Floor(1_200_000)).helped_loss_ms() < 8.0);
@@ -260,6 +319,23 @@ mod tests {
             predict(stock, Help::Utilization(1024)).helped_loss_ms()
                 < predict(stock, Help::RateLimit(0)).helped_loss_ms()
         );
+    }
+
+    #[test]
+    fn with_frequency_invariance_a_full_clamp_is_as_good_as_a_floor() {
+        let stock = Governor::Schedutil { rate_limit_us: 1_000, frequency_invariant: true, capacity_permille: 1_000 };
+        let loss = |help| predict(stock, help).helped_loss_ms();
+        assert!(loss(Help::None) > 2.0, "{}", loss(Help::None));
+        assert!(loss(Help::Utilization(1024)) < loss(Help::Floor(1_200_000)) + 2.0);
+    }
+
+    #[test]
+    fn on_a_small_cpu_a_clamp_is_better_than_a_floor_because_it_moves_the_launch() {
+        let stock = Governor::Schedutil { rate_limit_us: 1_000, frequency_invariant: true, capacity_permille: 300 };
+        let loss = |help| predict(stock, help).helped_loss_ms();
+        assert!(loss(Help::None) > 30.0, "{}", loss(Help::None));
+        assert!(loss(Help::Utilization(1024)) < 5.0, "{}", loss(Help::Utilization(1024)));
+        assert!(loss(Help::Floor(1_200_000)) > loss(Help::Utilization(1024)));
     }
 
     #[test]
@@ -277,7 +353,8 @@ mod tests {
     #[test]
     fn one_frequency_or_none_loses_nothing() {
         for frequencies in [&[][..], &[1_000_000][..], &[0][..]] {
-            let prediction = Prediction::of(Governor::Ondemand { sampling_rate_us: 1_000 }, frequencies, Help::Sample);
+            let prediction =
+                Prediction::of(Governor::Ondemand { sampling_rate_us: 1_000, hooked: true }, frequencies, Help::Sample);
             assert!(prediction.gain_percent().abs() < 0.1, "{prediction:?}");
         }
     }
@@ -286,9 +363,9 @@ mod tests {
     fn the_model_ends_for_any_tunable() {
         for rate in [0, 1, u64::from(u32::MAX)] {
             let governors = [
-                Governor::Ondemand { sampling_rate_us: rate },
+                Governor::Ondemand { sampling_rate_us: rate, hooked: true },
                 Governor::Conservative { sampling_rate_us: rate, step_percent: 0 },
-                Governor::Schedutil { rate_limit_us: rate },
+                Governor::Schedutil { rate_limit_us: rate, frequency_invariant: true, capacity_permille: rate },
                 Governor::Interactive { timer_rate_us: rate, hispeed_khz: 0, above_hispeed_delay_us: rate },
             ];
             for governor in governors {

@@ -47,6 +47,9 @@ pub struct PolicyFacts {
     pub io_is_busy: bool,
     /// conservative's `freq_step`.
     pub freq_step_percent: Option<u64>,
+    /// `cpu_capacity` of its CPUs, 1024 for the device's fastest. Kernels that show it know how fast a CPU runs now
+    /// (frequency invariance).
+    pub capacity: Option<u64>,
     /// schedutil's `rate_limit_us`; Android's kernels have `up_rate_limit_us` in its place.
     pub rate_limit: Option<(&'static str, u64)>,
     /// interactive's `boostpulse` is there.
@@ -101,6 +104,7 @@ impl PolicyFacts {
             sampling_rate_minimum_us: number("sampling_rate_min"),
             io_is_busy: exists("io_is_busy"),
             freq_step_percent: number("freq_step"),
+            capacity: root.read_number(format!("{}/cpu{}/cpu_capacity", hotplug::CPU_FOLDER, policy.cpus[0])).ok(),
             rate_limit,
             boostpulse: exists("boostpulse"),
             boostpulse_duration_us: number("boostpulse_duration"),

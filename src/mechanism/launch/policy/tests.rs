@@ -10,13 +10,15 @@ fn tunable(name: &str) -> Target {
 }
 
 fn plan(actuators: &[Actuator]) -> Plan {
-    let prediction =
-        Prediction::of(Governor::Ondemand { sampling_rate_us: 100_000 }, &[200_000, 1_200_000], Help::Sample);
+    let prediction = Prediction::of(
+        Governor::Ondemand { sampling_rate_us: 100_000, hooked: true },
+        &[200_000, 1_200_000],
+        Help::Sample,
+    );
     let choice = |actuator: &Actuator| Choice {
-        policies: vec!["policy0".to_owned()],
         kind: ActuatorKind::Kick,
         actuator: actuator.clone(),
-        prediction,
+        serves: vec![("policy0".to_owned(), prediction)],
     };
     let state = if actuators.is_empty() { SupportState::Available } else { SupportState::Active };
     let support = Support { state, reason: String::new(), advice: String::new() };
@@ -196,15 +198,24 @@ fn overlapping_launches_share_one_boost() {
 fn falling_load_ends_a_launch_but_not_at_once() {
     let mut policy = policy(|_| {}, &[lease_actuator()]);
     ask(&mut policy, at(0), &announced("browser"));
-    assert_eq!(policy.interest().load_period, Some(Duration::from_millis(50)));
+    assert_eq!(policy.interest().load_period, Some(Duration::from_millis(100)));
     // Two CPUs: 100 permille are a fifth of one CPU, below the 30 %; 200 permille are above.
-    for (moment, busy_permille, ends) in [(50, 100, false), (100, 200, false), (150, 100, false), (200, 100, true)] {
+    for (moment, busy_permille, ends) in [(100, 100, false), (200, 200, false), (300, 100, false), (400, 100, true)] {
         let asked = ask(&mut policy, at(moment), &Event::Load { busy_permille });
         assert_eq!(!asked.is_empty(), ends, "{moment}");
     }
     assert_eq!(policy.interest().load_period, None);
     let learned = policy.durations().get("browser").unwrap();
-    assert!((learned.mean_ms - 100.0).abs() < 1.0, "over when the quiet began: {learned:?}");
+    assert!((learned.mean_ms - 200.0).abs() < 1.0, "over when the quiet began: {learned:?}");
+}
+
+#[test]
+fn a_kick_alone_needs_no_look_at_the_load() {
+    let mut policy = policy(|_| {}, &[kick_actuator()]);
+    ask(&mut policy, at(0), &announced("browser"));
+    assert_eq!(policy.interest().load_period, None);
+    ask(&mut policy, at(3_000), &Event::Deadline);
+    assert_eq!(policy.durations(), &LearnedDurations::default(), "a deadline is no duration");
 }
 
 #[test]

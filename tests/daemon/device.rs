@@ -1,0 +1,183 @@
+//! A device made of files, with this system's /proc, and a real daemon on it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// Nothing here takes longer, even on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A tree with one cpufreq policy under ondemand at 100 ms.
+pub struct Device {
+    folder: tempfile::TempDir,
+}
+
+impl Device {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let device = Self { folder };
+        symlink("/proc", device.path("proc")).unwrap();
+        fs::create_dir_all(device.path("run")).unwrap();
+        for (name, text) in [
+            ("online", "0-1"),
+            ("cpufreq/policy0/affected_cpus", "0 1"),
+            ("cpufreq/policy0/scaling_governor", "ondemand"),
+            ("cpufreq/policy0/scaling_min_freq", "200000"),
+            ("cpufreq/policy0/scaling_max_freq", "1200000"),
+            ("cpufreq/policy0/ondemand/sampling_rate", "100000"),
+            ("cpufreq/policy0/ondemand/io_is_busy", "0"),
+        ] {
+            device.write(&format!("sys/devices/system/cpu/{name}"), &format!("{text}\n"));
+        }
+        device
+    }
+
+    /// With a configuration in /etc.
+    pub fn with(config: &str) -> Self {
+        let device = Self::new();
+        device.configure(config);
+        device
+    }
+
+    pub fn configure(&self, config: &str) {
+        self.write("etc/brisk/brisk.toml", config);
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub fn tunable(name: &str) -> String {
+        format!("sys/devices/system/cpu/cpufreq/policy0/{name}")
+    }
+
+    pub fn sampling_rate(&self) -> String {
+        fs::read_to_string(self.path(&Self::tunable("ondemand/sampling_rate"))).unwrap().trim().to_owned()
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+        command.arg("--root").arg(self.folder.path()).args(arguments).env("NO_COLOR", "1");
+        command
+    }
+
+    pub fn brisk(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// A daemon that is ready.
+    pub fn daemon(&self) -> Daemon<'_> {
+        let child = self.command(&["run"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        Daemon::ready(self, child)
+    }
+
+    pub fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.path("run/brisk/control")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+}
+
+/// A daemon; dropped, it is told to stop.
+pub struct Daemon<'device> {
+    device: &'device Device,
+    pub child: Child,
+    /// What it says on standard error, line by line.
+    pub messages: BufReader<std::process::ChildStderr>,
+}
+
+impl<'device> Daemon<'device> {
+    fn ready(device: &'device Device, mut child: Child) -> Self {
+        let messages = BufReader::new(child.stderr.take().unwrap());
+        let mut daemon = Self { device, child, messages };
+        daemon.says("brisk: ready");
+        daemon
+    }
+
+    /// Waits for a message that holds `text`.
+    pub fn says(&mut self, text: &str) -> String {
+        let mut all = String::new();
+        loop {
+            let mut line = String::new();
+            let length = self.messages.read_line(&mut line).unwrap();
+            assert!(length > 0, "the daemon ended and never said {text:?}, but: {all}");
+            if line.contains(text) {
+                return line;
+            }
+            all += &line;
+        }
+    }
+
+    pub fn ask(&self, request: &Value) -> Value {
+        let answer = ask(&mut self.device.connect(), request);
+        assert_eq!(answer["ok"], true, "{request}: {answer}");
+        answer["result"].clone()
+    }
+
+    pub fn status(&self) -> Value {
+        self.ask(&json!({"version": 1, "request": "status"}))
+    }
+
+    pub fn announce(&self, application: &str) {
+        self.ask(&json!({"version": 1, "request": "launch", "application": application}));
+    }
+
+    pub fn finish(&self, application: &str) {
+        self.ask(&json!({"version": 1, "request": "launch-finished", "application": application}));
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// True when this kernel reports process events to it; says why not.
+    pub fn hears_processes(&self) -> bool {
+        let status = self.status();
+        let heard = status["sensors"]["process_events"] == "subscribed";
+        if !heard {
+            eprintln!("skipped: {}", status["sensors"]["process_events"]);
+        }
+        heard
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends `request` and reads one line.
+pub fn ask(stream: &mut UnixStream, request: &Value) -> Value {
+    writeln!(stream, "{request}").unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{request}: {line:?}: {error}"))
+}
+
+/// Waits until `condition` holds.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}

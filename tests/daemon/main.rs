@@ -1,0 +1,244 @@
+//! The real daemon on a device made of files: what it does about real launches, and what cannot make it go wrong.
+
+mod control;
+mod device;
+mod launch;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use device::{Device, eventually, exists};
+
+const LEASE: &str = "
+[launch]
+triggers = [\"announced\"]
+actuators = [\"sampling-rate\"]
+[launch.sampling_rate]
+sampling_rate_us = 50000
+[launch.end]
+load_below_cpu_percent = 0
+";
+
+#[test]
+fn real_forks_and_execs_become_kicks() {
+    let device = Device::with("[launch]\nmaximum_launches_per_minute = 60000\nburst_launches = 1000\n");
+    let daemon = device.daemon();
+    if !daemon.hears_processes() {
+        return;
+    }
+    eventually("a program of ours is noticed and the governor kicked", || {
+        assert!(Command::new("sleep").arg("0.01").status().unwrap().success());
+        let status = daemon.status();
+        let decisions = status["decisions"].as_array().unwrap();
+        let kicked = |tunable: &str| {
+            decisions.iter().any(|decision| {
+                decision["action"] == "rewrite"
+                    && decision["target"]["tunable"].as_str().unwrap().ends_with(tunable)
+                    && decision["reason"].as_str().unwrap().starts_with("launch of sleep (process ")
+            })
+        };
+        kicked("/ondemand/io_is_busy") && kicked("/ondemand/sampling_rate")
+    });
+    assert_eq!(device.sampling_rate(), "100000");
+    let metrics = &daemon.status()["metrics"];
+    assert!(metrics["launches"].as_u64().unwrap() > 0);
+    assert_eq!(metrics["failures"], 0);
+    let counts = metrics["event_to_write"]["counts"].as_array().unwrap();
+    assert!(counts.iter().map(|count| count.as_u64().unwrap()).sum::<u64>() > 0, "latencies are measured");
+}
+
+#[test]
+fn the_papers_lease_lasts_as_long_as_the_launch() {
+    let device = Device::with(LEASE);
+    let daemon = device.daemon();
+    daemon.announce("browser");
+    assert_eq!(device.sampling_rate(), "50000");
+    let status = daemon.status();
+    assert_eq!(status["leases"][0]["original"], "100000");
+    assert!(status["mechanisms"][0]["activity"]["text"].as_str().unwrap().contains("browser"));
+    daemon.finish("browser");
+    assert_eq!(device.sampling_rate(), "100000");
+    assert_eq!(daemon.status()["leases"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_launch_that_nobody_ends_ends_at_its_deadline() {
+    let device = Device::with(&format!("{LEASE}deadline_ms = 300\n"));
+    let daemon = device.daemon();
+    daemon.announce("browser");
+    assert_eq!(device.sampling_rate(), "50000");
+    eventually("the deadline ends the lease", || device.sampling_rate() == "100000");
+    assert!(daemon.status()["mechanisms"][0]["activity"].is_null());
+}
+
+#[test]
+fn the_end_of_the_daemon_gives_back_whatever_its_kind() {
+    for signal in [Signal::TERM, Signal::INT, Signal::KILL] {
+        let device = Device::with(LEASE);
+        let mut daemon = device.daemon();
+        daemon.announce("browser");
+        assert_eq!(device.sampling_rate(), "50000");
+        daemon.signal(signal);
+        let status = daemon.child.wait().unwrap();
+        if signal == Signal::KILL {
+            eventually("the guardian gives back", || device.sampling_rate() == "100000");
+        } else {
+            assert_eq!(status.code(), Some(0), "{signal:?}");
+            assert_eq!(device.sampling_rate(), "100000");
+            assert!(!exists(&device.path("run/brisk/control")));
+        }
+    }
+}
+
+#[test]
+fn a_guardian_that_dies_is_started_anew() {
+    let device = Device::new();
+    let daemon = device.daemon();
+    let first = daemon.status()["guardian_pid"].as_i64().unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    eventually("another guardian watches", || {
+        daemon.status()["guardian_pid"].as_i64().is_some_and(|second| second != first)
+    });
+    assert_eq!(daemon.status()["metrics"]["guardian_restarts"], 1);
+}
+
+#[test]
+fn a_second_daemon_is_refused_and_told_who_is_there() {
+    let device = Device::new();
+    let daemon = device.daemon();
+    let second = device.brisk(&["run"]);
+    assert_eq!(second.status.code(), Some(2));
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(said.contains(&format!("in use by another brisk (process {})", daemon.child.id())), "{said}");
+    assert!(exists(&device.path("run/brisk/control")), "the first one's socket stays");
+    daemon.status();
+}
+
+#[test]
+fn a_bad_configuration_keeps_the_old_one_and_says_so() {
+    let device = Device::with(LEASE);
+    let mut daemon = device.daemon();
+    device.configure("[launch]\nspeed = \"high\"\n");
+    daemon.signal(Signal::HUP);
+    let said = daemon.says("the configuration stays as it was");
+    assert!(said.contains("etc/brisk/brisk.toml:2:1: unknown field `speed`"), "{said}");
+    assert!(daemon.status()["configuration_error"].as_str().unwrap().contains("unknown field `speed`"));
+    daemon.announce("browser");
+    assert_eq!(device.sampling_rate(), "50000", "the old configuration is in force");
+    device.configure(&LEASE.replace("50000", "20000"));
+    daemon.signal(Signal::HUP);
+    daemon.says("configuration reloaded");
+    assert!(daemon.status()["configuration_error"].is_null());
+    assert_eq!(device.sampling_rate(), "20000", "a launch goes on under the new one");
+    daemon.finish("browser");
+    assert_eq!(device.sampling_rate(), "100000");
+}
+
+#[test]
+fn a_daemon_does_not_start_with_a_bad_configuration() {
+    let device = Device::with("[launch.end]\ndeadline_ms = \"soon\"\n");
+    let output = device.brisk(&["run"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("brisk.toml:2:15: invalid type: string \"soon\""), "{said}");
+}
+
+#[test]
+fn another_governor_is_noticed_and_served_or_left_alone() {
+    let device = Device::with(LEASE);
+    let mut daemon = device.daemon();
+    daemon.announce("browser");
+    assert_eq!(device.sampling_rate(), "50000");
+    device.write(&Device::tunable("scaling_governor"), "performance\n");
+    let said = daemon.says("the device changed");
+    assert!(said.contains("governor performance holds the maximum already"), "{said}");
+    assert_eq!(device.sampling_rate(), "100000", "the lease of the old plan is given back");
+    assert_eq!(daemon.status()["mechanisms"][0]["state"], "available");
+    device.write(&Device::tunable("scaling_governor"), "ondemand\n");
+    daemon.says("the device changed");
+    daemon.announce("editor");
+    assert_eq!(device.sampling_rate(), "50000");
+}
+
+#[test]
+fn a_tunable_that_vanishes_is_reported_and_looked_for() {
+    let device = Device::with("[launch]\ntriggers = [\"announced\"]\n");
+    let mut daemon = device.daemon();
+    daemon.announce("browser");
+    let file = device.path(&Device::tunable("ondemand/sampling_rate"));
+    fs::remove_file(&file).unwrap();
+    daemon.announce("editor");
+    let said = daemon.says("cannot");
+    assert!(said.contains("ondemand/sampling_rate") && said.contains("see `brisk doctor`"), "{said}");
+    // ondemand without sampling_rate is nothing that brisk knows: it looks again and goes on with what is there.
+    daemon.says("the device changed");
+    fs::write(file, "100000\n").unwrap();
+    daemon.signal(Signal::HUP);
+    daemon.says("configuration reloaded; launch: kick on policy0");
+}
+
+#[test]
+fn a_dry_run_prints_what_it_would_do_and_writes_nothing() {
+    let device = Device::with("[launch]\nmaximum_launches_per_minute = 60000\n[launch.kick]\nat_us = [0, 1000]\n");
+    {
+        let probe = device.daemon();
+        if !probe.hears_processes() {
+            return;
+        }
+    }
+    fs::remove_dir_all(device.path("run/brisk")).unwrap();
+    let before = fs::metadata(device.path(&Device::tunable("ondemand/io_is_busy"))).unwrap().modified().unwrap();
+    let mut dry =
+        device.command(&["run", "--dry-run", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut messages = BufReader::new(dry.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("brisk: ready") {
+        assert!(messages.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    assert!(Command::new("true").status().unwrap().success());
+    let mut line = String::new();
+    BufReader::new(dry.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&dry), Signal::TERM).unwrap();
+    assert!(dry.wait().unwrap().success());
+    let decision: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&decision["mechanism"], &decision["action"]), (&"launch".into(), &"rewrite".into()));
+    assert!(!exists(&device.path("run/brisk")), "no journal, no socket, no guardian");
+    let after = fs::metadata(device.path(&Device::tunable("ondemand/io_is_busy"))).unwrap().modified().unwrap();
+    assert_eq!(after, before);
+}
+
+#[test]
+fn without_a_daemon_status_says_so() {
+    let device = Device::new();
+    let output = device.brisk(&["status"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("no daemon is running"));
+    let json = device.brisk(&["status", "--json"]);
+    assert_eq!((json.status.code(), json.stdout.as_slice()), (Some(1), &b"{\"running\":false}\n"[..]));
+}
+
+#[test]
+fn status_is_for_people_programs_and_metrics() {
+    let device = Device::with(LEASE);
+    let daemon = device.daemon();
+    daemon.announce("browser");
+    let text = String::from_utf8(device.brisk(&["status"]).stdout).unwrap();
+    for part in [
+        &format!("runs as process {}", daemon.child.id()),
+        "launch: active",
+        "boosting the launch of browser (noticed by announced) since ",
+        "holds 50000 in place of 100000",
+        "launch of browser, noticed by announced",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing in {text}");
+    }
+    let json: serde_json::Value = serde_json::from_slice(&device.brisk(&["status", "--json"]).stdout).unwrap();
+    assert_eq!(json["pid"], daemon.child.id());
+    let metrics = String::from_utf8(device.brisk(&["status", "--metrics"]).stdout).unwrap();
+    assert!(metrics.contains("\nbrisk_launches_total 1\n"), "{metrics}");
+    assert!(metrics.contains("\nbrisk_active{mechanism=\"launch\"} 1\n") && metrics.ends_with("# EOF\n"), "{metrics}");
+}
