@@ -79,6 +79,9 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         return lease_for_ever(arguments, root);
     }
     let originals = values(arguments, root)?;
+    for (tunable, original) in arguments.tunables.iter().zip(&originals) {
+        ensure!(original.is_some(), "{} does not exist, so it cannot be leased", tunable.file.display());
+    }
     let mut random = Random::new(arguments.seed);
     let mut tally = Tally { schema: 1, ..Tally::default() };
     for _ in 0..arguments.kills {
@@ -98,7 +101,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
 fn kill_once(
     arguments: &Arguments,
     root: &Root,
-    originals: &[String],
+    originals: &[Option<String>],
     random: &mut Random,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
@@ -151,8 +154,14 @@ fn restore(root: &Root) -> anyhow::Result<()> {
     }
 }
 
-fn values(arguments: &Arguments, root: &Root) -> anyhow::Result<Vec<String>> {
-    arguments.tunables.iter().map(|tunable| Ok(root.read(&tunable.file)?)).collect()
+/// What each tunable holds; `None` while it does not exist, as another governor's tunables.
+fn values(arguments: &Arguments, root: &Root) -> anyhow::Result<Vec<Option<String>>> {
+    let value = |tunable: &Leasable| match root.read(&tunable.file) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_missing() => Ok(None),
+        Err(error) => Err(error.into()),
+    };
+    arguments.tunables.iter().map(value).collect()
 }
 
 /// The daemon to be killed, and its lines: the pid of each guardian that it has started.

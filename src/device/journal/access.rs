@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::thread::sleep;
 
-use super::{Lease, Outcome};
+use super::{Lease, Outcome, limit};
 use crate::device::{DeviceError, Operation, Root, Target, Tunable, process, uclamp};
 
 /// Descriptors kept at most; beyond it the ones not used now are closed.
@@ -15,11 +16,21 @@ const KEPT_DESCRIPTORS: usize = 64;
 pub(super) struct Access {
     root: Root,
     tunables: BTreeMap<PathBuf, Tunable>,
+    /// Limits that did not show in time what was written back.
+    unsettled: BTreeMap<Target, Unsettled>,
+}
+
+#[derive(Debug)]
+struct Unsettled {
+    /// What the limit showed in the end: an older or a stricter request.
+    shown: String,
+    /// What was written, which is in force.
+    original: String,
 }
 
 impl Access {
     pub(super) fn new(root: &Root) -> Self {
-        Self { root: root.clone(), tunables: BTreeMap::new() }
+        Self { root: root.clone(), tunables: BTreeMap::new(), unsettled: BTreeMap::new() }
     }
 
     /// The present value of `target`.
@@ -58,39 +69,83 @@ impl Access {
     }
 
     fn try_give_back(&mut self, lease: &Lease) -> Result<Outcome, DeviceError> {
-        let found = self.read(&lease.target)?;
-        if found == lease.original {
+        let Lease { target, original, .. } = lease;
+        let found = self.read(target)?;
+        if found == *original && !limit::is_limit(target) {
             return Ok(Outcome::Restored);
         }
-        // Without `observed` the writer died between its write and the record of it: the kernel may have rounded the
-        // value, so whatever is not the original counts as ours.
-        if let Some(observed) = lease.observed.as_ref().filter(|observed| **observed != found) {
-            return if is_limit(&lease.target) && self.is_masked(&lease.target, observed, &found)? {
-                self.write(&lease.target, &lease.original)?;
-                Ok(Outcome::Restored)
-            } else {
-                Ok(Outcome::ChangedByOther { found })
-            };
+        if found != *original && !self.is_ours(lease, &found)? {
+            return Ok(Outcome::ChangedByOther { found });
         }
-        self.write(&lease.target, &lease.original)?;
-        let found = self.read(&lease.target)?;
-        if found == lease.original {
+        self.write(target, original)?;
+        if limit::is_limit(target) {
+            self.settle(target, original)?;
             return Ok(Outcome::Restored);
         }
-        let error = format!("{} holds {found:?} after {:?} was written back", lease.target, lease.original);
+        let found = self.read(target)?;
+        if found == *original {
+            return Ok(Outcome::Restored);
+        }
+        let error = format!("{target} holds {found:?} after {original:?} was written back");
         Ok(Outcome::Refused { error })
     }
 
-    /// A frequency limit shows the strictest of several requests (freq_qos), not what was written: a thermal cap or
-    /// another driver's boost may hide our request, which must still be taken back. Writing our value once more tells:
-    /// a hidden request changes nothing to be seen, while another tool's plain write is overwritten, and put back here.
-    fn is_masked(&mut self, target: &Target, observed: &str, found: &str) -> Result<bool, DeviceError> {
-        self.write(target, observed)?;
-        if self.read(target)? == found {
+    /// True when `found` in the lease's target is what the lease made of it, and not what somebody else has written since.
+    pub(super) fn is_ours(&mut self, lease: &Lease, found: &str) -> Result<bool, DeviceError> {
+        match &lease.observed {
+            // The writer died between its write and the record of it: the kernel may have rounded the value, so whatever
+            // is there counts as ours.
+            None => Ok(true),
+            Some(observed) if observed == found => Ok(true),
+            Some(_) if limit::is_limit(&lease.target) => self.is_our_limit(lease, found),
+            Some(_) => Ok(false),
+        }
+    }
+
+    /// A limit may show our request late, rounded, or not at all while another is stricter. In the last case writing our
+    /// value once more tells: a hidden request changes nothing to be seen, while another tool's plain write is
+    /// overwritten, and put back here.
+    fn is_our_limit(&mut self, lease: &Lease, found: &str) -> Result<bool, DeviceError> {
+        let Lease { target, original, value, .. } = lease;
+        let rounded = limit::rounded(&self.root, target, value);
+        if found == original || found == value || rounded.as_deref() == Some(found) {
             return Ok(true);
         }
-        self.write(target, found)?;
-        Ok(false)
+        self.write(target, value)?;
+        if self.shows(target, |now| now != found)? {
+            self.write(target, found)?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Waits until a limit shows the `original` that was written back; what does not come in time is remembered.
+    fn settle(&mut self, target: &Target, original: &str) -> Result<(), DeviceError> {
+        self.unsettled.remove(target);
+        if !self.shows(target, |now| now == original)? {
+            let shown = self.read(target)?;
+            self.unsettled.insert(target.clone(), Unsettled { shown, original: original.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Looks at a limit until it shows what `wanted` accepts, for as long as the kernel may take to apply a request.
+    fn shows(&mut self, target: &Target, wanted: impl Fn(&str) -> bool) -> Result<bool, DeviceError> {
+        for _ in 0..limit::LOOKS {
+            if wanted(&self.read(target)?) {
+                return Ok(true);
+            }
+            sleep(limit::LOOK_EVERY);
+        }
+        Ok(wanted(&self.read(target)?))
+    }
+
+    /// What a target that shows `found`, and is not leased, is to get back after a lease.
+    pub(super) fn original(&self, target: &Target, found: String) -> String {
+        match self.unsettled.get(target) {
+            Some(unsettled) if unsettled.shown == found => unsettled.original.clone(),
+            _ => found,
+        }
     }
 
     fn tunable(&mut self, file: &Path) -> Result<&mut Tunable, DeviceError> {
@@ -113,12 +168,6 @@ impl Access {
         }
         Err(clamp_error(&self.root, pid, operation, io::ErrorKind::NotFound.into()))
     }
-}
-
-/// True for a file that shows an aggregate of requests.
-fn is_limit(target: &Target) -> bool {
-    let Target::Tunable(file) = target else { return false };
-    file.file_name().is_some_and(|name| name == "scaling_min_freq" || name == "scaling_max_freq")
 }
 
 fn clamp_error(root: &Root, pid: u32, operation: Operation, source: io::Error) -> DeviceError {

@@ -5,6 +5,7 @@
 //! which [`Replay::of`] puts everything back; it never overwrites what another tool has written since.
 
 mod access;
+mod limit;
 mod log;
 pub mod record;
 mod replay;
@@ -271,13 +272,16 @@ impl Journal {
             return Err(JournalError::NoOriginal { target: target.clone() });
         }
         let held = self.leases.iter().position(|lease| lease.target == *target);
-        let undisturbed = held.filter(|&index| self.leases[index].observed.as_ref() == Some(&found));
+        let undisturbed = match held {
+            Some(index) if self.access.is_ours(&self.leases[index], &found)? => Some(index),
+            _ => None,
+        };
         if let Some(index) = undisturbed.filter(|&index| self.leases[index].value == value) {
             return self.extend(index, until, reason);
         }
         let (original, since) = match undisturbed {
             Some(index) => (self.leases[index].original.clone(), self.leases[index].since),
-            None => (found, now),
+            None => (self.access.original(target, found), now),
         };
         let (value, reason) = (value.to_owned(), reason.to_owned());
         let lease = Lease { target: target.clone(), original, value, observed: None, since, until, reason };
