@@ -7,6 +7,7 @@ use std::fs;
 
 use brisk::config::Config;
 use brisk::device::{Root, energy, foreground, hotplug, journal, load, process, process_events};
+use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
 use brisk::lab::scenario::Scenario;
 use brisk::mechanism::launch::{DeviceFacts, LaunchConfig, LearnedDurations, Plan};
@@ -40,6 +41,17 @@ pub const TARGETS: &[Target] = &[
         seeds: &[b"0-3,5,8-11\n", b"0 1 2 3 ", b"7"],
     },
     Target { name: "process-events", feed: process_event_datagram, seeds: &[PROCESS_EXEC, PROCESS_COMM] },
+    Target {
+        name: "control",
+        feed: control,
+        seeds: &[
+            br#"{"version":1,"request":"status"}"#,
+            br#"{"version":1,"request":"launch","application":"browser","pid":7}"#,
+            br#"{"version":1,"request":"foreground","pids":[1,2]}"#,
+            br#"{"version":1,"ok":true,"result":{"brisk":"0.1.0"}}"#,
+            br#"{"version":1,"ok":false,"error":"no"}"#,
+        ],
+    },
     Target {
         name: "process-files",
         feed: process_files,
@@ -119,6 +131,14 @@ fn process_event_datagram(bytes: &[u8]) {
     let mut notices = Vec::new();
     let _ = process_events::parse(bytes, &mut notices);
     assert!(notices.len() <= bytes.len() / 16, "more notices than headers fit");
+}
+
+fn control(bytes: &[u8]) {
+    if let Ok(request) = protocol::parse(bytes) {
+        let line = serde_json::to_vec(&Message { version: protocol::VERSION, request: request.clone() });
+        assert_eq!(protocol::parse(&line.expect("a request can be printed")), Ok(request));
+    }
+    let _ = protocol::parse_answer(&text(bytes));
 }
 
 fn process_files(bytes: &[u8]) {

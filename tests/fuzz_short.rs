@@ -146,6 +146,7 @@ fuzz_tests! {
     config: "config",
     cpu_lists: "cpu-lists",
     process_events: "process-events",
+    control: "control",
     process_files: "process-files",
     counters: "counters",
     journal: "journal",

@@ -1,4 +1,6 @@
-//! What follows from the command tree: man pages and shell completions, written into target/docs.
+//! What the repository makes from the program: man pages and completions from its command tree, numbers of its daemon.
+
+mod bench;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +10,7 @@ use brisk::cli::Cli;
 use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-/// What the repository makes from the command tree
+/// What the repository makes from the program
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -23,10 +25,28 @@ enum Task {
         #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/docs"))]
         folder: PathBuf,
     },
+    /// Measure the daemon, here and in the lab, with real process events and a device tree on a tmpfs; needs root
+    Bench {
+        /// The binary to measure
+        brisk: PathBuf,
+    },
+    /// The part of `bench` that runs in the lab's guest as well
+    #[command(hide = true)]
+    Latency {
+        /// The binary to measure
+        brisk: PathBuf,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
-    let Task::Docs { folder } = Arguments::parse().task;
+    match Arguments::parse().task {
+        Task::Docs { folder } => docs(&folder),
+        Task::Bench { brisk } => bench::run(&brisk),
+        Task::Latency { brisk } => bench::run_latency(&brisk),
+    }
+}
+
+fn docs(folder: &Path) -> anyhow::Result<()> {
     let pages = write_man_pages(&folder.join("man"))?;
     let scripts = write_completions(&folder.join("completions"))?;
     println!("{pages} man pages and {scripts} completion scripts in {}", folder.canonicalize()?.display());
