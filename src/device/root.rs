@@ -11,6 +11,8 @@ use super::error::{DeviceError, Operation};
 
 /// No file of /proc or /sys that brisk reads as a whole is longer; a longer one is cut there.
 const READ_LIMIT_BYTES: u64 = 4 << 20;
+/// What sysfs shows at most, and /proc at first.
+const PAGE_BYTES: usize = 4096;
 
 /// A FIFO in the place of a tunable must not make the opener wait for its other end.
 const NEVER_WAIT: i32 = OFlags::NONBLOCK.bits() as i32;
@@ -62,7 +64,8 @@ impl Root {
     pub fn read(&self, file: impl AsRef<Path>) -> Result<String, DeviceError> {
         let path = self.path(file);
         let fault = |source| DeviceError::io(&path, Operation::Read, source);
-        let mut bytes = Vec::new();
+        // A page holds nearly every such file: one read and one for the end, where growing from nothing takes many.
+        let mut bytes = Vec::with_capacity(PAGE_BYTES);
         let file = fs::OpenOptions::new().read(true).custom_flags(NEVER_WAIT).open(&path).map_err(fault)?;
         file.take(READ_LIMIT_BYTES).read_to_end(&mut bytes).map_err(fault)?;
         let mut text = String::from_utf8_lossy(&bytes).into_owned();

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::device::{BootTime, Root, Target};
 use crate::mechanism::launch::{DeviceFacts, LaunchPolicy, LearnedDurations, Plan};
-use crate::mechanism::{Decision, Interest, Mechanism};
+use crate::mechanism::{Decision, Interest, Mechanism, ProcessEventKind};
 
 /// All of them. A further mechanism is a field here and a line in each function.
 #[derive(Debug)]
@@ -40,6 +40,11 @@ impl Mechanisms {
     /// What all want to hear.
     pub fn interest(&self) -> Interest {
         self.all().iter().fold(Interest::default(), |interest, mechanism| interest.and(mechanism.interest()))
+    }
+
+    /// True when none has a use for an event of `kind` about `pid`.
+    pub fn ignore(&self, now: BootTime, kind: ProcessEventKind, pid: u32) -> bool {
+        self.all().iter().all(|mechanism| mechanism.ignores(now, kind, pid))
     }
 
     /// The earliest moment that any wants.

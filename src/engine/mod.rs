@@ -279,7 +279,10 @@ impl Engine {
     fn take_processes(&mut self) {
         let Some(mut processes) = self.subscriptions.processes.take() else { return };
         let received = processes.receive();
-        while let Some(stamped) = processes.next(&self.options.root, &self.subscriptions.interest()) {
+        loop {
+            let ignored = |kind, pid| self.mechanisms.ignore(BootTime::now(), kind, pid);
+            let next = processes.next(&self.options.root, &self.subscriptions.interest(), ignored);
+            let Some(stamped) = next else { break };
             let now = BootTime::now();
             if stamped.event == Event::ProcessEventsLost {
                 self.metrics.process_events_lost += 1;

@@ -32,6 +32,13 @@ pub trait Mechanism {
         Interest::default()
     }
 
+    /// True when it has no use for an event of `kind` about `pid` at `now`, although it asked for that kind: then nobody
+    /// looks the process up for it.
+    fn ignores(&self, now: BootTime, kind: ProcessEventKind, pid: u32) -> bool {
+        let _ = (now, kind, pid);
+        false
+    }
+
     /// The processes whose end it wants to hear, whatever [`Mechanism::interest`] says.
     fn awaited_exits(&self) -> &[u32] {
         &[]

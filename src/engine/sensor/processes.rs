@@ -67,11 +67,16 @@ impl Processes {
         Ok(())
     }
 
-    /// The next event of those received, with the facts that `interest` wants at this moment.
-    pub fn next(&mut self, root: &Root, interest: &Interest) -> Option<Stamped> {
+    /// The next event of those received that nobody ignores, with the facts that `interest` wants at this moment.
+    pub fn next(
+        &mut self,
+        root: &Root,
+        interest: &Interest,
+        ignored: impl Fn(ProcessEventKind, u32) -> bool,
+    ) -> Option<Stamped> {
         loop {
             let TimedNotice { monotonic_ns, notice } = self.notices.pop()?;
-            if let Some(event) = event(root, interest, notice) {
+            if let Some(event) = event(root, interest, notice, &ignored) {
                 return Some(Stamped { monotonic_ns, event });
             }
         }
@@ -90,7 +95,12 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn event(root: &Root, interest: &Interest, notice: Notice) -> Option<Event> {
+fn event(
+    root: &Root,
+    interest: &Interest,
+    notice: Notice,
+    ignored: impl Fn(ProcessEventKind, u32) -> bool,
+) -> Option<Event> {
     let (kind, mut process) = match notice {
         Notice::Acknowledged(_) => return None,
         Notice::Lost => return Some(Event::ProcessEventsLost),
@@ -107,7 +117,7 @@ fn event(root: &Root, interest: &Interest, notice: Notice) -> Option<Event> {
         Notice::Exit { pid } => (ProcessEventKind::Exit, Process { pid, ..Process::default() }),
     };
     if kind != ProcessEventKind::Exit {
-        if !interest.kinds.contains(kind) {
+        if !interest.kinds.contains(kind) || ignored(kind, process.pid) {
             return None;
         }
         let facts = if kind == ProcessEventKind::Fork { interest.fork_facts } else { interest.facts };
@@ -125,8 +135,7 @@ pub fn look_up(root: &Root, process: &mut Process, facts: ProcessFacts) {
         process.start_time_ticks = Some(stat.start_time_ticks);
     }
     if facts.parent_command {
-        process.parent_command =
-            process.parent.and_then(|parent| process::stat(root, parent).ok()).map(|parent| parent.command);
+        process.parent_command = process.parent.and_then(|parent| process::command(root, parent).ok());
     }
     if facts.uid && process.uid.is_none() {
         let status = root.read(format!("/proc/{}/status", process.pid)).ok();
@@ -165,9 +174,11 @@ mod tests {
         let root = Root::system();
         let interest =
             Interest { kinds: ProcessEventKinds::default().with(ProcessEventKind::Exec), ..Interest::default() };
-        assert_eq!(event(&root, &interest, Notice::Fork { parent: 1, child: 2 }), None);
-        assert!(event(&root, &interest, Notice::Exec { pid: 2 }).is_some());
-        assert!(event(&root, &interest, Notice::Exit { pid: 2 }).is_some(), "the end of a launch always counts");
-        assert_eq!(event(&root, &interest, Notice::Lost), Some(Event::ProcessEventsLost));
+        let event = |notice| event(&root, &interest, notice, |_, pid| pid == 3);
+        assert_eq!(event(Notice::Fork { parent: 1, child: 2 }), None);
+        assert!(event(Notice::Exec { pid: 2 }).is_some());
+        assert_eq!(event(Notice::Exec { pid: 3 }), None, "ignored");
+        assert!(event(Notice::Exit { pid: 3 }).is_some(), "the end of a launch always counts");
+        assert_eq!(event(Notice::Lost), Some(Event::ProcessEventsLost));
     }
 }

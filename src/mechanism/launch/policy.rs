@@ -19,6 +19,8 @@ use crate::mechanism::{
 
 /// So many launches are followed at once; more are not noticed until one of them has ended.
 const MAXIMUM_LAUNCHES: usize = 64;
+/// The exec that follows a fork within this time is the same start: the governor has just been kicked for it.
+const SAME_START: Duration = Duration::from_millis(20);
 /// Name of a launch whose process was gone before it could be looked at.
 const UNNAMED: &str = "?";
 
@@ -474,8 +476,14 @@ impl Mechanism for LaunchPolicy {
         }
     }
 
+    fn ignores(&self, now: BootTime, kind: ProcessEventKind, pid: u32) -> bool {
+        kind == ProcessEventKind::Exec
+            && !self.end_matters()
+            && self.launches.iter().any(|launch| launch.is(pid) && now.since(launch.began) < SAME_START)
+    }
+
     fn awaited_exits(&self) -> &[u32] {
-        &self.pids
+        if self.end_matters() { &self.pids } else { &[] }
     }
 
     fn deadline(&self) -> Option<BootTime> {

@@ -219,6 +219,26 @@ fn a_kick_alone_needs_no_look_at_the_load() {
 }
 
 #[test]
+fn the_exec_right_after_a_kicked_fork_is_not_looked_up() {
+    let (fork, exec) = (ProcessEventKind::Fork, ProcessEventKind::Exec);
+    let rows = [
+        // actuator, kind, pid, at: ignored?
+        (kick_actuator(), exec, 7, 5, true),
+        (kick_actuator(), exec, 7, 500, false),
+        (kick_actuator(), exec, 8, 5, false),
+        (kick_actuator(), fork, 7, 5, false),
+        (lease_actuator(), exec, 7, 5, false),
+    ];
+    for (actuator, kind, pid, moment, ignored) in rows {
+        let mut policy = policy(|_| {}, std::slice::from_ref(&actuator));
+        ask(&mut policy, at(0), &process(fork, 7, "launcher"));
+        assert_eq!(policy.ignores(at(moment), kind, pid), ignored, "{actuator:?} {kind:?} {pid} {moment}");
+        let awaited: &[u32] = if actuator == lease_actuator() { &[7] } else { &[] };
+        assert_eq!(policy.awaited_exits(), awaited, "the end of a kicked launch is of no use");
+    }
+}
+
+#[test]
 fn the_foreground_begins_or_ends_launches_as_configured() {
     let front = |pids: &[u32]| Event::Foreground {
         processes: pids
