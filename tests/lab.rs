@@ -199,7 +199,10 @@ fn children_of(parent: u32) -> Vec<u32> {
 fn a_killed_brisk_leaves_no_emulator() {
     let Some(binary) = static_brisk() else { return };
     for signal in [rustix::process::Signal::KILL, rustix::process::Signal::TERM, rustix::process::Signal::INT] {
-        let mut brisk = Command::new(binary)
+        // A shell that started the tests in the background lets them ignore SIGINT, and ignoring is inherited.
+        let mut brisk = Command::new("env")
+            .arg("--default-signal=INT")
+            .arg(binary)
             .args(["lab", "run", "debian-6.1", "--busybox", "--", "sh", "-c", "while :; do :; done"])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
