@@ -22,7 +22,7 @@ scenario = "debian-6.1"
 program = "load"
 work_ms = [60]
 start_up_ms = 20
-settle_ms = [400, 500]
+settle_ms = [1500, 1600]
 window_beyond_work_ms = 300
 [replicates]
 quick = 3
