@@ -137,21 +137,11 @@ fn kill_once(
     Ok(())
 }
 
-/// What `brisk restore` does. A guardian that was started just before both were killed may be at it.
+/// What `brisk restore` does. A guardian that was started just before both were killed may be at it: it is waited for.
 fn restore(root: &Root) -> anyhow::Result<()> {
-    let started = Instant::now();
-    loop {
-        match Replay::of(&root.runtime_folder(), root) {
-            Ok(replay) => {
-                ensure!(replay.is_complete(), "could not restore: {replay:?}");
-                return Ok(());
-            }
-            Err(JournalError::Locked { .. }) if started.elapsed() < PATIENCE => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let replay = Replay::of(&root.runtime_folder(), root)?;
+    ensure!(replay.is_complete(), "could not restore: {replay:?}");
+    Ok(())
 }
 
 /// What each tunable holds; `None` while it does not exist, as another governor's tunables.

@@ -1,5 +1,7 @@
 //! Facts of one process from /proc/PID (proc(5)).
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use serde::Serialize;
 
 use super::{DeviceError, Root};
@@ -47,6 +49,8 @@ pub struct StatFacts {
     pub command: String,
     /// Field 22.
     pub start_time_ticks: u64,
+    /// Field 3 is `Z` or `X`: nobody has waited for it, but it holds nothing any more.
+    pub is_dead: bool,
 }
 
 /// The facts of process `pid` that one read of `stat` gives.
@@ -67,14 +71,25 @@ pub fn command(root: &Root, pid: u32) -> Result<String, DeviceError> {
     root.read(format!("/proc/{pid}/comm"))
 }
 
+/// True when `pid` of this system runs no more, whether or not somebody has waited for it.
+pub fn has_ended(pid: u32) -> bool {
+    // A signal asks the kernel itself: /proc may be mounted so that it hides other users' processes.
+    let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
+    match test_kill_process(process) {
+        Err(Errno::SRCH) => true,
+        _ => stat(&Root::system(), pid).is_ok_and(|stat| stat.is_dead),
+    }
+}
+
 /// Parses /proc/PID/stat; the name may hold blanks and brackets, so it ends at the last bracket.
 pub fn parse_stat(text: &str) -> Option<StatFacts> {
     let (before, after) = text.rsplit_once(')')?;
     let (_, command) = before.split_once('(')?;
     let mut fields = after.split_ascii_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
+    let is_dead = matches!(fields.next()?, "Z" | "X");
+    let parent = fields.next()?.parse().ok()?;
     let start_time_ticks = fields.nth(17)?.parse().ok()?;
-    Some(StatFacts { parent, command: command.to_owned(), start_time_ticks })
+    Some(StatFacts { parent, command: command.to_owned(), start_time_ticks, is_dead })
 }
 
 /// The first number of the `Uid:` line of /proc/PID/status. The whole file is not parsed: its lines vary by kernel.
@@ -126,6 +141,21 @@ mod tests {
             assert_eq!((facts.command.as_str(), facts.parent, facts.start_time_ticks), (name, 1, 9876));
         }
         assert_eq!(parse_stat("42 (sh"), None);
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_seen_before_anybody_waits_for_it() {
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        assert!(!has_ended(child.id()));
+        drop(child.stdin.take());
+        while !has_ended(child.id()) {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        for gone in [child.id(), 0, u32::MAX] {
+            assert!(has_ended(gone), "{gone}");
+        }
+        assert!(!has_ended(1), "another user's process lives too");
     }
 
     #[test]

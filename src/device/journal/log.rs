@@ -5,18 +5,23 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use super::JournalError;
 use super::record::{self, Contents, Record};
+use crate::device::process;
 
 /// The log's name in its folder.
 const FILE: &str = "journal";
-/// Longer than a look at the lock takes.
-const LOOK: Duration = Duration::from_millis(2);
+/// Longer than somebody who only looks, as `brisk doctor` does, has the lock.
+const LOOK: Duration = Duration::from_millis(50);
+/// Longer than a dead writer's guardian takes to give back what it left, and a child that it was just forking to begin
+/// its program: both have its lock after its death.
+const LAST_RITES: Duration = Duration::from_secs(10);
+const RETRY: Duration = Duration::from_millis(1);
 /// Far above what any number of leases needs: a log that grew beyond is not ours.
 const READ_LIMIT_BYTES: u64 = 16 << 20;
 
@@ -40,20 +45,7 @@ impl Log {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| unusable(folder, error))?;
         let path = folder.join(FILE);
         let mut file = open(&path, true).map_err(|error| unusable(&path, error))?;
-        let mut attempt = flock(&file, FlockOperation::NonBlockingLockExclusive);
-        if attempt == Err(Errno::WOULDBLOCK) {
-            // Somebody may only be looking, as `brisk doctor` does.
-            sleep(LOOK);
-            attempt = flock(&file, FlockOperation::NonBlockingLockExclusive);
-        }
-        match attempt {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                let pid = read(&mut file).ok().and_then(|log| record::parse(&log).writer);
-                return Err(JournalError::Locked { path, pid });
-            }
-            Err(error) => return Err(unusable(&path, error.into())),
-        }
+        wait_for_lock(&mut file, &path)?;
         let log = read(&mut file).map_err(|error| unusable(&path, error))?;
         let length = log.len() as u64;
         let contents = record::parse(&log);
@@ -142,6 +134,32 @@ impl Log {
     }
 }
 
+impl Drop for Log {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that another thread is just forking has the same open file until it executes.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+/// Takes the lock, or says who has it: a living writer is believed, a dead one's heirs are waited for.
+fn wait_for_lock(file: &mut File, path: &Path) -> Result<(), JournalError> {
+    let begun = Instant::now();
+    loop {
+        match flock(&*file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(unusable(path, error.into())),
+        }
+        // The name changes when a new writer comes; a log without one is being begun or was just emptied.
+        let pid = read(file).ok().and_then(|log| record::parse(&log).writer);
+        let patience = if pid.is_none_or(process::has_ended) { LAST_RITES } else { LOOK };
+        if begun.elapsed() >= patience {
+            return Err(JournalError::Locked { path: path.to_owned(), pid });
+        }
+        sleep(RETRY);
+    }
+}
+
 fn unusable(path: &Path, cause: io::Error) -> JournalError {
     JournalError::Unusable { path: path.to_owned(), cause }
 }
@@ -183,5 +201,15 @@ impl Log {
     pub(super) fn on(path: &Path) -> Self {
         let file = OpenOptions::new().write(true).open(path).unwrap();
         Self { file, path: path.to_owned(), length: 0, header: Vec::new(), starts_with_header: true, torn: false }
+    }
+
+    /// What a child would inherit.
+    pub(super) fn descriptor(&self) -> File {
+        self.file.try_clone().unwrap()
+    }
+
+    /// Loses the descriptor without a word, as a killed process does.
+    pub(super) fn lose(&mut self) {
+        self.file = File::open("/dev/null").unwrap();
     }
 }

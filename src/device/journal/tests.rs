@@ -3,8 +3,10 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
+use std::process::{Child, Command};
 
 use proptest::prelude::*;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::*;
 
@@ -147,6 +149,41 @@ fn a_second_opener_is_told_who_has_it() {
     assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
     assert!(matches!(Replay::of(&device.journal(), &device.root), Err(JournalError::Locked { .. })));
     assert_eq!(device.get("a"), "2");
+}
+
+/// A process that has inherited the lock for `seconds`, as one between fork and exec has.
+fn heir(journal: &Journal, seconds: &str) -> Child {
+    Command::new("sleep").arg(seconds).stdin(journal.log.descriptor()).spawn().unwrap()
+}
+
+#[test]
+fn a_lock_that_is_let_go_is_free_though_a_child_has_inherited_it() {
+    let device = Device::new(&[("a", "1")]);
+    let journal = device.open();
+    let mut heir = heir(&journal, "60");
+    drop(journal);
+    let reopened = Journal::open(&device.journal(), &device.root);
+    let _ = (heir.kill(), heir.wait());
+    reopened.unwrap();
+}
+
+#[test]
+fn the_dead_are_no_reason_to_refuse_the_living() {
+    let device = Device::new(&[("a", "1")]);
+    let mut journal = device.open();
+    journal.lease(SECOND, &target("a"), "2", LATER, "test").unwrap();
+    // A zombie is as dead as a process that has been waited for.
+    let mut dead = Command::new("true").spawn().unwrap();
+    waitid(WaitId::Pid(Pid::from_child(&dead)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+    journal.log.append(&Record::Open { format: record::FORMAT, boot_id: None, pid: dead.id() }).unwrap();
+    // After SIGKILL the lock goes with the last descriptor, and that is another's: a child of the dead, or its guardian.
+    let mut heir = heir(&journal, "0.3");
+    journal.log.lose();
+    journal.die();
+    assert_eq!(outcomes(&device.replay().restorations), [&Outcome::Restored]);
+    assert_eq!(device.get("a"), "1");
+    dead.wait().unwrap();
+    heir.wait().unwrap();
 }
 
 #[test]
