@@ -247,6 +247,27 @@ fn a_killed_runner_leaves_nothing_changed() {
     wait_until("the guardian", || tunables(device.path()) == before);
 }
 
+#[test]
+fn restore_gives_back_what_a_runner_has_left_that_was_killed_with_its_guardian() {
+    let device = device();
+    let before = tunables(device.path());
+    let mut child = here(device.path(), 100).spawn().unwrap();
+    wait_until("the second arm", || tunables(device.path())[1] == "10000");
+    let runner = children(child.id()).into_iter().next().expect("the runner is a child");
+    let name = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let guardian = children(runner).into_iter().find(|pid| name(*pid).starts_with(b"@brisk-guardian\0"));
+    for pid in [guardian.expect("the runner has a guardian"), runner] {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_ne!(tunables(device.path()), before, "nobody is left who could have given it back");
+    let restore =
+        Command::new(env!("CARGO_BIN_EXE_brisk")).arg("--root").arg(device.path()).arg("restore").output().unwrap();
+    assert_code(&restore, 0);
+    assert_eq!(tunables(device.path()), before);
+}
+
 /// The children of all of its threads.
 fn children(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();

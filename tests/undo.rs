@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use brisk::device::journal::{Journal, JournalState};
 use brisk::device::{BootTime, Root, Target};
+use brisk::experiment::runner;
 use rustix::process::{Pid, Signal, kill_process};
 
 const TUNABLES: [&str; 3] = ["sampling_rate", "io_is_busy", "up_threshold"];
@@ -152,20 +153,24 @@ fn whoever_comes_at_once_after_a_killed_daemon_takes_over_and_is_not_refused() {
     }
 }
 
-/// A journal that its writer left behind, with `count` tunables changed.
+/// A daemon's journal that its writer left behind, with `count` tunables changed.
 fn leave_behind(device: &Device, count: usize) {
-    let mut journal = Journal::open(&device.root().runtime_folder(), &device.root()).unwrap();
+    leave_behind_in(&device.root().runtime_folder(), device, count, "1");
+}
+
+fn leave_behind_in(folder: &Path, device: &Device, count: usize, value: &str) {
+    let mut journal = Journal::open(folder, &device.root()).unwrap();
     let now = BootTime::now();
     for name in &TUNABLES[..count] {
         let target = Target::Tunable(format!("/sys/governor/{name}").into());
-        journal.lease(now, &target, "1", now + Duration::from_secs(60), "test").unwrap();
+        journal.lease(now, &target, value, now + Duration::from_secs(60), "test").unwrap();
     }
     let log = fs::read(journal.path()).unwrap();
     let path = journal.path().to_owned();
     drop(journal);
     fs::write(path, log).unwrap();
     for name in &TUNABLES[..count] {
-        fs::write(device.folder.path().join("sys/governor").join(name), "1\n").unwrap();
+        fs::write(device.folder.path().join("sys/governor").join(name), format!("{value}\n")).unwrap();
     }
 }
 
@@ -203,6 +208,37 @@ fn restore_says_what_it_did_and_exits_accordingly() {
     fs::write(&file, "1\n").unwrap();
     assert_eq!(device.brisk(&["restore"]).status.code(), Some(0), "what refused was kept for the next time");
     assert_eq!(fs::read_to_string(&file).unwrap(), ORIGINAL);
+}
+
+#[test]
+fn restore_gives_back_what_an_experiment_and_the_daemon_of_its_arm_have_left() {
+    let device = Device::new();
+    let experiment = runner::runtime_folder(&device.root());
+    leave_behind_in(&experiment, &device, 2, "50000");
+    leave_behind(&device, 1);
+    let text = String::from_utf8(device.brisk(&["doctor"]).stdout).unwrap();
+    assert!(text.contains("/run/brisk-experiment: 2 tunables left changed: run `brisk restore`"), "{text}");
+    let output = device.brisk(&["restore"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "restored  /sys/governor/sampling_rate holds 50000 again\n\
+         restored  /sys/governor/io_is_busy holds 100000 again\n\
+         restored  /sys/governor/sampling_rate holds 100000 again\n"
+    );
+    assert!(device.is_original());
+
+    // A living experiment keeps what is its own, and what a dead daemon has left is given back all the same.
+    let living = Journal::open(&experiment, &device.root()).unwrap();
+    leave_behind(&device, 1);
+    let output = device.brisk(&["restore", "--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["complete"], &report["restorations"][0]["outcome"]), (&false.into(), &"restored".into()));
+    assert!(device.is_original());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("brisk-experiment/journal is in use") && error.contains("Ctrl-C"), "{error}");
+    drop(living);
 }
 
 #[test]

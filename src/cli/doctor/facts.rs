@@ -1,7 +1,7 @@
 //! The facts of a device that decide what brisk can do on it, each with the file that says so.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -10,6 +10,7 @@ use crate::device::energy::Meter;
 use crate::device::journal::JournalState;
 use crate::device::process_events::ProcessEvents;
 use crate::device::{DeviceError, Root, foreground, hotplug, uclamp};
+use crate::experiment::runner;
 
 /// Capabilities of linux/capability.h that the daemon uses.
 const CAPABILITIES: [(u32, &str); 4] = [
@@ -34,8 +35,11 @@ pub struct DeviceReport {
     pub policies_offline: Vec<String>,
     /// One entry a kernel interface.
     pub interfaces: Vec<Interface>,
-    /// The journal.
+    /// The daemon's journal.
     pub journal: JournalReport,
+    /// The journal of `brisk prove --here`, when there is anything to say of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub experiment_journal: Option<JournalReport>,
     /// What is there but could not be understood.
     pub faults: Vec<String>,
 }
@@ -65,7 +69,7 @@ pub struct Interface {
     pub advice: String,
 }
 
-/// The journal from outside.
+/// A journal from outside.
 #[derive(Debug, Serialize)]
 pub struct JournalReport {
     /// Its folder, as named on the device.
@@ -104,7 +108,9 @@ impl DeviceReport {
                 energy(root),
                 rights(root),
             ],
-            journal: JournalReport::of(root),
+            journal: JournalReport::of(root, &root.runtime_folder()),
+            experiment_journal: Some(JournalReport::of(root, &runner::runtime_folder(root)))
+                .filter(|report| report.state != Some(JournalState::Empty)),
             faults,
         }
     }
@@ -124,9 +130,8 @@ impl PolicyReport {
 }
 
 impl JournalReport {
-    fn of(root: &Root) -> Self {
-        let real = root.runtime_folder();
-        let (state, fault) = match JournalState::of(&real) {
+    fn of(root: &Root, real: &Path) -> Self {
+        let (state, fault) = match JournalState::of(real) {
             Ok(state) => (Some(state), None),
             Err(error) => (None, Some(as_on_device(root, &error))),
         };

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anstyle::{AnsiColor, Style};
 
 use super::Report;
-use super::facts::{DeviceReport, PolicyReport};
+use super::facts::{DeviceReport, JournalReport, PolicyReport};
 use crate::device::cpufreq::Policy;
 use crate::device::hotplug;
 use crate::device::journal::JournalState;
@@ -114,7 +114,14 @@ fn device(page: &mut Page, device: &DeviceReport) {
     if !device.policies_offline.is_empty() {
         page.fact("policies offline", &device.policies_offline.join(", "));
     }
-    let journal = match &device.journal.state {
+    page.fact("journal", &journal(&device.journal));
+    if let Some(report) = &device.experiment_journal {
+        page.fact("  of experiments", &journal(report));
+    }
+}
+
+fn journal(report: &JournalReport) -> String {
+    let state = match &report.state {
         Some(JournalState::Empty) => "holds nothing".to_owned(),
         Some(JournalState::InUse { pid, held }) => {
             let owner = pid.map_or_else(|| "a brisk".to_owned(), |pid| format!("process {pid}"));
@@ -126,7 +133,7 @@ fn device(page: &mut Page, device: &DeviceReport) {
         Some(JournalState::LeftBehind { held }) => format!("{held} tunables left changed: run `brisk restore`"),
         None => "cannot be read".to_owned(),
     };
-    page.fact("journal", &format!("{}: {journal}", device.journal.folder.display()));
+    format!("{}: {state}", report.folder.display())
 }
 
 fn are_alike(one: &PolicyReport, other: &PolicyReport) -> bool {

@@ -64,6 +64,14 @@ impl Replay {
         Log::peek(folder).ok().flatten()?.writer
     }
 
+    /// Adds what the replay of another journal did after this one.
+    pub fn append(&mut self, mut later: Self) {
+        self.restorations.append(&mut later.restorations);
+        self.earlier_boot |= later.earlier_boot;
+        self.torn |= later.torn;
+        self.malformed_lines += later.malformed_lines;
+    }
+
     /// The records that take what was given back out of the log.
     pub(super) fn closing_records(&self) -> impl Iterator<Item = Record> {
         let done = self.restorations.iter().filter(|restoration| restoration.outcome.is_final());

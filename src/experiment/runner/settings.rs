@@ -56,9 +56,7 @@ impl Settings {
             Outcome::Refused { error } => Some(format!("{}: {error}", restoration.target)),
             _ => None,
         });
-        refused.map_or(Ok(()), |refusal| {
-            bail!("could not be given back: {refusal}; the next `brisk prove --here` tries again")
-        })
+        refused.map_or(Ok(()), |refusal| bail!("could not be given back: {refusal}; `brisk restore` tries again"))
     }
 
     fn govern(&mut self, policy: &Policy, arm: &Arm) -> anyhow::Result<()> {
