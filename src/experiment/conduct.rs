@@ -91,12 +91,10 @@ pub enum Ending {
 impl Run<'_> {
     /// What is scheduled.
     pub fn design(&self) -> Design {
-        let replicates = &self.experiment.replicates;
         Design {
             arms: self.experiment.arms.len(),
-            points: self.experiment.points(self.quick).len(),
-            blocks: if self.quick { replicates.quick } else { replicates.full },
-            warm_up: replicates.warm_up,
+            replicates: self.experiment.replicates_by_point(self.quick),
+            warm_up: self.experiment.replicates.warm_up,
             settle_us: self.experiment.workload.settle_ms.map(|ms| u64::from(ms) * 1000),
             seed: self.seed,
         }
@@ -136,7 +134,7 @@ impl Run<'_> {
         progress: &mut dyn FnMut(&Run<'_>, &Line),
     ) -> anyhow::Result<Ending> {
         let design = self.design();
-        let devices = place.devices(self.experiment).clamp(1, design.blocks);
+        let devices = place.devices(self.experiment).clamp(1, design.blocks());
         let done = findings.measured.keys().copied().collect();
         let plans = (0..devices).map(|device| self.plan(share(&design, device, devices, &done)));
         let plans: Vec<Plan> = plans.filter(|plan| !plan.replicates.is_empty()).collect();

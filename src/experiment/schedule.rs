@@ -1,7 +1,8 @@
 //! Who runs when: pure, from a seed alone.
 //!
-//! A block holds every arm at every point once, in random order. All replicates of one block and point share their
-//! rest and their background load, so that arms differ in nothing but the arm and are compared in pairs.
+//! A block holds every arm once at each of its points, in random order. A point that needs fewer replicates than others
+//! is left out of some blocks, evenly. All replicates of one block and point share their rest and their background load,
+//! so that arms differ in nothing but the arm and are compared in pairs.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +10,12 @@ use super::plan::Replicate;
 use super::random::Random;
 
 /// What is to be scheduled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Design {
     /// Arms.
     pub arms: usize,
-    /// Points of the workload.
-    pub points: usize,
-    /// Blocks, which is the number of counted replicates of each arm at each point.
-    pub blocks: u32,
+    /// For each point of the workload, the number of counted replicates of each arm.
+    pub replicates: Vec<u32>,
     /// Replicates of each arm, at the first point, that each device runs first and that are not counted.
     pub warm_up: u32,
     /// Shortest and longest rest before a launch, in microseconds.
@@ -25,16 +24,30 @@ pub struct Design {
     pub seed: u64,
 }
 
+impl Design {
+    /// How many blocks there are: as many as the point with the most replicates needs.
+    pub fn blocks(&self) -> u32 {
+        self.replicates.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Whether `block` has `point`: `replicates` of all blocks have, evenly spread.
+    fn holds(&self, block: u32, point: usize) -> bool {
+        let before = |block: u32| u64::from(block) * u64::from(self.replicates[point]) / u64::from(self.blocks());
+        before(block + 1) > before(block)
+    }
+}
+
 /// Every counted replicate, in order, block after block.
 pub fn blocks(design: &Design) -> Vec<Replicate> {
-    let per_block = design.arms * design.points;
-    let mut replicates = Vec::with_capacity(per_block * design.blocks as usize);
-    for block in 0..design.blocks {
+    let points = 0..design.replicates.len();
+    let mut replicates = Vec::with_capacity(design.arms * design.replicates.iter().sum::<u32>() as usize);
+    for block in 0..design.blocks() {
         let mut random = Random::stream(design.seed, u64::from(block));
         let conditions: Vec<(u64, u64)> =
-            (0..design.points).map(|_| (settle(&mut random, design.settle_us), random.bits())).collect();
+            points.clone().map(|_| (settle(&mut random, design.settle_us), random.bits())).collect();
+        let held = points.clone().filter(|&point| design.holds(block, point));
         let mut cells: Vec<(usize, usize)> =
-            (0..design.arms).flat_map(|arm| (0..design.points).map(move |point| (arm, point))).collect();
+            (0..design.arms).flat_map(|arm| held.clone().map(move |point| (arm, point))).collect();
         random.shuffle(&mut cells);
         for (arm, point) in cells {
             let (settle_us, seed) = conditions[point];
@@ -59,7 +72,7 @@ pub fn share(design: &Design, device: u32, devices: u32, done: &BTreeSet<u32>) -
     let count = design.warm_up * u32::try_from(design.arms).unwrap_or(u32::MAX);
     let warm_ups = (0..count).map(|number| Replicate {
         id: first_id + device * count + number,
-        block: design.blocks,
+        block: design.blocks(),
         arm: number as usize % design.arms,
         point: 0,
         settle_us: settle(&mut random, design.settle_us),
@@ -79,11 +92,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn designs() -> impl Strategy<Value = Design> {
-        (1..6usize, 1..5usize, 1..20u32, 0..3u32, 0..1000u64, 0..1000u64, any::<u64>()).prop_map(
-            |(arms, points, blocks, warm_up, shortest, span, seed)| Design {
+        let replicates = proptest::collection::vec(1..20u32, 1..5);
+        (1..6usize, replicates, 0..3u32, 0..1000u64, 0..1000u64, any::<u64>()).prop_map(
+            |(arms, replicates, warm_up, shortest, span, seed)| Design {
                 arms,
-                points,
-                blocks,
+                replicates,
                 warm_up,
                 settle_us: [shortest, shortest + span],
                 seed,
@@ -93,11 +106,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_arm_runs_once_at_each_point_of_each_block(design in designs()) {
+        fn each_arm_runs_as_often_as_its_point_asks_and_once_a_block(design in designs()) {
             let all = blocks(&design);
             let cells: BTreeSet<_> = all.iter().map(|r| (r.block, r.arm, r.point)).collect();
-            prop_assert_eq!(all.len(), design.arms * design.points * design.blocks as usize);
             prop_assert_eq!(cells.len(), all.len());
+            for (point, &replicates) in design.replicates.iter().enumerate() {
+                for arm in 0..design.arms {
+                    let count = all.iter().filter(|r| (r.arm, r.point) == (arm, point)).count();
+                    prop_assert_eq!(count, replicates as usize);
+                }
+            }
             prop_assert!(all.iter().enumerate().all(|(place, r)| r.id as usize == place && !r.warm_up));
             prop_assert!(all.is_sorted_by_key(|r| r.block));
         }
@@ -144,7 +162,7 @@ mod tests {
 
     #[test]
     fn blocks_are_ordered_differently() {
-        let design = Design { arms: 4, points: 3, blocks: 8, warm_up: 0, settle_us: [10, 90], seed: 1 };
+        let design = Design { arms: 4, replicates: vec![8; 3], warm_up: 0, settle_us: [10, 90], seed: 1 };
         let orders: BTreeSet<Vec<_>> =
             blocks(&design).chunks(12).map(|block| block.iter().map(|r| (r.arm, r.point)).collect()).collect();
         assert_eq!(orders.len(), 8);

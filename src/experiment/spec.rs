@@ -91,13 +91,24 @@ pub struct Background {
 pub struct Replicates {
     /// In the quick form.
     pub quick: u32,
-    /// In the full form.
-    pub full: u32,
+    /// In the full form: one number for all, or a list with one for each point. Points whose figures scatter more need
+    /// more for the same precision, and short launches are cheap.
+    pub full: Count,
     /// Before them and not counted, on each device.
     #[serde(default = "one")]
     pub warm_up: u32,
     /// The points of the quick form, when it cannot afford all.
     pub quick_work_ms: Option<Vec<u32>>,
+}
+
+/// A number of replicates for every point, or one for each.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "expected a number, or a list with a number for each point")]
+pub enum Count {
+    /// The same everywhere.
+    Everywhere(u32),
+    /// One for each of `work_ms`, then one for `idle_ms` if there is one.
+    Each(Vec<u32>),
 }
 
 /// One condition.
@@ -212,6 +223,16 @@ impl Experiment {
         work.chain(self.workload.idle_ms.map(Point::Idle)).collect()
     }
 
+    /// How often each arm is run at each of [`Experiment::points`].
+    pub fn replicates_by_point(&self, quick: bool) -> Vec<u32> {
+        let everywhere = |count: u32| vec![count; self.points(quick).len()];
+        match &self.replicates.full {
+            _ if quick => everywhere(self.replicates.quick),
+            Count::Everywhere(count) => everywhere(*count),
+            Count::Each(counts) => counts.clone(),
+        }
+    }
+
     /// The first thing that does not make sense, with its offset in the text where one is known.
     fn fault(&self) -> Option<(usize, String)> {
         self.workload_fault().or_else(|| self.arms_fault()).map(|message| (0, message)).or_else(|| self.claims_fault())
@@ -241,7 +262,15 @@ impl Experiment {
         if let Some(stranger) = quick.clone().find(|work_ms| !workload.work_ms.contains(work_ms)) {
             return Some(format!("quick_work_ms has {stranger}, which work_ms has not"));
         }
-        if self.replicates.quick < 2 || self.replicates.full < self.replicates.quick {
+        let full = self.replicates_by_point(false);
+        if full.len() != self.points(false).len() {
+            return Some(format!(
+                "replicates: full lists {} numbers for {} points",
+                full.len(),
+                self.points(false).len()
+            ));
+        }
+        if self.replicates.quick < 2 || full.iter().any(|&full| full < self.replicates.quick) {
             return Some("replicates: quick must be at least 2, and full at least quick".into());
         }
         workload.background.filter(|b| b.period_ms == 0).map(|_| "background: period_ms must be above zero".into())
@@ -363,6 +392,9 @@ required = ">= 1"
             ("beyond_work_ms = 500", "beyond_work_ms = 0", "x:1:1: window_beyond_work_ms must be above zero"),
             ("scenario = \"launch\"\n", "", "x:1:1: an experiment in the lab names its `scenario`"),
             ("quick = 2", "quick = 2\nquick_work_ms = [300]", "x:1:1: quick_work_ms has 300"),
+            ("full = 4", "full = [4]", "x:1:1: replicates: full lists 1 numbers for 2 points"),
+            ("full = 4", "full = [4, 1]", "x:1:1: replicates: quick must be at least 2, and full at least quick"),
+            ("full = 4", "full = \"many\"", "x:14:8: expected a number, or a list"),
             (
                 "measure = \"gain\"",
                 "measure = \"loss\"",

@@ -46,14 +46,22 @@ pub fn standard_deviation(values: &[f64]) -> f64 {
 /// The 95 % percentile bootstrap interval of `statistic`, which computes a figure from the blocks whose indices it is
 /// given. Both ends are NaN when there are fewer than two blocks or the figure cannot be computed.
 pub fn bootstrap(blocks: usize, statistic: &mut dyn FnMut(&[usize]) -> f64) -> [f64; 2] {
-    if blocks < 2 {
+    stratified_bootstrap(&[blocks], &mut |drawn| statistic(&drawn[0]))
+}
+
+/// The same for a figure made from several strata, each with its own blocks: every stratum is drawn from by itself, as
+/// many blocks as it has (Efron and Tibshirani, chapter 8). `statistic` is given the indices stratum by stratum.
+pub fn stratified_bootstrap(blocks: &[usize], statistic: &mut dyn FnMut(&[Vec<usize>]) -> f64) -> [f64; 2] {
+    if blocks.is_empty() || blocks.iter().any(|&blocks| blocks < 2) {
         return [f64::NAN; 2];
     }
     let mut random = Random::new(SEED);
-    let mut drawn = vec![0; blocks];
+    let mut drawn: Vec<Vec<usize>> = blocks.iter().map(|&blocks| vec![0; blocks]).collect();
     let mut figures = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
-        drawn.fill_with(|| random.below(blocks));
+        for (drawn, &blocks) in drawn.iter_mut().zip(blocks) {
+            drawn.fill_with(|| random.below(blocks));
+        }
         figures.push(statistic(&drawn));
     }
     if figures.iter().any(|figure| figure.is_nan()) {
@@ -182,6 +190,20 @@ mod tests {
         assert!(bootstrap(1, &mut |_| 1.0).iter().all(|end| end.is_nan()));
         assert!(permutation_p(&[]).is_nan() && cliffs_delta(&[], &[1.0]).is_nan());
         assert_eq!(permutation_p(&[0.0; 3]), 1.0, "no difference at all");
+    }
+
+    #[test]
+    fn strata_are_drawn_from_by_themselves() {
+        let statistic = &mut |drawn: &[Vec<usize>]| mean(&pick(&SLOW, &drawn[0])) + mean(&pick(&SHIFTS, &drawn[1]));
+        let [low, high] = stratified_bootstrap(&[SLOW.len(), SHIFTS.len()], statistic);
+        let error = |values: &[f64]| {
+            let n = values.len() as f64;
+            standard_deviation(values).powi(2) * (n - 1.0) / n / n
+        };
+        let half_width = 1.96 * (error(&SLOW) + error(&SHIFTS)).sqrt();
+        close((high - low) / 2.0, half_width, 0.05 * half_width);
+        close((high + low) / 2.0, mean(&SLOW) + mean(&SHIFTS), 0.05 * half_width);
+        assert!(stratified_bootstrap(&[8, 1], &mut |_| 1.0).iter().all(|end| end.is_nan()));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::plan::Point;
 use super::result::{ClaimResult, Verdict};
 use super::samples::{Samples, pick};
 use super::spec::Experiment;
-use super::statistics::{bootstrap, cliffs_delta, mean, median, permutation_p, standard_deviation};
+use super::statistics::{cliffs_delta, mean, median, permutation_p, standard_deviation, stratified_bootstrap};
 
 /// The outcome of every claim of `experiment`, in the order of its file.
 pub fn judge(experiment: &Experiment, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
@@ -54,13 +54,50 @@ fn points_of(at: &At, points: &[Point]) -> Vec<(String, Vec<usize>)> {
     chosen.map(|(index, point)| (point.to_string(), vec![index])).collect()
 }
 
-/// One claim with the samples that it is about: for each role and point, the figures of the blocks that have them all.
+/// One claim with the samples that it is about, point by point.
 struct Judged<'a> {
     claim: &'a Claim,
-    blocks: usize,
-    arm: Vec<Vec<f64>>,
-    against: Vec<Vec<f64>>,
-    toward: Vec<Vec<f64>>,
+    points: Vec<Paired>,
+}
+
+/// The figures at one point: for each role, those of the blocks that have them for all roles.
+struct Paired {
+    arm: Vec<f64>,
+    against: Vec<f64>,
+    toward: Vec<f64>,
+}
+
+impl Paired {
+    /// The figure of `claim` from the blocks `drawn`.
+    fn figure(&self, claim: &Claim, drawn: &[usize]) -> f64 {
+        let centre = match claim.centre {
+            Centre::Median => median,
+            Centre::Mean => mean,
+        };
+        let of = |role: &[f64]| centre(&pick(role, drawn));
+        match claim.measure {
+            Measure::Gain => 100.0 * (1.0 - of(&self.arm) / of(&self.against)),
+            Measure::GapClosed => {
+                let start = of(&self.against);
+                100.0 * (start - of(&self.arm)) / (start - of(&self.toward))
+            }
+            Measure::Loss => of(&self.arm) - of(&self.toward),
+            Measure::Spread => standard_deviation(&pick(&self.arm, drawn)),
+            Measure::StaysOff => {
+                let still = drawn.iter().filter(|&&block| self.arm[block] == 0.0).count();
+                100.0 * still as f64 / drawn.len() as f64
+            }
+        }
+    }
+
+    /// The other side of the comparison, where the measure has one.
+    fn other(&self, measure: Measure) -> Option<&[f64]> {
+        match measure {
+            Measure::Gain | Measure::GapClosed => Some(&self.against),
+            Measure::Loss => Some(&self.toward),
+            Measure::Spread | Measure::StaysOff => None,
+        }
+    }
 }
 
 impl<'a> Judged<'a> {
@@ -70,67 +107,47 @@ impl<'a> Judged<'a> {
         let arm = index(&claim.arm);
         let against = claim.against.as_ref().map_or(Some(experiment.baseline()), index).filter(|_| !alone);
         let toward = claim.toward.as_ref().and_then(index);
-        let roles = [arm, against, toward];
-        let series: Vec<(usize, usize)> =
-            roles.iter().flatten().flat_map(|&arm| points.iter().map(move |&point| (arm, point))).collect();
-        let mut columns = samples.paired(claim.metric, &series).into_iter();
-        let mut role = |arm: Option<usize>| arm.map_or(Vec::new(), |_| columns.by_ref().take(points.len()).collect());
-        let [arm, against, toward] = [role(arm), role(against), role(toward)];
-        Self { claim, blocks: arm.first().map_or(0, Vec::len), arm, against, toward }
-    }
-
-    /// The claim's figure from the blocks `drawn`, averaged over the points.
-    fn figure(&self, drawn: &[usize]) -> f64 {
-        let centre = match self.claim.centre {
-            Centre::Median => median,
-            Centre::Mean => mean,
+        let paired = |&point: &usize| {
+            let series: Vec<(usize, usize)> =
+                [arm, against, toward].iter().flatten().map(|&arm| (arm, point)).collect();
+            let mut columns = samples.paired(claim.metric, &series).into_iter();
+            let [arm, against, toward] =
+                [arm, against, toward].map(|role| role.and_then(|_| columns.next()).unwrap_or_default());
+            Paired { arm, against, toward }
         };
-        let of = |role: &[Vec<f64>], point: usize| centre(&pick(&role[point], drawn));
-        let figures: Vec<f64> = (0..self.arm.len())
-            .map(|point| match self.claim.measure {
-                Measure::Gain => 100.0 * (1.0 - of(&self.arm, point) / of(&self.against, point)),
-                Measure::GapClosed => {
-                    let start = of(&self.against, point);
-                    100.0 * (start - of(&self.arm, point)) / (start - of(&self.toward, point))
-                }
-                Measure::Loss => of(&self.arm, point) - of(&self.toward, point),
-                Measure::Spread => standard_deviation(&pick(&self.arm[point], drawn)),
-                Measure::StaysOff => {
-                    let still = drawn.iter().filter(|&&block| self.arm[point][block] == 0.0).count();
-                    100.0 * still as f64 / drawn.len() as f64
-                }
-            })
-            .collect();
-        mean(&figures)
+        Self { claim, points: points.iter().map(paired).collect() }
     }
 
-    /// The other side of the comparison, where the measure has one.
-    fn other(&self) -> Option<&[Vec<f64>]> {
-        match self.claim.measure {
-            Measure::Gain | Measure::GapClosed => Some(&self.against),
-            Measure::Loss => Some(&self.toward),
-            Measure::Spread | Measure::StaysOff => None,
-        }
+    /// The claim's figure from the blocks `drawn` at each point, averaged over the points.
+    fn figure(&self, drawn: &[Vec<usize>]) -> f64 {
+        let figures = self.points.iter().zip(drawn).map(|(point, drawn)| point.figure(self.claim, drawn));
+        mean(&figures.collect::<Vec<_>>())
     }
 
+    /// Of the hypothesis that the arm is as likely below the other side as above it. Each point has the same weight,
+    /// however many blocks it has.
     fn p(&self) -> Option<f64> {
-        let other = self.other()?;
-        let difference =
-            |block: usize| mean(&self.arm.iter().zip(other).map(|(a, o)| a[block] - o[block]).collect::<Vec<_>>());
-        let differences: Vec<f64> = (0..self.blocks).map(difference).collect();
+        let mut differences = Vec::new();
+        for point in &self.points {
+            let other = point.other(self.claim.measure)?;
+            let weight = 1.0 / point.arm.len() as f64;
+            differences.extend(point.arm.iter().zip(other).map(|(ours, theirs)| weight * (ours - theirs)));
+        }
         Some(permutation_p(&differences)).filter(|p| p.is_finite())
     }
 
     fn effect(&self) -> Option<f64> {
-        let deltas: Vec<f64> = self.arm.iter().zip(self.other()?).map(|(a, o)| cliffs_delta(a, o)).collect();
+        let delta = |point: &Paired| Some(cliffs_delta(&point.arm, point.other(self.claim.measure)?));
+        let deltas: Vec<f64> = self.points.iter().map(delta).collect::<Option<_>>()?;
         Some(mean(&deltas)).filter(|delta| delta.is_finite())
     }
 
     fn result(&self, quick: bool, point: String) -> ClaimResult {
         let claim = self.claim;
-        let all: Vec<usize> = (0..self.blocks).collect();
-        let measured = if all.is_empty() { f64::NAN } else { self.figure(&all) };
-        let ci = bootstrap(self.blocks, &mut |drawn| self.figure(drawn));
+        let blocks: Vec<usize> = self.points.iter().map(|point| point.arm.len()).collect();
+        let all: Vec<Vec<usize>> = blocks.iter().map(|&blocks| (0..blocks).collect()).collect();
+        let measured = if blocks.contains(&0) { f64::NAN } else { self.figure(&all) };
+        let ci = stratified_bootstrap(&blocks, &mut |drawn| self.figure(drawn));
         let too_wide = claim.precision.is_some_and(|limit| !quick && (ci[1] - ci[0]) / 2.0 > limit);
         let judged = match claim.required {
             Some(requirement) => verdict(requirement, ci),
@@ -273,6 +290,26 @@ arm = [
         }
         let found = judged([102.0, 202.0], &[], true, "measure = \"gain\"\nrequired = \">= 0\"");
         assert!(!all_shown(&found));
+    }
+
+    #[test]
+    fn a_point_with_fewer_blocks_weighs_as_much_as_the_others() {
+        let text =
+            format!("{HEAD}[[claim]]\nid = \"x.y\"\ntext = \"\"\narm = \"ours\"\nmeasure = \"gain\"\nat = \"mean\"");
+        let experiment = Experiment::parse("x", &text).unwrap();
+        let mut lines = Vec::new();
+        for (point, blocks, ours) in [(0, 9u32, 90.0), (1, 3, 70.0)] {
+            for block in 0..blocks {
+                for (arm, figure) in [(0, 100.0), (1, ours)] {
+                    let replicate = Replicate { id: 0, block, arm, point, settle_us: 0, seed: 0, warm_up: false };
+                    lines.push((replicate, line(&[("launch_ms", figure)], None)));
+                }
+            }
+        }
+        let lines = lines.iter().map(|(replicate, line)| (replicate, line));
+        let found = &judge(&experiment, false, &Samples::new(3, &experiment.points(false), lines))[0];
+        assert!((found.measured - 20.0).abs() < 1e-9, "{}", found.measured);
+        assert_eq!(found.p, Some(2.0 / 4096.0), "all twelve pairs differ to the same side");
     }
 
     #[test]

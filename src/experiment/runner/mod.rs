@@ -35,6 +35,9 @@ const LAUNCHER: &std::ffi::CStr = c"launcher";
 /// How often a meter of momentary power is read.
 const POWER_PERIOD: Duration = Duration::from_millis(100);
 
+/// How often, and how far apart, the CPU is woken before a rest.
+const WAKE_UPS: (u32, Duration) = (20, Duration::from_millis(25));
+
 /// A device at work on a plan.
 struct Runner<'a> {
     plan: &'a Plan,
@@ -98,6 +101,7 @@ impl Runner<'_> {
             None => None,
         };
         let mut metrics = BTreeMap::new();
+        forget_the_arm_before();
         let mut outcome = self.measure(replicate, *point, &mut metrics);
         if let Some(daemon) = &mut daemon {
             match daemon.actions() {
@@ -164,6 +168,15 @@ impl Runner<'_> {
         }
         sleep_until(until);
         readings.extend(self.reading());
+    }
+}
+
+/// Wakes the CPU a few times. Governors do not wake an idle CPU to look at it: without this, a launch after a long rest
+/// might begin at the frequency of the arm before.
+fn forget_the_arm_before() {
+    let (count, period) = WAKE_UPS;
+    for _ in 0..count {
+        sleep_until(BootTime::now() + period);
     }
 }
 
