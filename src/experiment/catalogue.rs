@@ -10,6 +10,7 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     ("launch-paper", include_str!("../../experiments/launch-paper.toml")),
     ("launch-idle", include_str!("../../experiments/launch-idle.toml")),
     ("launch-gap", include_str!("../../experiments/launch-gap.toml")),
+    ("launch-energy", include_str!("../../experiments/launch-energy.toml")),
     ("launch-schedutil", include_str!("../../experiments/launch-schedutil.toml")),
     ("launch-stock", include_str!("../../experiments/launch-stock.toml")),
     ("launch-threads", include_str!("../../experiments/launch-threads.toml")),
@@ -130,8 +131,8 @@ mod tests {
     #[test]
     fn experiments_are_found_by_name_mechanism_and_place() {
         let launch = names(&["launch"], false).unwrap();
-        assert_eq!(launch.len(), 6);
-        assert_eq!(names(&[], false).unwrap().len(), 6);
+        assert_eq!(launch.len(), 7);
+        assert_eq!(names(&[], false).unwrap().len(), 7);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert!(names(&["launch-here"], false).unwrap_err().contains("add --here"));
