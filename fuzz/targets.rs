@@ -11,6 +11,8 @@ use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
 use brisk::lab::scenario::Scenario;
 use brisk::mechanism::launch::{DeviceFacts, LaunchConfig, LearnedDurations, Plan};
+use brisk::mechanism::lookup::{Trace, Traces};
+use brisk::random::Random;
 use brisk::report::json;
 
 /// One parser and what to feed it first.
@@ -92,6 +94,7 @@ pub const TARGETS: &[Target] = &[
             include_bytes!("../lab/scenarios/debian-6.1-parallel.toml"),
         ],
     },
+    Target { name: "traces", feed: traces, seeds: &[include_bytes!("../src/mechanism/lookup/traces.toml")] },
     Target { name: "experiment", feed: experiment, seeds: &[b"name = \"x\"\n[[arms]]\nname = \"stock\"\nbaseline = true\n"] },
     Target {
         name: "report",
@@ -218,6 +221,15 @@ fn device_tree(bytes: &[u8]) {
 fn scenario(bytes: &[u8]) {
     if let Ok(scenario) = Scenario::parse("fuzzed", &text(bytes)) {
         let _ = scenario.architecture();
+    }
+}
+
+fn traces(bytes: &[u8]) {
+    if let Ok(traces) = Traces::parse(&text(bytes)) {
+        let is_short = |trace: &&Trace| traces.services < 200 && trace.phases.iter().all(|phase| phase.starts < 100);
+        for trace in traces.traces.iter().filter(is_short) {
+            let _ = trace.events(&traces, &mut Random::new(1)).len();
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! brisk: a responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
 //!
 //! The floors, top to bottom; imports only go down:
-//! [`cli`] -> [`engine`], [`experiment`], [`lab`] -> [`config`] -> [`mechanism`], [`report`] -> [`device`] -> std.
+//! [`cli`] -> [`engine`], [`experiment`], [`lab`] -> [`config`] -> [`mechanism`], [`report`] -> [`device`], [`random`] -> std.
 //! ARCHITECTURE.md shows the house on one page.
 
 pub mod cli;
@@ -11,4 +11,5 @@ pub mod engine;
 pub mod experiment;
 pub mod lab;
 pub mod mechanism;
+pub mod random;
 pub mod report;

@@ -7,6 +7,7 @@ pub mod lab;
 pub mod launch;
 mod load;
 mod log;
+pub mod lookup;
 pub mod prove;
 pub mod replicate;
 pub mod restore;
@@ -48,6 +49,8 @@ pub enum Command {
     Restore(restore::Arguments),
     /// Run a command with launch boost, or watch launches
     Launch(launch::Arguments),
+    /// Measure, watch and simulate service look-ups through binder
+    Lookup(lookup::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),
     /// Boot a virtual device: a stock kernel whose CPU frequency can be changed
@@ -89,6 +92,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Status(arguments) => status::run(arguments, &root),
         Command::Restore(arguments) => restore::run(arguments, &root),
         Command::Launch(arguments) => launch::run(arguments, &root),
+        Command::Lookup(arguments) => lookup::run(arguments),
         Command::Prove(arguments) => prove::run(arguments, &root),
         Command::Lab(arguments) => lab::run(arguments, &root),
         Command::Config(arguments) => config::run(arguments, &root),

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::device::guardian::Guardian;
 use crate::device::journal::{Journal, JournalError, Replay};
 use crate::device::{BootTime, Root, Target};
-use crate::experiment::random::Random;
+use crate::random::Random;
 
 /// A guardian that takes longer to undo a few leases is broken.
 const PATIENCE: Duration = Duration::from_secs(20);

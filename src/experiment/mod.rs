@@ -9,7 +9,6 @@ pub mod conduct;
 pub mod load;
 pub mod place;
 pub mod plan;
-pub mod random;
 pub mod result;
 pub mod runner;
 pub mod samples;

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::plan::Replicate;
-use super::random::Random;
+use crate::random::Random;
 
 /// What is to be scheduled.
 #[derive(Debug, Clone, PartialEq, Eq)]

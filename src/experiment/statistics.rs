@@ -4,7 +4,7 @@
 //! Introduction to the Bootstrap", 1993, chapters 8 and 13) and the test flips signs within pairs (Fisher's; Good,
 //! "Permutation, Parametric and Bootstrap Tests of Hypotheses", 2005). Everything random follows from a fixed seed.
 
-use super::random::Random;
+use crate::random::Random;
 
 /// Resamples of a bootstrap interval: the ends' own error is then a few per cent of the half-width.
 const RESAMPLES: usize = 4000;

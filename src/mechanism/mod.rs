@@ -7,6 +7,7 @@ pub mod action;
 pub mod event;
 pub mod interest;
 pub mod launch;
+pub mod lookup;
 pub mod support;
 
 pub use action::{Action, Decision, Target};

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::super::random::Random;
 use super::super::spec;
 use super::sleep_until;
 use crate::device::BootTime;
 use crate::lab::work::Work;
+use crate::random::Random;
 
 /// A running background load; dropping it ends it.
 #[derive(Debug)]

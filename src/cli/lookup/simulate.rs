@@ -1,0 +1,279 @@
+//! `brisk lookup simulate`: hit ratios of replacement policies on modelled traces.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::experiment::statistics;
+use crate::mechanism::lookup::{Arm, Replacement, Scope, Tally, Trace, Traces};
+use crate::random::Random;
+
+/// The number of the JSON schema.
+const SCHEMA: u32 = 1;
+
+/// Arguments of `brisk lookup simulate`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Every trace is modelled, none is a recording: the built-in file says what each stands on, and --file takes
+another one. A course of a trace is random but repeatable; ratios are means over all courses with their 95 %
+interval. The paper's cache is lfu 10 (its Bloom filter changes no hit, only what a miss costs).
+
+Examples:
+  brisk lookup simulate                              every trace, 10 entries and room for all
+  brisk lookup simulate --entries 10,25,50,128       how much room is worth
+  brisk lookup simulate --scope both --trace starts  what answers for one caller only cost
+  brisk lookup simulate --json                       one JSON object")]
+pub struct Arguments {
+    /// Entries of the caches, each a column for every policy
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "10,128")]
+    entries: Vec<usize>,
+    /// Who leaves a full cache
+    #[arg(long, value_name = "POLICY,...", value_delimiter = ',', default_value = "lfu,lru")]
+    policy: Vec<PolicyArgument>,
+    /// Whom an answer may be given to
+    #[arg(long, default_value = "shared")]
+    scope: ScopeArgument,
+    /// Only this trace (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    trace: Vec<String>,
+    /// Take the traces of FILE in place of the built-in ones
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Courses of each trace
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    replicates: u32,
+    /// What the courses follow from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PolicyArgument {
+    /// The one looked up least often leaves (the paper's)
+    Lfu,
+    /// The one not looked up for the longest time leaves
+    Lru,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ScopeArgument {
+    /// Every caller that is not isolated: the context manager takes part
+    Shared,
+    /// Callers of the same credentials: the context manager does not
+    Caller,
+    /// Each of them
+    Both,
+}
+
+/// What one cache did on one trace.
+#[derive(Debug, Serialize)]
+struct Cell {
+    #[serde(flatten)]
+    arm: Arm,
+    /// The mean of the courses' hit ratios.
+    hit_ratio: f64,
+    /// Its 95 % bootstrap interval.
+    ci: [f64; 2],
+    /// Look-ups of all courses, and what became of them.
+    #[serde(flatten)]
+    tally: Tally,
+}
+
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    trace: &'a str,
+    title: &'a str,
+    basis: &'a str,
+    arms: Vec<Cell>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    schema: u32,
+    seed: u64,
+    replicates: u32,
+    services: u32,
+    top_quarter_share: f64,
+    traces: Vec<Row<'a>>,
+}
+
+/// Simulates and prints.
+///
+/// # Errors
+/// When the traces cannot be read, or there is none of the name that is asked for.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let traces = match &arguments.file {
+        None => Traces::built_in(),
+        Some(file) => {
+            let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+            Traces::parse(&text).with_context(|| file.display().to_string())?
+        }
+    };
+    let known = || traces.traces.iter().map(|trace| trace.name.as_str()).collect::<Vec<_>>().join(", ");
+    if let Some(stranger) = arguments.trace.iter().find(|name| traces.traces.iter().all(|trace| trace.name != **name)) {
+        bail!("there is no trace {stranger}: known are {}", known());
+    }
+    let arms = arms(arguments);
+    let wanted = |trace: &&Trace| arguments.trace.is_empty() || arguments.trace.contains(&trace.name);
+    let report = Report {
+        schema: SCHEMA,
+        seed: arguments.seed,
+        replicates: arguments.replicates,
+        services: traces.services,
+        top_quarter_share: traces.top_quarter_share(),
+        traces: traces.traces.iter().filter(wanted).map(|trace| simulate(trace, &traces, &arms, arguments)).collect(),
+    };
+    let mut out = anstream::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        write!(out, "{}", table(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn arms(arguments: &Arguments) -> Vec<Arm> {
+    let scopes: &[Scope] = match arguments.scope {
+        ScopeArgument::Shared => &[Scope::Shared],
+        ScopeArgument::Caller => &[Scope::Caller],
+        ScopeArgument::Both => &[Scope::Shared, Scope::Caller],
+    };
+    let mut arms = Vec::new();
+    for &scope in scopes {
+        for &entries in &arguments.entries {
+            for policy in &arguments.policy {
+                let replacement = match policy {
+                    PolicyArgument::Lfu => Replacement::Lfu,
+                    PolicyArgument::Lru => Replacement::Lru,
+                };
+                arms.push(Arm { replacement, entries, scope });
+            }
+        }
+    }
+    arms
+}
+
+/// Runs the same courses of `trace` through every cache.
+fn simulate<'a>(trace: &'a Trace, traces: &Traces, arms: &[Arm], arguments: &Arguments) -> Row<'a> {
+    let mut tallies: Vec<Vec<Tally>> = vec![Vec::new(); arms.len()];
+    for replicate in 0..arguments.replicates {
+        let mut random = Random::stream(arguments.seed, u64::from(replicate));
+        let events = trace.events(traces, &mut random);
+        arms.iter().zip(&mut tallies).for_each(|(arm, tallies)| tallies.push(arm.run(&events)));
+    }
+    let cell = |(&arm, tallies): (&Arm, &Vec<Tally>)| {
+        let ratios: Vec<f64> = tallies.iter().map(Tally::hit_ratio).collect();
+        let mean_of = |drawn: &[usize]| drawn.iter().map(|&index| ratios[index]).sum::<f64>() / drawn.len() as f64;
+        let ci = statistics::bootstrap(ratios.len(), &mut |drawn| mean_of(drawn));
+        let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum();
+        let tally = Tally {
+            look_ups: sum(|tally| tally.look_ups),
+            hits: sum(|tally| tally.hits),
+            filtered: sum(|tally| tally.filtered),
+            refused: sum(|tally| tally.refused),
+        };
+        Cell { arm, hit_ratio: statistics::mean(&ratios), ci, tally }
+    };
+    let arms = arms.iter().zip(&tallies).map(cell).collect();
+    Row { trace: &trace.name, title: &trace.title, basis: &trace.basis, arms }
+}
+
+const BOLD: Style = Style::new().bold();
+const FAINT: Style = Style::new().dimmed();
+
+fn table(report: &Report<'_>) -> String {
+    const CELL_WIDTH: usize = 14;
+    let name_width = report.traces.iter().map(|row| row.trace.len()).max().unwrap_or(0).max(5);
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "Hit ratios: mean of {} courses, 95 % interval; {} services, the top quarter takes {:.0} % of the look-ups\n",
+        report.replicates,
+        report.services,
+        report.top_quarter_share * 100.0
+    );
+    let mut heading = format!("{:name_width$}", "trace");
+    for cell in report.traces.first().map_or(&[][..], |row| &row.arms) {
+        let _ = write!(heading, "  {:>CELL_WIDTH$}", heading_of(&cell.arm));
+    }
+    let _ = writeln!(text, "{BOLD}{heading}{BOLD:#}");
+    for row in &report.traces {
+        let _ = write!(text, "{:name_width$}", row.trace);
+        for cell in &row.arms {
+            let style = colour(cell.hit_ratio);
+            let half = (cell.ci[1] - cell.hit_ratio).max(cell.hit_ratio - cell.ci[0]);
+            let value = format!("{:.3} ±{half:.3}", cell.hit_ratio);
+            let _ = write!(text, "  {style}{value:>CELL_WIDTH$}{style:#}");
+        }
+        let _ = writeln!(text, "  {FAINT}{}{FAINT:#}", row.title);
+    }
+    text
+}
+
+fn heading_of(arm: &Arm) -> String {
+    let policy = match arm.replacement {
+        Replacement::Lfu => "lfu",
+        Replacement::Lru => "lru",
+    };
+    let scope = if arm.scope == Scope::Caller { "/caller" } else { "" };
+    format!("{policy} {}{scope}", arm.entries)
+}
+
+fn colour(hit_ratio: f64) -> Style {
+    match hit_ratio {
+        ratio if ratio >= 0.9 => AnsiColor::Green.on_default(),
+        ratio if ratio >= 0.5 => AnsiColor::Yellow.on_default(),
+        _ => AnsiColor::Red.on_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_a_column_a_cache_and_the_seed_decides() {
+        let traces = Traces::built_in();
+        let arguments = |seed| Arguments {
+            entries: vec![10, 128],
+            policy: vec![PolicyArgument::Lfu, PolicyArgument::Lru],
+            scope: ScopeArgument::Both,
+            trace: Vec::new(),
+            file: None,
+            replicates: 2,
+            seed,
+            json: false,
+        };
+        let trace = traces.traces.iter().find(|trace| trace.name == "boot").unwrap();
+        let report = |seed| {
+            let arguments = arguments(seed);
+            let row = simulate(trace, &traces, &arms(&arguments), &arguments);
+            table(&Report {
+                schema: SCHEMA,
+                seed,
+                replicates: 2,
+                services: traces.services,
+                top_quarter_share: traces.top_quarter_share(),
+                traces: vec![row],
+            })
+        };
+        let text = anstream::adapter::strip_str(&report(1)).to_string();
+        let heading = text.lines().nth(2).unwrap();
+        let columns = ["lfu 10", "lru 10", "lfu 128", "lru 128", "lfu 10/caller", "lru 128/caller"];
+        assert!(columns.iter().all(|column| heading.contains(column)), "{text}");
+        assert!(text.lines().all(|line| line.trim_end() == line), "{text}");
+        assert_eq!(text.matches('±').count(), 8, "{text}");
+        assert_eq!(report(1), report(1));
+        assert_ne!(report(1), report(2));
+    }
+}

@@ -1,0 +1,13 @@
+//! Look-up: which answers of the context manager a cache should hold, and for whom.
+//!
+//! `policy` is the cache as a pure model, `trace` makes look-ups out of a description (`traces.toml`), `simulation` runs
+//! one through the other. Paper: "Design and Implementation of Kernel Binder Cache for Accelerating Android IPC" (2016).
+
+mod bloom;
+pub mod policy;
+pub mod simulation;
+pub mod trace;
+
+pub use policy::{Cache, Key, Replacement};
+pub use simulation::{Arm, Scope, Tally};
+pub use trace::{Event, LookUp, Trace, Traces};
