@@ -262,7 +262,9 @@ impl Engine {
         if let Some(busy_permille) = self.subscriptions.load.sample(now, &self.options.root) {
             self.dispatch(now, &Event::Load { busy_permille });
         }
-        self.executor.expire(now);
+        if self.executor.expire(now) {
+            self.probe_soon(now);
+        }
         if self.guardian_due.is_some_and(|due| due <= now) {
             self.guardian_due = None;
             if let Err(error) = self.start_guardian() {
@@ -433,6 +435,12 @@ impl Engine {
     /// Lets the mechanisms go on under the configuration and the device as they are now.
     fn rebuild(&mut self, now: BootTime) {
         let mut decisions = Vec::new();
+        // What is leased is not what the device has: it is given back before anybody looks.
+        self.mechanisms.let_go(&mut decisions);
+        for decision in decisions.drain(..) {
+            self.executor.execute(now, "launch", decision);
+        }
+        self.executor.retry(now);
         self.mechanisms.replace(now, &self.options.root, &self.layers.config, &mut decisions);
         self.executor.prepare(self.mechanisms.tunables());
         for decision in decisions {

@@ -138,6 +138,39 @@ fn a_bad_configuration_keeps_the_old_one_and_says_so() {
     assert_eq!(device.sampling_rate(), "100000");
 }
 
+/// What is in force during a launch would leave nothing to gain, were it the device's own.
+#[test]
+fn what_is_leased_is_not_taken_for_the_devices_own() {
+    let rate = format!("{LEASE}deadline_ms = 60000\n");
+    let maximum = rate.replace("\"sampling-rate\"", "\"scaling-min-freq\"");
+    let limit = Device::tunable("scaling_min_freq");
+    for (config, file, ours) in
+        [(rate, Device::tunable("ondemand/sampling_rate"), "50000"), (maximum, limit, "1200000")]
+    {
+        let device = Device::with(&config);
+        let mut daemon = device.daemon();
+        let value = || fs::read_to_string(device.path(&file)).unwrap().trim().to_owned();
+        let stock = value();
+        daemon.announce("browser");
+        assert_eq!(value(), ours);
+        daemon.signal(Signal::HUP);
+        let said = daemon.says("configuration reloaded");
+        assert_eq!(value(), ours, "the launch goes on: {said}");
+        // Somebody sets a limit, as thermal daemons often do.
+        device.write(&Device::tunable("scaling_max_freq"), "1200000\n");
+        eventually("the daemon looks at the device again", || {
+            let status = daemon.status();
+            let decisions = status["decisions"].as_array().unwrap();
+            let leased = |it: &&serde_json::Value| it["action"] == "lease";
+            decisions.iter().filter(leased).count() == 3
+        });
+        assert_eq!(daemon.status()["mechanisms"][0]["state"], "active", "{}", daemon.status());
+        assert_eq!((value().as_str(), daemon.status()["leases"][0]["original"].as_str()), (ours, Some(&*stock)));
+        daemon.finish("browser");
+        assert_eq!(value(), stock);
+    }
+}
+
 #[test]
 fn a_daemon_does_not_start_with_a_bad_configuration() {
     let device = Device::with("[launch.end]\ndeadline_ms = \"soon\"\n");

@@ -84,6 +84,12 @@ impl LaunchPolicy {
         }
     }
 
+    /// Gives back what is held, because a person or the device changed something: what the device has of itself can be
+    /// seen then. Launches go on, and [`Self::replace`] helps them again.
+    pub fn let_go(&mut self, decisions: &mut Vec<Decision>) {
+        self.release(decisions, "the device or the configuration changed");
+    }
+
     /// Takes another configuration or another plan, because a person or the device changed something. Launches go on
     /// with the new plan.
     pub fn replace(
@@ -94,7 +100,7 @@ impl LaunchPolicy {
         cpu_count: u32,
         decisions: &mut Vec<Decision>,
     ) {
-        self.release(decisions, "the device or the configuration changed");
+        self.let_go(decisions);
         if (config.maximum_launches_per_minute, config.burst_launches)
             != (self.config.maximum_launches_per_minute, self.config.burst_launches)
         {
