@@ -2,6 +2,8 @@
 //!
 //! `$BRISK_BINARY` names the static binary; without it, the one that `./dev build` makes is brought up to date.
 
+mod undo;
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
