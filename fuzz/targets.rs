@@ -6,6 +6,8 @@
 use std::fs;
 
 use brisk::config::Config;
+use brisk::device::binder::returns::Returns;
+use brisk::device::binder::{WireFormat, cache};
 use brisk::device::{Root, energy, foreground, hotplug, journal, load, process, process_events};
 use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
@@ -92,6 +94,20 @@ pub const TARGETS: &[Target] = &[
         seeds: &[
             include_bytes!("../lab/scenarios/debian-6.1.toml"),
             include_bytes!("../lab/scenarios/debian-6.1-parallel.toml"),
+        ],
+    },
+    Target {
+        name: "binder",
+        feed: binder_bytes,
+        seeds: &[
+            // BR_NOOP, BR_TRANSACTION_COMPLETE, and a BR_DEAD_BINDER.
+            b"\x0c\x72\0\0\x06\x72\0\0\x0f\x72\x08\x80\x01\0\0\0\0\0\0\0",
+            // An answer of Android 11: no exception, a handle, its stability.
+            b"\0\0\0\0\x85*hs\x7f\x01\0\0\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x0c\0\0\0",
+            // A list of one name.
+            b"\0\0\0\0\x01\0\0\0\x01\0\0\0a\0\0\0",
+            b"7 any 0 12 1 activity\n",
+            b"hits 7\nmisses 3\n",
         ],
     },
     Target { name: "traces", feed: traces, seeds: &[include_bytes!("../src/mechanism/lookup/traces.toml")] },
@@ -222,6 +238,26 @@ fn scenario(bytes: &[u8]) {
     if let Ok(scenario) = Scenario::parse("fuzzed", &text(bytes)) {
         let _ = scenario.architecture();
     }
+}
+
+/// What the driver says, what context managers say, and what the cache says of itself.
+fn binder_bytes(bytes: &[u8]) {
+    let returns = Returns::new(bytes).count();
+    assert!(returns <= bytes.len().div_ceil(4), "every return has a number of its own");
+    for format in WireFormat::all() {
+        let _ = (format.read_service(bytes), format.read_names(bytes));
+        // The part behind the header is the only one that random bytes get right.
+        let mut request = format.request().data;
+        request.extend(bytes);
+        for code in [format.check_code(), format.add, format.list] {
+            let _ = format.read_question(code, &request);
+        }
+    }
+    let text = text(bytes);
+    if let Some(entries) = cache::parse_entries(&text) {
+        assert!(entries.len() <= text.lines().count());
+    }
+    let _ = cache::parse_counters(&text);
 }
 
 fn traces(bytes: &[u8]) {

@@ -153,6 +153,7 @@ fuzz_tests! {
     learned: "learned",
     device_tree: "device-tree",
     scenario: "scenario",
+    binder: "binder",
     traces: "traces",
     experiment: "experiment",
     report: "report",

@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand, each parses, calls and prints.
 
+mod binder;
 pub mod config;
 pub mod doctor;
 pub mod guardian;

@@ -3,6 +3,7 @@
 //! Everything below /proc, /sys and /dev is reached through [`Root`], so that a recorded tree of files
 //! (`tests/golden/`) runs the code that a device runs.
 
+pub mod binder;
 pub mod cpufreq;
 pub mod energy;
 pub mod error;
@@ -18,6 +19,7 @@ pub mod process_filter;
 pub mod root;
 pub mod scheduling;
 pub mod target;
+pub mod ticks;
 pub mod time;
 pub mod tunable;
 pub mod uclamp;

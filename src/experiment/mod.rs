@@ -7,6 +7,7 @@ pub mod catalogue;
 pub mod claim;
 pub mod conduct;
 pub mod load;
+pub mod lookup;
 pub mod place;
 pub mod plan;
 pub mod result;
