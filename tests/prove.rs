@@ -7,9 +7,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use brisk::experiment::plan::Line;
-use brisk::experiment::result::{ExperimentResult, Mode, Proof, Verdict};
 use brisk::experiment::store;
 use brisk::lab::{self, Channel, Job, Scenario};
+use brisk::report::proof::{ExperimentResult, Mode, Proof, Verdict};
 
 /// Two arms, one point, three blocks; the claim is sure to be shown.
 const EXPERIMENT: &str = r#"
