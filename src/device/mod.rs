@@ -21,6 +21,7 @@ pub mod scheduling;
 pub mod target;
 pub mod ticks;
 pub mod time;
+pub mod timer;
 pub mod tunable;
 pub mod uclamp;
 
@@ -28,4 +29,5 @@ pub use error::{DeviceError, Operation};
 pub use root::Root;
 pub use target::Target;
 pub use time::BootTime;
+pub use timer::Timer;
 pub use tunable::Tunable;

@@ -11,7 +11,6 @@ mod signals;
 mod state_file;
 pub mod status;
 mod subscriptions;
-mod timer;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use crate::config::{ConfigError, Layers};
 use crate::device::error::sentence;
 use crate::device::guardian::Guardian;
 use crate::device::journal::Journal;
-use crate::device::{BootTime, Root, scheduling};
+use crate::device::{BootTime, Root, Timer, scheduling};
 use crate::mechanism::launch::Notice;
 use crate::mechanism::launch::config::Trigger;
 use crate::mechanism::{Event, Mechanism, Process, ProcessEvent, ProcessEventKind};
@@ -36,7 +35,6 @@ use sensor::processes::{look_up, monotonic_ns};
 use signals::Signals;
 use state_file::StateFile;
 use subscriptions::Subscriptions;
-use timer::Timer;
 
 /// A guardian that dies is replaced; one that dies at once is not, more often than this.
 const GUARDIAN_RESTART_PAUSE: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-use crate::device::BootTime;
+use super::BootTime;
 
 /// A timer that becomes readable at a moment.
 #[derive(Debug)]
