@@ -8,7 +8,7 @@ use std::fs;
 use brisk::config::Config;
 use brisk::device::binder::returns::Returns;
 use brisk::device::binder::{WireFormat, cache};
-use brisk::device::{Root, energy, foreground, hotplug, journal, load, process, process_events};
+use brisk::device::{Root, energy, foreground, hotplug, journal, load, process, process_events, trace_events};
 use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
 use brisk::lab::scenario::Scenario;
@@ -108,6 +108,7 @@ pub const TARGETS: &[Target] = &[
             b"\0\0\0\0\x01\0\0\0\x01\0\0\0a\0\0\0",
             b"7 any 0 12 1 activity\n",
             b"hits 7\nmisses 3\n",
+            b"   app-7   [000] .....   4202337521: binder_transaction: transaction=12 dest_node=1 reply=0 code=0x2\n",
         ],
     },
     Target { name: "traces", feed: traces, seeds: &[include_bytes!("../src/mechanism/lookup/traces.toml")] },
@@ -258,6 +259,7 @@ fn binder_bytes(bytes: &[u8]) {
         assert!(entries.len() <= text.lines().count());
     }
     let _ = cache::parse_counters(&text);
+    let _ = text.lines().filter_map(trace_events::parse).filter_map(|event| event.number("code")).count();
 }
 
 fn traces(bytes: &[u8]) {

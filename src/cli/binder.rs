@@ -45,7 +45,11 @@ pub struct ServicesArguments {
     count: usize,
 }
 
-fn wire_format(name: &str) -> Result<&'static WireFormat, String> {
+/// The wire format called `name`.
+///
+/// # Errors
+/// Those that are known, in words.
+pub fn wire_format(name: &str) -> Result<&'static WireFormat, String> {
     let known = || WireFormat::all().iter().map(|format| format.name.as_str()).collect::<Vec<_>>().join(", ");
     WireFormat::named(name).ok_or_else(|| format!("known are {}", known()))
 }

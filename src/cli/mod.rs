@@ -93,7 +93,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Status(arguments) => status::run(arguments, &root),
         Command::Restore(arguments) => restore::run(arguments, &root),
         Command::Launch(arguments) => launch::run(arguments, &root),
-        Command::Lookup(arguments) => lookup::run(arguments),
+        Command::Lookup(arguments) => lookup::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),
         Command::Lab(arguments) => lab::run(arguments, &root),
         Command::Config(arguments) => config::run(arguments, &root),

@@ -22,6 +22,7 @@ pub mod target;
 pub mod ticks;
 pub mod time;
 pub mod timer;
+pub mod trace_events;
 pub mod tunable;
 pub mod uclamp;
 

@@ -2,6 +2,7 @@
 //!
 //! `$BRISK_BINARY` names the static binary; without it, the one that `./dev build` makes is brought up to date.
 
+mod lookup;
 mod undo;
 
 use std::io::{Read, Write};
@@ -268,23 +269,5 @@ fn the_command_line_says_69_for_a_failed_lab_and_2_for_a_wrong_scenario() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(expected), "{said}");
         assert!(said.contains(message), "{said}");
-    }
-}
-
-#[test]
-fn a_hundred_services_are_registered_and_looked_up_through_binder() {
-    let Some(binary) = static_brisk() else { return };
-    let bench = ["brisk", "lookup", "bench", "--manager", "own", "--services", "100", "--look-ups", "400", "--json"];
-    for format in ["android-5", "android-16"] {
-        let command = [&bench[..], &["--format", format]].concat();
-        let (outcome, lines) = run(&job(binary, "binder-stock-6.1", &command));
-        assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
-        let report: serde_json::Value = serde_json::from_str(&results(&lines).join("\n")).unwrap();
-        assert_eq!((&report["services"], &report["look_ups"]), (&100.into(), &400.into()), "{report}");
-        // The emulator counts, so that a look-up takes about as long every time.
-        assert_eq!(report["unit"], "instructions", "{report}");
-        let [p50, p99] = ["p50", "p99"].map(|name| report["call"][name].as_f64().unwrap());
-        assert!(p50 > 10_000.0 && p99 < p50 * 1.2, "{report}");
-        assert!(report["floors"]["empty_call"].as_f64().unwrap() < 2_000.0, "{report}");
     }
 }

@@ -9,8 +9,9 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 
 use crate::cli::binder::ContextArguments;
+use crate::device::Root;
 use crate::device::binder::Connection;
-use crate::experiment::lookup::{Cast, Client, Figures, Manager, Measured, measure};
+use crate::experiment::lookup::{Cast, Client, Figures, LookUps, Manager, Measured};
 use crate::lab::binder::names;
 
 /// The number of the JSON schema.
@@ -21,11 +22,12 @@ const MAP_BYTES: usize = 128 * 1024;
 /// Arguments of `brisk lookup bench`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A client without libbinder looks services up by their popularity, one call of the driver each, and times
-itself by the processor's counter: in nanoseconds, or in instructions under an emulator that counts them.
+A client without libbinder looks services up by their popularity, one call of the driver each, and
+times itself by the processor's counter: in nanoseconds, or in instructions under an emulator that
+counts them. As root it also tells the steps apart, by the driver's trace events.
 
-With --manager it measures a context of its own, whose device must have no context manager yet; without, the one
-that runs, over the services that it lists.
+With --manager it measures a context of its own, whose device must have no context manager yet;
+without, the one that runs, over the services that it lists.
 
 Examples:
   brisk lookup bench --format android-14
@@ -74,7 +76,7 @@ fn manager(text: &str) -> Result<Manager, String> {
 ///
 /// # Errors
 /// When there is no binder device, no context manager, or it does not speak the format.
-pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let ContextArguments { device, format } = &arguments.context;
     let cast = arguments.manager.as_ref().map(|manager| Cast::start(device, format, manager, arguments.services));
     let _cast = cast.transpose()?;
@@ -89,7 +91,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         bail!("no service is registered on {}", device.display());
     }
     let look_ups = arguments.look_ups as usize;
-    let measured = measure(&mut client, format.check_code(), &names, look_ups, look_ups / 10, arguments.seed)?;
+    let plan = LookUps {
+        code: format.check_code(),
+        names: &names,
+        count: look_ups,
+        warm_up: look_ups / 10,
+        seed: arguments.seed,
+    };
+    let measured = plan.measure(&mut client, root)?;
     let report = Report { schema: SCHEMA, device: device.display().to_string(), format: &format.name, measured };
     let mut out = anstream::stdout().lock();
     if arguments.json {
@@ -119,10 +128,24 @@ fn table(report: &Report<'_>) -> String {
     };
     row("request, in user space", &report.measured.request);
     row("look-up, one call of the driver", &report.measured.call);
+    if let Some(steps) = &report.measured.steps {
+        row("  into the driver, request copied", &steps.entry);
+        row("  to the context manager", &steps.switch);
+        row("  the manager's search", &steps.search);
+        row("  reply, reference, back", &steps.reply);
+    }
     row("answer, in user space", &report.measured.answer);
     let floors = &report.measured.floors;
     let _ = writeln!(text, "{:NAME_WIDTH$}{:>10.0}", "floor: a call that does nothing", floors.empty_call);
     let _ = writeln!(text, "{:NAME_WIDTH$}{:>10.0}", "floor: one pair of references", floors.reference_pair);
+    let note = match &report.measured.steps {
+        Some(steps) => format!(
+            "Steps: {} look-ups recorded by trace events, whose own cost ({:.0} each) is taken off.",
+            steps.look_ups, steps.event_cost
+        ),
+        None => "Steps: none seen; they need root, binder's trace events, and a manager that is asked.".to_owned(),
+    };
+    let _ = writeln!(text, "\n{note}");
     text
 }
 

@@ -24,6 +24,11 @@ impl Commands {
         self.bytes.is_empty()
     }
 
+    /// Adds what is in `others`.
+    pub fn append(&mut self, others: &Self) {
+        self.bytes.extend_from_slice(&others.bytes);
+    }
+
     /// This thread takes calls from now on.
     pub fn enter_looper(&mut self) {
         self.number(bc::ENTER_LOOPER);

@@ -11,6 +11,8 @@ use crate::device::ticks;
 /// What one look-up took, in ticks of the processor's counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
+    /// The counter when the driver was called.
+    pub asked_at: u64,
     /// Building the request.
     pub request: u64,
     /// In the driver, and with whom it hands the request to.
@@ -65,7 +67,8 @@ impl Client {
             self.commands.release(handle);
         }
         let read = ticks::now();
-        let timing = Timing { request: asked - began, call: answered - asked, answer: read - answered };
+        let (request, call, answer) = (asked - began, answered - asked, read - answered);
+        let timing = Timing { asked_at: asked, request, call, answer };
         object.map(|object| (object, timing)).ok_or_else(|| CallError::Malformed(self.format.name.clone()))
     }
 
@@ -103,6 +106,14 @@ impl Client {
         self.commands.clear();
         self.commands.free_buffer(reply?.data.address);
         Ok(())
+    }
+
+    /// Takes one more reference of `handle`, which lasts as long as the client.
+    pub fn keep(&mut self, handle: u32) {
+        // Before what lets the last look-up's go.
+        let rest = std::mem::take(&mut self.commands);
+        self.commands.acquire(handle);
+        self.commands.append(&rest);
     }
 
     /// Ticks of a call of the driver that does nothing.

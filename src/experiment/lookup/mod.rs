@@ -2,8 +2,12 @@
 
 mod cast;
 mod client;
+mod figures;
 mod measure;
+mod steps;
 
 pub use cast::{Cast, Manager};
 pub use client::{Client, Timing};
-pub use measure::{Figures, Floors, Measured, measure};
+pub use figures::Figures;
+pub use measure::{Floors, LookUps, Measured};
+pub use steps::Steps;

@@ -7,9 +7,11 @@ mod bloom;
 mod key;
 pub mod policy;
 pub mod simulation;
+mod support;
 pub mod trace;
 
 pub use key::Key;
 pub use policy::{Cache, Replacement};
 pub use simulation::{Arm, Scope, Tally};
+pub use support::support;
 pub use trace::{Event, LookUp, Trace, Traces};
