@@ -78,6 +78,8 @@ fn what_a_kernel_does_to_leases_ends_in_a_clear_error_with_the_old_state_kept() 
     let Some(binary) = static_brisk() else { return };
     let mut job = job(binary, "debian-6.1-parallel", &["sh", "/faults.sh", "experiment", "hotplug", "governor"]);
     job.busybox = true;
+    // Each step waits for what it has caused, which takes its time on a busy host.
+    job.timeout = Duration::from_secs(600);
     let (outcome, lines) = run(&job.with_file("/faults.sh", include_str!("faults.sh")));
     let said = results(&lines).into_iter().filter_map(|line| line.split_once(": "));
     let report = Report(said.map(|(name, text)| (name.to_owned(), text.to_owned())).collect());
