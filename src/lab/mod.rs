@@ -6,7 +6,6 @@
 
 mod apt;
 pub mod architecture;
-pub mod binder;
 mod cache;
 mod console;
 pub mod describe;

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::key::Key;
-use super::policy::{Cache, Outcome, Replacement};
+use super::policy::{Cache, Key, Outcome, Replacement};
 use super::trace::Event;
 
 /// Whom a stored answer may be given to.
