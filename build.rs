@@ -11,7 +11,8 @@ fn main() {
     println!("cargo:rerun-if-changed={}", kernel.display());
     let mut list = String::from("&[\n");
     for folder in sorted(&kernel) {
-        for file in sorted(&kernel.join(&folder)).into_iter().filter(|file| is_source(file)) {
+        let patches = sorted(&kernel.join(&folder).join("patches")).into_iter().map(|file| format!("patches/{file}"));
+        for file in sorted(&kernel.join(&folder)).into_iter().filter(|file| is_source(file)).chain(patches) {
             let path = kernel.join(&folder).join(&file);
             println!("cargo:rerun-if-changed={}", path.display());
             writeln!(list, "    ({folder:?}, {file:?}, include_bytes!({path:?})),").expect("a string takes all");

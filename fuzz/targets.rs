@@ -5,17 +5,17 @@
 
 use std::fs;
 
-use brisk::chart::read::{self, Limits};
-use brisk::chart::{diagnose, svg};
 use brisk::config::Config;
-use brisk::device::{Root, energy, foreground, hotplug, journal, load, process, process_events};
+use brisk::device::binder::returns::Returns;
+use brisk::device::binder::{WireFormat, cache};
+use brisk::device::{Root, energy, foreground, hotplug, journal, load, process, process_events, trace_events};
 use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
 use brisk::lab::scenario::Scenario;
 use brisk::mechanism::launch::{DeviceFacts, LaunchConfig, LearnedDurations, Plan};
 use brisk::mechanism::lookup::{Trace, Traces};
 use brisk::random::Random;
-use brisk::report::json;
+use brisk::report::{html, json};
 
 /// One parser and what to feed it first.
 pub struct Target {
@@ -96,26 +96,27 @@ pub const TARGETS: &[Target] = &[
             include_bytes!("../lab/scenarios/debian-6.1-parallel.toml"),
         ],
     },
-    Target { name: "bootchart-samples", feed: bootchart_samples, seeds: &[PROC_STAT, PROC_DISKSTATS, CPUFREQ] },
-    Target { name: "bootchart-processes", feed: bootchart_processes, seeds: &[PROC_PS, TASKSTATS] },
     Target {
-        name: "bootchart-facts",
-        feed: bootchart_facts,
+        name: "binder",
+        feed: binder_bytes,
         seeds: &[
-            b"version = 0.8\ntitle = x\nsystem.cpu = model name : y (2)\n",
-            b"7\n:/bin/sh\n:sh\0-c\0\n\n9\n:/bin/ls\n:\n\n",
-            b"2 1\n3 2\n",
-            b"[    0.139993] initcall pci_init+0x0/0x6b returned 0 after 40000 usecs\n",
-            b"\x02\x03\x01\x04\0\0\0\0\0\0\0\0\0\0\0\0\x09\x02\0\0\x03\x02\0\0\xe0\x1b\xfcA\0\0@A\0\0\0\0\x28\x09\0\0\0\0\x78\0\0\0\0\0uname\0\0\0\0\0\0\0\0\0\0\0",
+            // BR_NOOP, BR_TRANSACTION_COMPLETE, and a BR_DEAD_BINDER.
+            b"\x0c\x72\0\0\x06\x72\0\0\x0f\x72\x08\x80\x01\0\0\0\0\0\0\0",
+            // An answer of Android 11: no exception, a handle, its stability.
+            b"\0\0\0\0\x85*hs\x7f\x01\0\0\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x0c\0\0\0",
+            // A list of one name.
+            b"\0\0\0\0\x01\0\0\0\x01\0\0\0a\0\0\0",
+            b"7 any 0 12 1 activity\n",
+            b"hits 7\nmisses 3\n",
+            b"   app-7   [000] .....   4202337521: binder_transaction: transaction=12 dest_node=1 reply=0 code=0x2\n",
         ],
     },
-    Target { name: "bootchart-archive", feed: bootchart_archive, seeds: &[b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0"] },
     Target { name: "traces", feed: traces, seeds: &[include_bytes!("../src/mechanism/lookup/traces.toml")] },
     Target { name: "experiment", feed: experiment, seeds: &[b"name = \"x\"\n[[arms]]\nname = \"stock\"\nbaseline = true\n"] },
     Target {
         name: "report",
         feed: report,
-        seeds: &[br#"{"schema":1,"brisk":"0.1.0","device":{"place":"lab","kernel":"6.1","processor":"x","cpu_count":1,"memory_kib":1,"energy_source":null},"experiments":[]}"#],
+        seeds: &[br#"{"schema":1,"brisk":"0.1.0","device":{"place":"lab","kernel":"6.1","processor":"x","cpu_count":1,"memory_kib":1,"energy_source":null},"experiments":[]}"#, PROOF],
     },
 ];
 
@@ -158,39 +159,6 @@ fn control(bytes: &[u8]) {
         assert_eq!(protocol::parse(&line.expect("a request can be printed")), Ok(request));
     }
     let _ = protocol::parse_answer(&text(bytes));
-}
-
-/// Small, so that no input takes long.
-const SMALL: Limits =
-    Limits { bytes: 1 << 20, samples: 500, processes: 500, activities: 5000, cores: 64, core_samples: 20_000 };
-
-/// Reads `bytes` as each of the files `names`, judges and draws what that gives.
-fn bootchart(names: &[&str], bytes: &[u8]) {
-    for name in names {
-        let mut recording = read::Recording::new(&SMALL);
-        if recording.take(name, &mut &*bytes).is_ok()
-            && let Ok(boot) = recording.finish(std::path::Path::new("fuzz"))
-        {
-            assert!(diagnose::diagnose(&boot).phases.len() <= boot.cpu.len());
-            svg::render(&boot);
-        }
-    }
-}
-
-fn bootchart_samples(bytes: &[u8]) {
-    bootchart(&["proc_stat.log", "proc_diskstats.log", "cpufreq.log"], bytes);
-}
-
-fn bootchart_processes(bytes: &[u8]) {
-    bootchart(&["proc_ps.log", "taskstats.log"], bytes);
-}
-
-fn bootchart_facts(bytes: &[u8]) {
-    bootchart(&["header", "cmdline2.log", "paternity.log", "kernel_pacct", "dmesg"], bytes);
-}
-
-fn bootchart_archive(bytes: &[u8]) {
-    let _ = read::read_bytes(bytes, &SMALL);
 }
 
 fn process_files(bytes: &[u8]) {
@@ -273,6 +241,27 @@ fn scenario(bytes: &[u8]) {
     }
 }
 
+/// What the driver says, what context managers say, and what the cache says of itself.
+fn binder_bytes(bytes: &[u8]) {
+    let returns = Returns::new(bytes).count();
+    assert!(returns <= bytes.len().div_ceil(4), "every return has a number of its own");
+    for format in WireFormat::all() {
+        let _ = (format.read_service(bytes), format.read_names(bytes));
+        // The part behind the header is the only one that random bytes get right.
+        let mut request = format.request().data;
+        request.extend(bytes);
+        for code in [format.check_code(), format.add, format.list] {
+            let _ = format.read_question(code, &request);
+        }
+    }
+    let text = text(bytes);
+    if let Some(entries) = cache::parse_entries(&text) {
+        assert!(entries.len() <= text.lines().count());
+    }
+    let _ = cache::parse_counters(&text);
+    let _ = text.lines().filter_map(trace_events::parse).filter_map(|event| event.number("code")).count();
+}
+
 fn traces(bytes: &[u8]) {
     if let Ok(traces) = Traces::parse(&text(bytes)) {
         let is_short = |trace: &&Trace| traces.services < 200 && trace.phases.iter().all(|phase| phase.starts < 100);
@@ -290,9 +279,13 @@ fn experiment(bytes: &[u8]) {
 }
 
 fn report(bytes: &[u8]) {
-    if let Ok(proof) = json::parse(&text(bytes)) {
+    let proof = json::parse(&text(bytes));
+    if html::render_untrusted(bytes).is_some() {
+        let proof = proof.expect("what the page shows is a report");
         let printed = json::render(&proof);
-        assert_eq!(json::parse(&printed).expect("a rendered report parses"), proof);
+        let again = json::parse(&printed).expect("a rendered report parses");
+        // Printed, because a figure that cannot be had is NaN, which equals nothing.
+        assert_eq!(json::render(&again), printed);
     }
 }
 
@@ -318,52 +311,10 @@ const JOURNAL: &[u8] = br#"{"record":"open","format":1,"boot_id":"b","pid":7}
 {"record":"observed","target":{"tunable":"/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate"},"value":"50000"}
 "#;
 
-const PROC_STAT: &[u8] = b"10
-cpu  10 0 10 80 0 0 0 0 0 0
-cpu0 5 0 5 40 0 0 0 0 0 0
-cpu1 5 0 5 40 0 0 0 0 0 0
-btime 77
-
-30
-cpu  30 0 16 90 4 0 0 0 0 0
-cpu0 25 0 5 40 0 0 0 0 0 0
-cpu1 5 0 11 50 4 0 0 0 0 0
-btime 77
-
-";
-
-const PROC_DISKSTATS: &[u8] = b"10
- 179 0 mmcblk0 10 0 800 50 0 0 0 0 0 50 50
- 179 1 mmcblk0p1 10 0 80 5 0 0 0 0 0 5 5
-
-30
- 179 0 mmcblk0 90 0 9800 150 0 0 0 0 0 150 50
-
-";
-
-const CPUFREQ: &[u8] = b"10
-cpu0 200000 1200000
-
-30
-cpu0 1200000 1200000
-
-";
-
-const PROC_PS: &[u8] = b"10
-1 (init) S 0 0 0 0 -1 64 0 0 0 0 5 0 0 0 20 0 1 0 3 4096 5
-2 (kthreadd) S 0 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 3 0 0
-
-30
-1 (init) R 0 0 0 0 -1 64 0 0 0 0 9 0 0 0 20 0 1 0 3 4096 5
-7 (sh) (x) D 1 0 0 0 -1 64 0 0 0 0 1 0 0 0 20 0 1 0 22 4096 5
-
-";
-
-const TASKSTATS: &[u8] = b"10
-1 0 init 5000000 0 0
-
-30
-1 0 init 55000000 0 0
-30 1 a b 20000000 7 0
-
-";
+/// A proof with one arm and one claim, so that every form of the report has something to draw.
+const PROOF: &[u8] = br#"{"schema":1,"brisk":"0.1.0","device":{"place":"lab","kernel":"6.1","processor":"x","cpu_count":1,
+"memory_kib":1,"energy_source":"model"},"experiments":[{"name":"a","title":"A","description":"d","mechanism":"launch",
+"mode":"deterministic","quick":true,"seed":1,"notes":["n"],"arms":[{"name":"stock","point":"work 50 ms","metric":"launch",
+"unit":"ms","samples":[1,2.5,null],"median":2.5,"ci":[1,null],"standard_deviation":0.5,"rejected":1,"baseline":true,
+"change":null}],"claims":[{"id":"launch.a","text":"t","arm":"stock","point":"","unit":"%","required":">= 90","measured":-1e9,
+"ci":[null,2],"p":0.5,"paper":"-10.6 %","verdict":"not-shown"}]}]}"#;

@@ -7,8 +7,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use brisk::experiment::plan::Line;
-use brisk::experiment::result::{ExperimentResult, Proof, Verdict};
 use brisk::experiment::store;
+use brisk::lab::{self, Channel, Job, Scenario};
+use brisk::report::proof::{ExperimentResult, Mode, Proof, Verdict};
 
 /// Two arms, one point, three blocks; the claim is sure to be shown.
 const EXPERIMENT: &str = r#"
@@ -22,7 +23,7 @@ scenario = "debian-6.1"
 program = "load"
 work_ms = [60]
 start_up_ms = 20
-settle_ms = [1500, 1600]
+settle_ms = [400, 500]
 window_beyond_work_ms = 300
 [replicates]
 quick = 3
@@ -43,6 +44,53 @@ text = "Full speed is faster."
 measure = "gain"
 arm = "fast"
 required = ">= 20"
+"#;
+
+/// What `--here` may do on a device whose governor is its own.
+const HERE: &str = r#"
+name = "mini-here"
+title = "A device by itself"
+description = "As it is, with brisk, and at the highest frequency."
+mechanism = "launch"
+mode = "native"
+[workload]
+program = "load"
+work_ms = [60]
+settle_ms = [400, 500]
+window_beyond_work_ms = 300
+[replicates]
+quick = 3
+full = 3
+[[arm]]
+name = "stock"
+title = "as it is"
+baseline = true
+[[arm]]
+name = "brisk"
+title = "with brisk"
+[arm.brisk.launch]
+filter = { parents = ["launcher"] }
+[[arm]]
+name = "maximum"
+title = "pinned at the highest frequency"
+policy = { scaling_min_freq = "maximum" }
+[[claim]]
+id = "launch.mini-here"
+text = "brisk makes launches faster."
+measure = "gain"
+arm = "brisk"
+required = ">= 10"
+"#;
+
+/// Runs the experiment on the guest itself and prints its JSON; ends with 9 when a file of cpufreq holds something else
+/// than before, and else with the exit status of `brisk prove`.
+const PROVE_HERE: &str = r#"
+snapshot() { cd /sys/devices/system/cpu/cpufreq/policy0 && cat scaling_governor scaling_min_freq scaling_max_freq ../ondemand/*; }
+before=$(snapshot)
+brisk prove --here /job/mini-here.toml --output /tmp/out --json
+status=$?
+[ "$before" = "$(snapshot)" ] || exit 9
+exit $status
 "#;
 
 fn static_brisk() -> Option<PathBuf> {
@@ -291,4 +339,24 @@ fn a_device_without_frequency_scaling_is_refused_with_advice() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_code(&output, 2);
     assert!(stderr.contains("no CPU frequency scaling") && stderr.contains("brisk prove --lab"), "{stderr}");
+}
+
+#[test]
+fn a_device_measures_itself_and_gets_everything_back() {
+    let Some(binary) = static_brisk() else { return };
+    let mut job = Job::new(Scenario::load("debian-6.1").unwrap(), ["sh", "-c", PROVE_HERE]);
+    job = job.with_file("/job/mini-here.toml", HERE);
+    job.busybox = true;
+    job.binary = Some(binary);
+    let (mut json, mut console) = (String::new(), String::new());
+    let outcome = lab::run(&job, &mut |line| match line.channel {
+        Channel::Results => json += &line.text,
+        Channel::Console => console += &format!("{}\n", line.text),
+    });
+    assert_eq!(outcome.unwrap().status, 0, "{console}");
+    let proof: Proof = serde_json::from_str(&json).expect("--json prints one object");
+    let result = &proof.experiments[0];
+    assert_eq!((result.mode, result.claims[0].verdict), (Mode::Native, Verdict::Shown));
+    assert_eq!(proof.device.energy_source.as_deref(), Some("model"), "energy is labelled as what it is");
+    assert!(result.rejections.is_empty(), "{:?}", result.rejections);
 }

@@ -1,6 +1,6 @@
 //! No proof makes the report panic, nothing in it appears unescaped, and no figure that cannot be had is printed as one.
 
-use brisk::experiment::result::{
+use brisk::report::proof::{
     ArmResult, Change, ClaimResult, DeviceDescription, ExperimentResult, Mode, Proof, Rejection, SelfCheck, Verdict,
 };
 use brisk::report::{html, json, plot, table};

@@ -15,7 +15,7 @@ use crate::device::Root;
 use crate::engine::control::connection::Connection;
 use crate::engine::control::protocol::Request;
 use crate::engine::status::Status;
-use crate::mechanism::{Support, launch};
+use crate::mechanism::{Support, launch, lookup};
 use facts::DeviceReport;
 
 /// The number of the JSON schema.
@@ -86,7 +86,7 @@ impl Report {
         };
         let daemon = ask_daemon(root);
         // One line a mechanism; what a running daemon says of its own goes before.
-        let mechanisms = [("launch", launch::support(root, &config.launch, false))];
+        let mechanisms = [("launch", launch::support(root, &config.launch, false)), ("lookup", lookup::support(root))];
         let mechanisms = mechanisms.into_iter().map(|(name, support)| {
             let its_own = daemon.as_ref().and_then(|status| status.mechanisms.iter().find(|it| it.name == name));
             MechanismReport::of(root, name, its_own.map_or(support, |it| it.support.clone()))

@@ -8,7 +8,7 @@ use anstream::println;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use super::load;
+use super::{binder, load};
 use crate::device::Root;
 use crate::lab::describe::Description;
 use crate::lab::{self, Channel, EXIT_LAB_FAILED, GuestFile, GuestLine, Job, Outcome, Scenario};
@@ -34,6 +34,10 @@ enum LabCommand {
     },
     /// Launch a CPU load and print its launch time and basic launch time
     Load(load::Arguments),
+    /// Be the context manager of a binder device, as Android 5's was
+    ContextManager(binder::ManagerArguments),
+    /// Register services that do nothing, and stay
+    Services(binder::ServicesArguments),
     /// Print the facts of this device as JSON
     #[command(hide = true)]
     Describe,
@@ -113,6 +117,8 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         }
         LabCommand::List { json } => list(*json),
         LabCommand::Load(arguments) => load::run(arguments),
+        LabCommand::ContextManager(arguments) => binder::manage(arguments),
+        LabCommand::Services(arguments) => binder::serve(arguments),
         LabCommand::Describe => {
             println!("{}", serde_json::to_string_pretty(&Description::read(root))?);
             Ok(ExitCode::SUCCESS)

@@ -1,6 +1,6 @@
 //! The command line: one file a subcommand, each parses, calls and prints.
 
-pub mod boot;
+mod binder;
 pub mod config;
 pub mod doctor;
 pub mod guardian;
@@ -48,8 +48,6 @@ pub enum Command {
     Status(status::Arguments),
     /// Put back everything that brisk has changed and not given back
     Restore(restore::Arguments),
-    /// See a recorded boot, and what would shorten it
-    Boot(boot::Arguments),
     /// Run a command with launch boost, or watch launches
     Launch(launch::Arguments),
     /// Measure, watch and simulate service look-ups through binder
@@ -94,9 +92,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => run::run(arguments, &root),
         Command::Status(arguments) => status::run(arguments, &root),
         Command::Restore(arguments) => restore::run(arguments, &root),
-        Command::Boot(arguments) => boot::run(arguments),
         Command::Launch(arguments) => launch::run(arguments, &root),
-        Command::Lookup(arguments) => lookup::run(arguments),
+        Command::Lookup(arguments) => lookup::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),
         Command::Lab(arguments) => lab::run(arguments, &root),
         Command::Config(arguments) => config::run(arguments, &root),

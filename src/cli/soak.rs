@@ -254,7 +254,7 @@ fn lease_for_ever(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode
         let target = Target::Tunable(tunable.file.clone());
         let now = BootTime::now();
         if random.below(3) == 0 && journal.leases().iter().any(|lease| lease.target == target) {
-            journal.release(&target)?;
+            journal.release(now, &target)?;
         } else {
             let value = &tunable.values[random.below(tunable.values.len())];
             let until = now + Duration::from_micros(random.below(5000) as u64);

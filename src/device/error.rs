@@ -17,6 +17,10 @@ pub enum Operation {
     List,
     /// Waiting for changes of it.
     Watch,
+    /// Opening a device that is not read as a file.
+    Open,
+    /// A call of its driver (ioctl(2)).
+    Call,
 }
 
 impl fmt::Display for Operation {
@@ -26,6 +30,8 @@ impl fmt::Display for Operation {
             Self::Write => "write",
             Self::List => "list",
             Self::Watch => "watch",
+            Self::Open => "open",
+            Self::Call => "call the driver of",
         })
     }
 }

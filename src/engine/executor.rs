@@ -1,7 +1,7 @@
 //! Carries decisions out: leases through the journal, rewrites and pulses through kept descriptors.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
 
 use serde::{Deserialize, Serialize};
@@ -61,13 +61,16 @@ pub struct Executor {
     tunables: BTreeMap<Target, Tunable>,
     /// The last error of each target, so that a refusal at every launch is reported once.
     faults: BTreeMap<Target, String>,
+    /// What could not be given back so far.
+    refused: BTreeSet<Target>,
     history: VecDeque<Executed>,
 }
 
 impl Executor {
     /// An executor that writes below `root`, or only prints.
     pub fn new(root: Root, sink: Sink) -> Self {
-        Self { root, sink, tunables: BTreeMap::new(), faults: BTreeMap::new(), history: VecDeque::new() }
+        let (tunables, faults, refused) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { root, sink, tunables, faults, refused, history: VecDeque::new() }
     }
 
     /// Opens `targets`, which decisions will write, so that the first write need not; forgets all others.
@@ -127,9 +130,9 @@ impl Executor {
                 journal.lease(now, target, value, *until, &decision.reason)?;
                 Ok(Execution::Written)
             }
-            Action::Release { target } => match journal.release(target) {
+            Action::Release { target } => match journal.release(now, target) {
                 Ok(restoration) => {
-                    report(&restoration);
+                    report(&mut self.refused, &restoration);
                     Ok(Execution::Written)
                 }
                 // Its deadline came first, or it was refused when it was asked for.
@@ -160,17 +163,26 @@ impl Executor {
         })
     }
 
-    /// Gives back the leases whose deadline has come.
-    pub fn expire(&mut self, now: BootTime) {
+    /// Gives back the leases whose deadline has come. True when one that had refused before is given back at last: what
+    /// the mechanisms know of the device was read with it in force.
+    pub fn expire(&mut self, now: BootTime) -> bool {
+        let Sink::Device(journal) = &mut self.sink else { return false };
+        let before = self.refused.len();
+        journal.expire(now).iter().for_each(|restoration| report(&mut self.refused, restoration));
+        self.refused.len() < before
+    }
+
+    /// Tries again at once what has refused to be given back.
+    pub fn retry(&mut self, now: BootTime) {
         if let Sink::Device(journal) = &mut self.sink {
-            journal.expire(now).iter().for_each(report);
+            journal.retry(now).iter().for_each(|restoration| report(&mut self.refused, restoration));
         }
     }
 
     /// Gives everything back.
     pub fn release_all(&mut self) {
         if let Sink::Device(journal) = &mut self.sink {
-            journal.release_all().iter().for_each(report);
+            journal.release_all().iter().for_each(|restoration| report(&mut self.refused, restoration));
         }
     }
 
@@ -244,17 +256,23 @@ fn target_of(action: &Action) -> &Target {
     }
 }
 
-/// Says what did not simply go back to what it was.
-fn report(restoration: &Restoration) {
-    match &restoration.outcome {
-        Outcome::Restored => tracing::debug!("{} is {} again", restoration.target, restoration.original),
-        Outcome::ChangedByOther { found } => tracing::info!(
-            "{} was changed to {found} by somebody else and stays so; it was {} before the lease",
-            restoration.target,
-            restoration.original
-        ),
-        Outcome::Vanished => tracing::debug!("{} is gone, and its lease with it", restoration.target),
-        Outcome::Refused { error } => tracing::error!("{} keeps its leased value for now: {error}", restoration.target),
+/// Says what did not simply go back to what it was; a refusal is said once, however often it is tried again.
+fn report(refused: &mut BTreeSet<Target>, restoration: &Restoration) {
+    let Restoration { target, original, outcome } = restoration;
+    let Outcome::Refused { error } = outcome else {
+        if refused.remove(target) {
+            tracing::info!("{target}, which could not be given back before, is given back");
+        }
+        return match outcome {
+            Outcome::ChangedByOther { found } => tracing::info!(
+                "{target} was changed to {found} by somebody else and stays so; it was {original} before the lease"
+            ),
+            Outcome::Vanished => tracing::debug!("{target} is gone, and its lease with it"),
+            _ => tracing::debug!("{target} is {original} again"),
+        };
+    };
+    if refused.insert(target.clone()) {
+        tracing::error!("{target} keeps its leased value for now, and is tried again in a while: {error}");
     }
 }
 

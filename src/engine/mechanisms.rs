@@ -20,6 +20,11 @@ impl Mechanisms {
         Self { launch: LaunchPolicy::new(config.launch.clone(), plan, facts.cpu_count, durations) }
     }
 
+    /// Gives back what each holds, so that the device shows what is its own; what goes on goes on with [`Self::replace`].
+    pub fn let_go(&mut self, decisions: &mut Vec<Decision>) {
+        self.launch.let_go(decisions);
+    }
+
     /// Probes again and lets each mechanism go on under what is there now.
     pub fn replace(&mut self, now: BootTime, root: &Root, config: &Config, decisions: &mut Vec<Decision>) {
         let facts = DeviceFacts::probe(root);

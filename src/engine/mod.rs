@@ -11,7 +11,6 @@ mod signals;
 mod state_file;
 pub mod status;
 mod subscriptions;
-mod timer;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use crate::config::{ConfigError, Layers};
 use crate::device::error::sentence;
 use crate::device::guardian::Guardian;
 use crate::device::journal::Journal;
-use crate::device::{BootTime, Root, scheduling};
+use crate::device::{BootTime, Root, Timer, scheduling};
 use crate::mechanism::launch::Notice;
 use crate::mechanism::launch::config::Trigger;
 use crate::mechanism::{Event, Mechanism, Process, ProcessEvent, ProcessEventKind};
@@ -36,7 +35,6 @@ use sensor::processes::{look_up, monotonic_ns};
 use signals::Signals;
 use state_file::StateFile;
 use subscriptions::Subscriptions;
-use timer::Timer;
 
 /// A guardian that dies is replaced; one that dies at once is not, more often than this.
 const GUARDIAN_RESTART_PAUSE: Duration = Duration::from_secs(1);
@@ -262,7 +260,9 @@ impl Engine {
         if let Some(busy_permille) = self.subscriptions.load.sample(now, &self.options.root) {
             self.dispatch(now, &Event::Load { busy_permille });
         }
-        self.executor.expire(now);
+        if self.executor.expire(now) {
+            self.probe_soon(now);
+        }
         if self.guardian_due.is_some_and(|due| due <= now) {
             self.guardian_due = None;
             if let Err(error) = self.start_guardian() {
@@ -433,6 +433,12 @@ impl Engine {
     /// Lets the mechanisms go on under the configuration and the device as they are now.
     fn rebuild(&mut self, now: BootTime) {
         let mut decisions = Vec::new();
+        // What is leased is not what the device has: it is given back before anybody looks.
+        self.mechanisms.let_go(&mut decisions);
+        for decision in decisions.drain(..) {
+            self.executor.execute(now, "launch", decision);
+        }
+        self.executor.retry(now);
         self.mechanisms.replace(now, &self.options.root, &self.layers.config, &mut decisions);
         self.executor.prepare(self.mechanisms.tunables());
         for decision in decisions {

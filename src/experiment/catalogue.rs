@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::result::Mode;
 use super::spec::{Experiment, SpecError};
+use crate::report::proof::Mode;
 
 /// By name, in the order in which they are run.
 const EXPERIMENTS: &[(&str, &str)] = &[
@@ -119,7 +119,7 @@ fn known_names() -> Result<String, SpecError> {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::experiment::plan::Point;
+    use crate::experiment::point::Point;
     use crate::lab;
 
     fn names(asked: &[&str], here: bool) -> Result<Vec<String>, String> {

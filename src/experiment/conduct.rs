@@ -6,13 +6,14 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::claim::{Measure, Metric};
-use super::plan::{Line, Measured, Plan, Point, Replicate};
-use super::result::{DeviceDescription, ExperimentResult, Mode, SelfCheck};
+use super::plan::{Line, Measured, Plan, Replicate};
+use super::point::Point;
 use super::samples::Samples;
 use super::schedule::{Design, blocks, share};
 use super::spec::Experiment;
 use super::store::Store;
 use super::verdict::judge;
+use crate::report::proof::{DeviceDescription, ExperimentResult, Mode, SelfCheck};
 
 /// Somewhere to run plans: the lab's guests, or the user's own device.
 pub trait Place: Sync {

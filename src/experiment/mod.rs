@@ -1,15 +1,16 @@
 //! Claims and how they are checked: arms, order, replicates, statistics, verdict.
 //!
 //! One experiment's way: [`spec`] (what its file says) -> [`schedule`] (who runs when, pure) -> [`plan`] (what a device
-//! is given) -> the runner on that device -> measurements -> statistics -> verdict -> [`result`].
+//! is given) -> the runner on that device -> measurements -> statistics -> verdict -> [`crate::report::proof`].
 
 pub mod catalogue;
 pub mod claim;
 pub mod conduct;
 pub mod load;
+pub mod lookup;
 pub mod place;
 pub mod plan;
-pub mod result;
+pub mod point;
 pub mod runner;
 pub mod samples;
 pub mod schedule;

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::result::{DeviceDescription, SelfCheck};
+use super::point::Point;
 use super::spec::{Arm, Workload};
+use crate::report::proof::{DeviceDescription, SelfCheck};
 
 /// One device's share of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,25 +25,6 @@ pub struct Plan {
     pub guarded: bool,
     /// The replicates in the order in which they are run.
     pub replicates: Vec<Replicate>,
-}
-
-/// One place on the workload's scale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Point {
-    /// One launch that takes this much CPU time at the highest frequency, in milliseconds.
-    Work(u32),
-    /// Nothing is launched for this long, in milliseconds.
-    Idle(u32),
-}
-
-impl std::fmt::Display for Point {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Work(work_ms) => write!(f, "work {work_ms} ms"),
-            Self::Idle(idle_ms) => write!(f, "idle {} s", f64::from(*idle_ms) / 1000.0),
-        }
-    }
 }
 
 /// One run of one arm at one point.

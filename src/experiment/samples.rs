@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::claim::Metric;
-use super::plan::{Measured, Point, Replicate};
-use super::result::{ArmResult, Change, Rejection};
+use super::plan::{Measured, Replicate};
+use super::point::Point;
 use super::spec::Experiment;
 use super::statistics::{bootstrap, median, standard_deviation};
+use crate::report::proof::{ArmResult, Change, Rejection};
 
 /// What was measured in an experiment so far.
 #[derive(Debug, Clone)]

@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
 
 use super::claim::{At, Claim, Measure, Metric};
-use super::plan::Point;
-use super::result::Mode;
+use super::point::Point;
+use crate::report::proof::Mode;
 
 /// One experiment, as its file describes it.
 #[derive(Debug, Clone, Deserialize)]

@@ -3,11 +3,11 @@
 use toml::Spanned;
 
 use super::claim::{At, Centre, Claim, Measure, Requirement};
-use super::plan::Point;
-use super::result::{ClaimResult, Verdict};
+use super::point::Point;
 use super::samples::{Samples, pick};
 use super::spec::Experiment;
 use super::statistics::{cliffs_delta, mean, median, permutation_p, standard_deviation, stratified_bootstrap};
+use crate::report::proof::{ClaimResult, Verdict};
 
 /// The outcome of every claim of `experiment`, in the order of its file.
 pub fn judge(experiment: &Experiment, quick: bool, samples: &Samples) -> Vec<ClaimResult> {

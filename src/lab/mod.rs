@@ -6,6 +6,7 @@
 
 mod apt;
 pub mod architecture;
+pub mod binder;
 mod cache;
 mod console;
 pub mod describe;

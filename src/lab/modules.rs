@@ -43,7 +43,8 @@ pub fn collect(
         let parameters = module.parameter_text();
         if let Some(source) = &module.source {
             let headers = packages.headers(&scenario.kernel.headers, &kernel.release)?;
-            let folder = build(cache, source, &headers, kernel, scenario.architecture())?;
+            let driver = Driver::of(source, packages, scenario)?;
+            let folder = build(cache, source, driver.as_ref(), &headers, kernel, scenario.architecture())?;
             let path = folder.join(format!("{}.ko", module.name));
             let object =
                 fs::read(&path).map_err(|error| unavailable(&module.name, format!("{}: {error}", path.display())))?;
@@ -74,6 +75,7 @@ fn unavailable(module: &str, reason: impl Into<String>) -> LabError {
 fn build(
     cache: &Cache,
     source: &str,
+    driver: Option<&Driver>,
     headers: &Path,
     kernel: &KernelFiles,
     architecture: &Architecture,
@@ -86,16 +88,116 @@ fn build(
     }
     let mut hasher = DefaultHasher::new();
     files.hash(&mut hasher);
+    driver.map(|driver| &driver.tree).hash(&mut hasher);
     let entry = format!("modules/{}/{source}-{:016x}", kernel.revision, hasher.finish());
     cache.entry(&entry, |draft, _| {
         eprintln!("brisk: building the kernel module {source} for {}", kernel.release);
-        for (_, file, contents) in &files {
-            let path = draft.join(file);
+        let folder = match driver {
+            Some(driver) => driver.patch(source, draft)?,
+            None => draft.to_owned(),
+        };
+        // A patched driver finds our files in a folder of their own.
+        let place = if driver.is_some() { folder.join(plain(source)) } else { folder.clone() };
+        fs::create_dir_all(&place).map_err(fault("make", &place))?;
+        for (_, file, contents) in files.iter().filter(|(_, file, _)| !file.contains('/')) {
+            let path = place.join(file);
             fs::write(&path, contents).map_err(fault("write", &path))?;
         }
-        make(source, headers, draft, architecture)?;
+        make(source, headers, &folder, architecture)?;
+        lift_objects(&folder, draft)?;
         keep_objects(draft, source, architecture)
     })
+}
+
+/// A driver of the kernel's own that a folder below `kernel/` has patches for, one a series.
+struct Driver {
+    /// The kernel's sources.
+    tree: PathBuf,
+    /// The driver's folder in them.
+    folder: PathBuf,
+    /// In the order of their names.
+    patches: Vec<&'static [u8]>,
+}
+
+impl Driver {
+    /// `None` when `source` is a module of its own.
+    fn of(source: &str, packages: &Packages<'_>, scenario: &Scenario) -> Result<Option<Self>, LabError> {
+        let known: Vec<_> = SOURCES
+            .iter()
+            .filter(|(folder, ..)| *folder == source)
+            .filter_map(|(_, file, contents)| Some((file.strip_prefix("patches/")?, *contents)))
+            .collect();
+        if known.is_empty() {
+            return Ok(None);
+        }
+        let series = &scenario.kernel.version;
+        let of_series = known.iter().filter(|(name, _)| is_of_series(name, series));
+        let patches: Vec<_> = of_series.map(|(_, contents)| *contents).collect();
+        let Some(first) = patches.first() else {
+            let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+            return Err(unavailable(source, format!("no patch for Linux {series}; there are {}", names.join(", "))));
+        };
+        let folder = patched_folder(first)
+            .ok_or_else(|| unavailable(source, "its patch does not begin with the file that it changes"))?;
+        let tree = packages.sources(series, &folder)?;
+        Ok(Some(Self { tree, folder, patches }))
+    }
+
+    /// Copies the driver into `draft`, patches it, and returns its folder there.
+    fn patch(&self, source: &str, draft: &Path) -> Result<PathBuf, LabError> {
+        let folder = draft.join(&self.folder);
+        fs::create_dir_all(&folder).map_err(fault("make", &folder))?;
+        let original = self.tree.join(&self.folder);
+        for file in fs::read_dir(&original).map_err(fault("list", &original))?.filter_map(Result::ok) {
+            let path = file.path();
+            if path.is_file() {
+                fs::copy(&path, folder.join(file.file_name())).map_err(fault("copy", &path))?;
+            }
+        }
+        let path = draft.join("driver.patch");
+        for patch in &self.patches {
+            fs::write(&path, patch).map_err(fault("write", &path))?;
+            // Without fuzz: where the context has changed, a person must look.
+            let output = Command::new("patch")
+                .args(["--strip=1", "--fuzz=0", "--batch", "--silent", "--directory"])
+                .arg(draft)
+                .arg("--input")
+                .arg(&path)
+                .output()
+                .map_err(|error| {
+                    unavailable(source, format!("cannot run patch: {error}; install the package patch"))
+                })?;
+            if !output.status.success() {
+                let said = String::from_utf8_lossy(&output.stdout).trim().replace('\n', "\n  ");
+                return Err(unavailable(source, format!("a patch does not fit {}:\n  {said}", self.tree.display())));
+            }
+        }
+        Ok(folder)
+    }
+}
+
+/// True for `6.1.patch` and `6.1-NAME.patch` when `series` is 6.1.
+fn is_of_series(patch: &str, series: &str) -> bool {
+    let rest = patch.strip_prefix(series).and_then(|rest| rest.strip_suffix(".patch"));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// The folder of the first file that a unified diff changes, as `patch -p1` sees it.
+fn patched_folder(patch: &[u8]) -> Option<PathBuf> {
+    let text = std::str::from_utf8(patch).ok()?;
+    let file = text.lines().find_map(|line| line.strip_prefix("+++ b/"))?;
+    Path::new(file).parent().map(Path::to_owned)
+}
+
+/// Moves the modules from `folder` to `draft`, where they are kept.
+fn lift_objects(folder: &Path, draft: &Path) -> Result<(), LabError> {
+    for file in fs::read_dir(folder).map_err(fault("list", folder))?.filter_map(Result::ok) {
+        let path = file.path();
+        if path.extension().is_some_and(|extension| extension == "ko") {
+            fs::rename(&path, draft.join(file.file_name())).map_err(fault("move", &path))?;
+        }
+    }
+    Ok(())
 }
 
 fn make(source: &str, headers: &Path, folder: &Path, architecture: &Architecture) -> Result<(), LabError> {
@@ -212,6 +314,22 @@ fn plain(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_patch_tells_which_driver_it_is_for() {
+        let patch = b"--- a/drivers/android/Makefile\n+++ b/drivers/android/Makefile\n@@ -1 +1 @@\n";
+        assert_eq!(patched_folder(patch), Some("drivers/android".into()));
+        assert_eq!(patched_folder(b"nothing\n"), None);
+        for (patch, series, expected) in [
+            ("6.1.patch", "6.1", true),
+            ("6.1-debug.patch", "6.1", true),
+            ("6.12.patch", "6.1", false),
+            ("6.1.patch", "6.12", false),
+            ("6.1.patch~", "6.1", false),
+        ] {
+            assert_eq!(is_of_series(patch, series), expected, "{patch} {series}");
+        }
+    }
 
     #[test]
     fn dependencies_come_first_and_built_in_modules_need_no_file() {

@@ -91,6 +91,20 @@ impl<'a> Packages<'a> {
         Err(LabError::Package { package: name.into(), reason })
     }
 
+    /// The kernel's own sources of `series` (`6.1`): a tree that holds nothing but `folder`.
+    ///
+    /// # Errors
+    /// [`LabError`] when they cannot be fetched or unpacked, or when they have no such folder.
+    pub fn sources(&self, series: &str, folder: &Path) -> Result<PathBuf, LabError> {
+        let name = format!("linux-source-{series}");
+        let entry = self.unpacked(&self.kernels, &name, &[], |draft, _| keep_folder(draft, &name, folder))?;
+        let tree = entry.join(&name);
+        if tree.join(folder).is_dir() {
+            return Ok(tree);
+        }
+        Err(LabError::Package { package: name, reason: format!("it has no folder {}", folder.display()) })
+    }
+
     /// A statically linked BusyBox.
     ///
     /// # Errors
@@ -231,6 +245,20 @@ fn index_modules(root: &Path, release: &str) -> Result<(), LabError> {
         Ok(output) => Err(fault(format!("depmod failed: {}", String::from_utf8_lossy(&output.stderr).trim()))),
         Err(error) => Err(fault(format!("cannot run depmod: {error}; install the package kmod"))),
     }
+}
+
+/// Takes `folder` out of the archive of the kernel's sources, which is twenty times as large as all else here.
+fn keep_folder(root: &Path, package: &str, folder: &Path) -> Result<(), LabError> {
+    let fault = |reason: String| LabError::Package { package: package.into(), reason };
+    let archive = root.join("usr/src").join(format!("{package}.tar.xz"));
+    let member = Path::new(package).join(folder);
+    let output = Command::new("tar").arg("-xJf").arg(&archive).arg("-C").arg(root).arg(&member).output();
+    match output {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => return Err(fault(format!("tar failed: {}", String::from_utf8_lossy(&output.stderr).trim()))),
+        Err(error) => return Err(fault(format!("cannot run tar: {error}; install the packages tar and xz-utils"))),
+    }
+    fs::remove_dir_all(root.join("usr")).map_err(super::cache::fault("remove", root))
 }
 
 /// Rewrites the absolute path by which the headers of one flavour include the common ones.

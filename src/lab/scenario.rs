@@ -9,9 +9,13 @@ use super::architecture::Architecture;
 
 /// The scenarios that come with brisk.
 const SCENARIOS: &[(&str, &str)] = &[
+    ("binder-stock-6.1", include_str!("../../lab/scenarios/binder-stock-6.1.toml")),
     ("debian-6.1", include_str!("../../lab/scenarios/debian-6.1.toml")),
     ("debian-6.12", include_str!("../../lab/scenarios/debian-6.12.toml")),
     ("debian-6.1-parallel", include_str!("../../lab/scenarios/debian-6.1-parallel.toml")),
+    ("binder-6.1", include_str!("../../lab/scenarios/binder-6.1.toml")),
+    ("binder-6.12", include_str!("../../lab/scenarios/binder-6.12.toml")),
+    ("binder-6.1-parallel", include_str!("../../lab/scenarios/binder-6.1-parallel.toml")),
 ];
 
 /// A virtual device.

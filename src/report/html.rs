@@ -5,7 +5,7 @@ use askama::Template;
 
 use super::summary::{self, Finding, Mark, Row, Subject, Tally};
 use super::{figure, plot, svg};
-use crate::experiment::result::{ArmResult, ClaimResult, ExperimentResult, Mode, Proof, Verdict};
+use crate::report::proof::{ArmResult, ClaimResult, ExperimentResult, Mode, Proof, Verdict};
 
 const PAGE_STYLE: &str = include_str!("templates/page.css");
 

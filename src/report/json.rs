@@ -1,6 +1,6 @@
-//! The machine-readable proof: the schema of [`crate::experiment::result`], indented, in a stable order.
+//! The machine-readable proof: the schema of [`crate::report::proof`], indented, in a stable order.
 
-use crate::experiment::result::Proof;
+use crate::report::proof::Proof;
 
 /// Writes `proof` as indented JSON with a final newline.
 ///

@@ -1,6 +1,6 @@
 //! What people and programs read: HTML, SVG, tables, JSON, OpenMetrics.
 //!
-//! Nothing here measures or decides: a [`Proof`](crate::experiment::result::Proof) goes in, text comes out. No input
+//! Nothing here measures or decides: a [`Proof`](crate::report::proof::Proof) goes in, text comes out. No input
 //! makes it panic, and whatever a name holds is escaped.
 
 pub mod figure;
@@ -8,6 +8,7 @@ pub mod html;
 pub mod json;
 pub mod open_metrics;
 pub mod plot;
+pub mod proof;
 pub mod summary;
 pub mod svg;
 pub mod table;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::figure::{self, Requirement};
 use super::summary::{self, Outcome};
 use super::svg::{self, Anchor, Canvas, Caption, LABEL_SIZE, SERIES_COLOURS, SMALL_SIZE, Scale};
-use crate::experiment::result::{ArmResult, ClaimResult, ExperimentResult};
+use crate::report::proof::{ArmResult, ClaimResult, ExperimentResult};
 
 /// Room between things side by side.
 const GAP: f64 = 12.0;

@@ -3,7 +3,7 @@
 //! The terminal's table and the HTML report both read from here, so that they cannot disagree.
 
 use super::figure;
-use crate::experiment::result::{ArmResult, Change, ClaimResult, ExperimentResult, Proof, Verdict};
+use crate::report::proof::{ArmResult, Change, ClaimResult, ExperimentResult, Proof, Verdict};
 
 /// A change within this many percent either way counts as none: what stock does as well.
 pub const NEGLIGIBLE_PERCENT: f64 = 1.0;

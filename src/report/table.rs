@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
 use super::summary::{self, Finding, Mark, Outcome, Row, Subject, Tally};
-use crate::experiment::result::{ExperimentResult, Proof, Verdict};
+use crate::report::proof::{ExperimentResult, Proof, Verdict};
 
 /// The narrowest table; a narrower terminal breaks its lines.
 pub const LEAST_WIDTH: usize = 80;

@@ -7,6 +7,7 @@ mod launch;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -106,6 +107,55 @@ fn a_guardian_that_dies_is_started_anew() {
     assert_eq!(daemon.status()["metrics"]["guardian_restarts"], 1);
 }
 
+/// How often `pid` has gone to sleep, so how often it was awake.
+fn sleeps(pid: u64) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    line.trim().parse().unwrap()
+}
+
+#[test]
+fn nobody_wakes_while_nothing_happens() {
+    let device = Device::with(&format!("{LEASE}deadline_ms = 60000\n"));
+    let daemon = device.daemon();
+    let pids = [u64::from(daemon.child.id()), daemon.status()["guardian_pid"].as_u64().unwrap()];
+    for what in ["nothing leased", "a lease that holds"] {
+        // The guardian gathers what happens within a second.
+        std::thread::sleep(Duration::from_millis(2500));
+        let before = pids.map(sleeps);
+        std::thread::sleep(Duration::from_secs(5));
+        assert_eq!(pids.map(sleeps), before, "daemon and guardian, {what}");
+        daemon.announce("browser");
+        assert_eq!(device.sampling_rate(), "50000");
+    }
+}
+
+#[test]
+fn a_lease_that_ends_sooner_than_an_earlier_one_is_not_overlooked_when_the_daemon_hangs() {
+    let device = Device::with(&format!("{LEASE}deadline_ms = 60000\n"));
+    let daemon = device.daemon();
+    daemon.announce("first");
+    std::thread::sleep(Duration::from_millis(1500));
+    daemon.finish("first");
+    device.configure(&format!("{LEASE}deadline_ms = 1000\n"));
+    daemon.signal(Signal::HUP);
+    eventually("it hangs with a short lease in force", || {
+        daemon.announce("second");
+        let lease = daemon.status()["leases"][0].clone();
+        let lasts_ns = lease["until"].as_u64().unwrap_or(u64::MAX) - lease["since"].as_u64().unwrap_or(0);
+        daemon.signal(Signal::STOP);
+        let hangs = lasts_ns <= 1_000_000_000 && device.sampling_rate() == "50000";
+        if !hangs {
+            daemon.signal(Signal::CONT);
+        }
+        hangs
+    });
+    let stopped = Instant::now();
+    eventually("the guardian gives it back", || device.sampling_rate() == "100000");
+    assert!(stopped.elapsed() < Duration::from_secs(10), "{:?}", stopped.elapsed());
+    daemon.signal(Signal::CONT);
+}
+
 #[test]
 fn a_second_daemon_is_refused_and_told_who_is_there() {
     let device = Device::new();
@@ -136,6 +186,39 @@ fn a_bad_configuration_keeps_the_old_one_and_says_so() {
     assert_eq!(device.sampling_rate(), "20000", "a launch goes on under the new one");
     daemon.finish("browser");
     assert_eq!(device.sampling_rate(), "100000");
+}
+
+/// What is in force during a launch would leave nothing to gain, were it the device's own.
+#[test]
+fn what_is_leased_is_not_taken_for_the_devices_own() {
+    let rate = format!("{LEASE}deadline_ms = 60000\n");
+    let maximum = rate.replace("\"sampling-rate\"", "\"scaling-min-freq\"");
+    let limit = Device::tunable("scaling_min_freq");
+    for (config, file, ours) in
+        [(rate, Device::tunable("ondemand/sampling_rate"), "50000"), (maximum, limit, "1200000")]
+    {
+        let device = Device::with(&config);
+        let mut daemon = device.daemon();
+        let value = || fs::read_to_string(device.path(&file)).unwrap().trim().to_owned();
+        let stock = value();
+        daemon.announce("browser");
+        assert_eq!(value(), ours);
+        daemon.signal(Signal::HUP);
+        let said = daemon.says("configuration reloaded");
+        assert_eq!(value(), ours, "the launch goes on: {said}");
+        // Somebody sets a limit, as thermal daemons often do.
+        device.write(&Device::tunable("scaling_max_freq"), "1200000\n");
+        eventually("the daemon looks at the device again", || {
+            let status = daemon.status();
+            let decisions = status["decisions"].as_array().unwrap();
+            let leased = |it: &&serde_json::Value| it["action"] == "lease";
+            decisions.iter().filter(leased).count() == 3
+        });
+        assert_eq!(daemon.status()["mechanisms"][0]["state"], "active", "{}", daemon.status());
+        assert_eq!((value().as_str(), daemon.status()["leases"][0]["original"].as_str()), (ours, Some(&*stock)));
+        daemon.finish("browser");
+        assert_eq!(value(), stock);
+    }
 }
 
 #[test]

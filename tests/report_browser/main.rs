@@ -2,7 +2,7 @@
 
 mod devtools;
 
-use brisk::experiment::result::Proof;
+use brisk::report::proof::Proof;
 use brisk::report::{html, json, summary};
 use devtools::Browser;
 use serde_json::{Value, json};

@@ -1,8 +1,14 @@
 //! `brisk lookup`: service look-ups through binder, and the cache inside the driver that answers them.
 
+mod bench;
+mod profile;
+mod record;
 mod simulate;
+mod status;
 
 use std::process::ExitCode;
+
+use crate::device::Root;
 
 /// Arguments of `brisk lookup`.
 #[derive(Debug, clap::Args)]
@@ -14,6 +20,14 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Measure what a look-up takes, step by step
+    Bench(bench::Arguments),
+    /// Say which services are looked up how often
+    Record(record::Arguments),
+    /// Say what the cache inside the driver does: hits, misses, refusals, entries
+    Status(status::Arguments),
+    /// Print the wire format of a context manager as the driver's cache reads it
+    Profile(profile::Arguments),
     /// Say how many look-ups caches of different policies and sizes would answer
     Simulate(simulate::Arguments),
 }
@@ -22,8 +36,12 @@ enum Command {
 ///
 /// # Errors
 /// Those of the subcommand.
-pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     match &arguments.command {
+        Command::Bench(arguments) => bench::run(arguments, root),
+        Command::Record(arguments) => record::run(arguments, root),
+        Command::Status(arguments) => status::run(arguments, root),
+        Command::Profile(arguments) => profile::run(arguments),
         Command::Simulate(arguments) => simulate::run(arguments),
     }
 }

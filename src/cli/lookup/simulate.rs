@@ -20,9 +20,10 @@ const SCHEMA: u32 = 1;
 /// Arguments of `brisk lookup simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Every trace is modelled, none is a recording: the built-in file says what each stands on, and --file takes
-another one. A course of a trace is random but repeatable; ratios are means over all courses with their 95 %
-interval. The paper's cache is lfu 10 (its Bloom filter changes no hit, only what a miss costs).
+Every trace is modelled, none is a recording: the built-in file says what each stands on, and
+--file takes another one. A course of a trace is random but repeatable; ratios are means over all
+courses with their 95 % interval. The paper's cache is lfu 10 (its Bloom filter changes no hit, only
+what a miss costs).
 
 Examples:
   brisk lookup simulate                              every trace, 10 entries and room for all

@@ -18,12 +18,12 @@ use crate::experiment::catalogue::{self, Entry};
 use crate::experiment::conduct::{Ending, Findings, Place, Run};
 use crate::experiment::place::{Here, Lab};
 use crate::experiment::plan::Line;
-use crate::experiment::result::{DeviceDescription, Mode, Proof, SCHEMA};
 use crate::experiment::store::{Header, Store};
 use crate::experiment::verdict::all_shown;
 use crate::experiment::wall_clock;
 use crate::lab::{EXIT_LAB_FAILED, LabError};
 use crate::report;
+use crate::report::proof::{DeviceDescription, Mode, Proof, SCHEMA};
 use progress::Progress;
 
 /// The seed when none is given: the same schedule for everyone who repeats a result.

@@ -64,7 +64,7 @@ impl Access {
         match self.try_give_back(lease) {
             Ok(outcome) => outcome,
             Err(error) if error.is_missing() => Outcome::Vanished,
-            Err(error) => Outcome::Refused { error: error.to_string() },
+            Err(error) => Outcome::Refused { error: format!("{error}; {}", error.advice()) },
         }
     }
 

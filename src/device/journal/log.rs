@@ -20,7 +20,7 @@ const FILE: &str = "journal";
 const LOOK: Duration = Duration::from_millis(50);
 /// Longer than a dead writer's guardian takes to give back what it left, and a child that it was just forking to begin
 /// its program: both have its lock after its death.
-const LAST_RITES: Duration = Duration::from_secs(10);
+const LAST_RITES: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(1);
 /// Far above what any number of leases needs: a log that grew beyond is not ours.
 const READ_LIMIT_BYTES: u64 = 16 << 20;

@@ -13,6 +13,7 @@ mod replay;
 mod tests;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,8 +27,10 @@ use record::Record;
 pub use replay::Replay;
 pub use writer::become_writer;
 
-/// A refused restoration is tried again after this long.
+/// A refused restoration is tried again after this long, then after twice as long each time up to the longest: a CPU may
+/// be offline for days.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER_LONGEST: Duration = Duration::from_secs(60);
 
 /// One value held in one target, until when and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,6 +217,8 @@ pub struct Journal {
     access: Access,
     /// In the order of first leasing; given back in the reverse, so that a governor outlives its tunables' leases.
     leases: Vec<Lease>,
+    /// How long the next attempt waits for the targets that refused to be given back.
+    refused: BTreeMap<Target, Duration>,
     replay: Replay,
 }
 
@@ -237,7 +242,7 @@ impl Journal {
             replay.closing_records().try_for_each(|record| log.append(&record)).and_then(|()| log.resume(&header))
         };
         begun.map_err(|cause| JournalError::Unusable { path: log.path().to_owned(), cause })?;
-        Ok(Self { log, access, leases, replay })
+        Ok(Self { log, access, leases, refused: BTreeMap::new(), replay })
     }
 
     /// What was put back when this journal was opened.
@@ -271,6 +276,7 @@ impl Journal {
         if found.is_empty() {
             return Err(JournalError::NoOriginal { target: target.clone() });
         }
+        self.refused.remove(target);
         let held = self.leases.iter().position(|lease| lease.target == *target);
         let undisturbed = match held {
             Some(index) if self.access.is_ours(&self.leases[index], &found)? => Some(index),
@@ -297,11 +303,11 @@ impl Journal {
                 self.leases.len() - 1
             }
         };
-        self.apply(index)
+        self.apply(now, index)
     }
 
     /// Writes the value of a recorded lease and records what became of it; undoes the lease when that fails.
-    fn apply(&mut self, index: usize) -> Result<(), JournalError> {
+    fn apply(&mut self, now: BootTime, index: usize) -> Result<(), JournalError> {
         let Lease { target, value, .. } = self.leases[index].clone();
         let outcome = self
             .access
@@ -313,7 +319,7 @@ impl Journal {
                 self.record(&Record::Observed { target: target.clone(), value: observed }, &target)
             });
         if outcome.is_err() {
-            self.give_back(index);
+            self.give_back(now, index);
         }
         outcome
     }
@@ -334,36 +340,35 @@ impl Journal {
         })
     }
 
-    /// Gives `target` back now.
+    /// Gives `target` back now; when it refuses, [`Journal::expire`] tries again.
     ///
     /// # Errors
     /// [`JournalError::NotLeased`]; what became of the target is the value.
-    pub fn release(&mut self, target: &Target) -> Result<Restoration, JournalError> {
+    pub fn release(&mut self, now: BootTime, target: &Target) -> Result<Restoration, JournalError> {
         match self.leases.iter().position(|lease| lease.target == *target) {
-            Some(index) => Ok(self.give_back(index)),
+            Some(index) => Ok(self.give_back(now, index)),
             None => Err(JournalError::NotLeased { target: target.clone() }),
         }
     }
 
     /// Gives everything back, the latest lease first.
     pub fn release_all(&mut self) -> Vec<Restoration> {
-        (0..self.leases.len()).rev().map(|index| self.give_back(index)).collect()
+        let at_once = BootTime::default();
+        (0..self.leases.len()).rev().map(|index| self.give_back(at_once, index)).collect()
     }
 
-    /// Gives back what is due at `now`, the latest lease first; what refuses is due again a second later.
+    /// Gives back what is due at `now`, the latest lease first.
     pub fn expire(&mut self, now: BootTime) -> Vec<Restoration> {
-        let mut restorations = Vec::new();
-        for index in (0..self.leases.len()).rev() {
-            if self.leases[index].until > now {
-                continue;
-            }
-            let restoration = self.give_back(index);
-            if !restoration.outcome.is_final() {
-                self.leases[index].until = now + RETRY_AFTER;
-            }
-            restorations.push(restoration);
-        }
-        restorations
+        let due: Vec<usize> = (0..self.leases.len()).rev().filter(|&index| self.leases[index].until <= now).collect();
+        due.into_iter().map(|index| self.give_back(now, index)).collect()
+    }
+
+    /// Tries at once what has refused: the device has changed.
+    pub fn retry(&mut self, now: BootTime) -> Vec<Restoration> {
+        let refused = std::mem::take(&mut self.refused);
+        let due: Vec<usize> =
+            (0..self.leases.len()).rev().filter(|&index| refused.contains_key(&self.leases[index].target)).collect();
+        due.into_iter().map(|index| self.give_back(now, index)).collect()
     }
 
     /// When [`Journal::expire`] has something to do next.
@@ -376,10 +381,11 @@ impl Journal {
         &self.leases
     }
 
-    fn give_back(&mut self, index: usize) -> Restoration {
+    fn give_back(&mut self, now: BootTime, index: usize) -> Restoration {
         let outcome = self.access.give_back(&self.leases[index]);
         let Lease { target, original, .. } = self.leases[index].clone();
         if outcome.is_final() {
+            self.refused.remove(&target);
             self.leases.remove(index);
             let closed = if self.leases.is_empty() {
                 self.log.forget()
@@ -390,6 +396,10 @@ impl Journal {
             if let Err(error) = closed {
                 tracing::warn!("cannot record in {} that {target} was given back: {error}", self.log.path().display());
             }
+        } else {
+            let pause = self.refused.entry(target.clone()).or_insert(RETRY_AFTER);
+            self.leases[index].until = now + *pause;
+            *pause = (*pause * 2).min(RETRY_AFTER_LONGEST);
         }
         Restoration { target, original, outcome }
     }

@@ -47,16 +47,18 @@ impl Replay {
         Ok(replay)
     }
 
-    /// Gives back what is overdue by now, while its writer lives but hangs. The log is left to the writer, which will
-    /// find the originals in their places.
+    /// Gives back what was due before `due`, while its writer lives but hangs, and says when the next lease ends. The log
+    /// is left to the writer, which will find the originals in their places.
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub fn overdue(folder: &Path, root: &Root, now: BootTime) -> Result<Self, JournalError> {
-        let Some(mut contents) = Log::peek(folder)? else { return Ok(Self::default()) };
-        contents.leases.retain(|lease| lease.until < now);
+    pub fn overdue(folder: &Path, root: &Root, due: BootTime) -> Result<(Self, Option<BootTime>), JournalError> {
+        let Some(mut contents) = Log::peek(folder)? else { return Ok((Self::default(), None)) };
+        let next = contents.leases.iter().map(|lease| lease.until).filter(|&until| until >= due).min();
+        contents.leases.retain(|lease| lease.until < due);
         let path = folder.join("journal");
-        Ok(replay(&mut Access::new(root), contents, boot_id(root).as_deref(), &path)?.0)
+        let (replay, _) = replay(&mut Access::new(root), contents, boot_id(root).as_deref(), &path)?;
+        Ok((replay, next))
     }
 
     /// The process that wrote the log in `folder` last, if it says so.

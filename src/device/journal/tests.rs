@@ -86,9 +86,9 @@ fn a_lease_holds_until_it_is_released_expires_or_the_journal_is_dropped() {
     assert_eq!(journal.next_deadline(), Some(SECOND));
     assert_eq!(outcomes(&journal.expire(SECOND)), [&Outcome::Restored]);
     assert_eq!(device.get("b"), "2");
-    assert_eq!(journal.release(&target("a")).unwrap().outcome, Outcome::Restored);
+    assert_eq!(journal.release(SECOND, &target("a")).unwrap().outcome, Outcome::Restored);
     assert_eq!(device.get("a"), "1");
-    assert!(matches!(journal.release(&target("a")), Err(JournalError::NotLeased { .. })));
+    assert!(matches!(journal.release(SECOND, &target("a")), Err(JournalError::NotLeased { .. })));
     drop(journal);
     assert_eq!(device.get("c"), "3");
     assert!(device.replay().restorations.is_empty());
@@ -105,7 +105,7 @@ fn leasing_again_keeps_the_first_original_and_takes_a_foreign_value_as_the_new_o
     device.set("a", "7");
     journal.lease(SECOND, &target("a"), "11", LATER, "again").unwrap();
     assert_eq!((device.get("a").as_str(), journal.leases()[0].original.as_str()), ("11", "7"));
-    assert_eq!(journal.release(&target("a")).unwrap().outcome, Outcome::Restored);
+    assert_eq!(journal.release(SECOND, &target("a")).unwrap().outcome, Outcome::Restored);
     assert_eq!(device.get("a"), "7");
 }
 
@@ -117,7 +117,7 @@ fn what_others_wrote_since_stays() {
         journal.lease(SECOND, &target(name), "800000", LATER, "test").unwrap();
         device.set(name, "5");
         let expected = Outcome::ChangedByOther { found: "5".into() };
-        assert_eq!(journal.release(&target(name)).unwrap().outcome, expected);
+        assert_eq!(journal.release(SECOND, &target(name)).unwrap().outcome, expected);
         assert_eq!(device.get(name), "5");
     }
 }
@@ -244,15 +244,44 @@ fn what_refuses_is_kept_and_tried_again() {
     let mut journal = device.open();
     assert_eq!(journal.leases().len(), 1, "the next daemon goes on trying");
     assert!(!journal.replayed().is_complete());
-    assert!(journal.expire(LATER).iter().all(|restoration| !restoration.outcome.is_final()));
+    let mut now = LATER;
+    for pause_s in [1, 2, 4, 8, 16, 32, 60, 60] {
+        assert!(matches!(outcomes(&journal.expire(now))[..], [Outcome::Refused { .. }]));
+        assert_eq!(journal.next_deadline(), Some(now + Duration::from_secs(pause_s)), "more and more patient");
+        now = now + Duration::from_secs(pause_s);
+    }
     fs::remove_dir(device.path("a")).unwrap();
     device.set("a", "2");
-    assert_eq!(outcomes(&journal.expire(LATER + RETRY_AFTER)), [&Outcome::Restored]);
+    assert_eq!(outcomes(&journal.expire(now)), [&Outcome::Restored]);
     assert_eq!(device.get("a"), "1");
     journal.lease(SECOND, &target("b"), "3", LATER, "test").unwrap();
     journal.die();
     assert_eq!(outcomes(&device.replay().restorations), [&Outcome::Restored]);
     assert_eq!(device.get("b"), "1");
+}
+
+#[test]
+fn what_refuses_to_be_released_waits_for_no_deadline() {
+    let device = Device::new(&[("a", "1"), ("b", "1")]);
+    let mut journal = device.open();
+    let much_later = LATER + Duration::from_secs(3600);
+    for name in ["a", "b"] {
+        journal.lease(SECOND, &target(name), "2", much_later, "test").unwrap();
+    }
+    fs::remove_file(device.path("a")).unwrap();
+    fs::create_dir(device.path("a")).unwrap();
+    let Outcome::Refused { error } = journal.release(LATER, &target("a")).unwrap().outcome else { panic!() };
+    assert!(error.contains("/sys/a: ") && error.contains("; "), "what, where and what to do: {error}");
+    assert_eq!(journal.next_deadline(), Some(LATER + RETRY_AFTER));
+    assert!(matches!(outcomes(&journal.retry(LATER))[..], [Outcome::Refused { .. }]), "and b, which is held, stays so");
+    fs::remove_dir(device.path("a")).unwrap();
+    device.set("a", "2");
+    assert_eq!(outcomes(&journal.retry(LATER)), [&Outcome::Restored], "the device has changed");
+    assert_eq!((device.get("a").as_str(), device.get("b").as_str()), ("1", "2"));
+    assert_eq!(journal.next_deadline(), Some(much_later));
+
+    journal.lease(SECOND, &target("a"), "2", much_later, "test").unwrap();
+    assert!(journal.retry(LATER).is_empty(), "what is leased anew is nobody's failure");
 }
 
 #[test]
@@ -393,7 +422,7 @@ impl Model {
                 let until = self.now + Duration::from_secs(seconds);
                 journal.lease(self.now, &target(TUNABLES[tunable]), &value.to_string(), until, "property").unwrap();
             }
-            Step::Release { tunable } => match journal.release(&target(TUNABLES[tunable])) {
+            Step::Release { tunable } => match journal.release(self.now, &target(TUNABLES[tunable])) {
                 Ok(restoration) => assert!(restoration.outcome.is_final()),
                 Err(error) => assert!(matches!(error, JournalError::NotLeased { .. })),
             },

@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::super::conduct::Place;
 use super::super::plan::{Line, Plan};
-use super::super::result::SelfCheck;
 use super::super::spec::Experiment;
+use crate::report::proof::SelfCheck;
 
 /// The device that brisk is on.
 #[derive(Debug, Clone)]

@@ -8,10 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::super::conduct::Place;
-use super::super::plan::{Line, Plan, Point};
-use super::super::result::{Mode, SelfCheck};
+use super::super::plan::{Line, Plan};
+use super::super::point::Point;
 use super::super::spec::Experiment;
 use crate::lab::{self, Channel, GuestLine, HostClock, Job, Scenario};
+use crate::report::proof::{Mode, SelfCheck};
 
 /// Where a guest finds its plan.
 const PLAN_FILE: &str = "/plan.json";

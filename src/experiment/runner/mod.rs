@@ -18,11 +18,12 @@ use rustix::time::Timespec;
 
 use super::claim::Metric;
 use super::load;
-use super::plan::{Line, Measured, Plan, Point, Replicate};
-use super::result::DeviceDescription;
+use super::plan::{Line, Measured, Plan, Replicate};
+use super::point::Point;
 use crate::device::energy::{Meter, Reading};
 use crate::device::guardian::Guardian;
 use crate::device::{BootTime, Root};
+use crate::report::proof::DeviceDescription;
 use background::Background;
 use daemon::Daemon;
 use settings::Settings;

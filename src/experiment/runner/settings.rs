@@ -103,7 +103,7 @@ impl Settings {
         if self.journal.leases().iter().all(|lease| lease.target != *target) {
             return Ok(());
         }
-        match self.journal.release(target)?.outcome {
+        match self.journal.release(BootTime::now(), target)?.outcome {
             Outcome::Refused { error } => bail!("{target} could not be given back: {error}"),
             _ => Ok(()),
         }

@@ -130,7 +130,7 @@ fn choose(facts: &DeviceFacts, policy: &PolicyFacts, config: &LaunchConfig) -> R
     let best = candidates.iter().map(|(_, _, prediction)| gain(prediction)).fold(f64::MIN, f64::max);
     let good = (best * GOOD_ENOUGH).max(config.minimum_gain_percent).min(best);
     match candidates.into_iter().find(|(_, _, prediction)| gain(prediction) >= good) {
-        None => Err(Refusal::NoActuator),
+        None => Err(in_force(policy, config).map_or(Refusal::NoActuator, Refusal::Governor)),
         Some((kind, _, prediction)) if gain(&prediction) < config.minimum_gain_percent && !config.force => {
             Err(Refusal::NoGain { kind, prediction })
         }
@@ -138,6 +138,16 @@ fn choose(facts: &DeviceFacts, policy: &PolicyFacts, config: &LaunchConfig) -> R
             Ok(Choice { kind, actuator, serves: vec![(policy.name.clone(), prediction)] })
         }
     }
+}
+
+/// What the configuration would set and the policy has already.
+fn in_force(policy: &PolicyFacts, config: &LaunchConfig) -> Option<String> {
+    let (name, present_us, section) = config.actuators.iter().find_map(|kind| match kind {
+        ActuatorKind::SamplingRate => Some(("sampling_rate", policy.sampling_rate_us?, "sampling_rate")),
+        ActuatorKind::RateLimit => policy.rate_limit.map(|(name, present_us)| (name, present_us, "rate_limit")),
+        _ => None,
+    })?;
+    Some(format!("its {name} is {present_us} us, which launch.{section} would not shorten"))
 }
 
 /// The governor's way to decide, or why it has none that could be helped.

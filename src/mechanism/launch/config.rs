@@ -1,12 +1,11 @@
 //! The `[launch]` section: what begins a launch, what ends it, and what is done meanwhile.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::de::{Error as _, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::mechanism::Process;
+use super::filter::FilterConfig;
 
 /// Everything that can be set about the launch mechanism. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -148,39 +147,6 @@ impl fmt::Display for ActuatorKind {
     }
 }
 
-/// Which processes count as launches: each list that is not empty must have an entry that fits. Announced launches
-/// pass without a filter.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct FilterConfig {
-    /// Globs of the parent's name (`comm`, at most 15 bytes), for instance `zygote*`.
-    pub parents: Vec<Glob>,
-    /// Real user ids.
-    pub uids: Vec<UidRange>,
-    /// Globs of the cgroup path.
-    pub cgroups: Vec<Glob>,
-    /// Globs of the process's own name.
-    pub commands: Vec<Glob>,
-    /// Globs of names that never count.
-    pub excluded_commands: Vec<Glob>,
-}
-
-impl FilterConfig {
-    /// True when `process` counts. A fact that was not to be had fits no list.
-    pub fn passes(&self, process: &Process) -> bool {
-        let fits = |globs: &[Glob], text: &Option<String>| {
-            globs.is_empty() || text.as_ref().is_some_and(|text| globs.iter().any(|glob| glob.matches(text)))
-        };
-        let is_excluded = |command: &String| self.excluded_commands.iter().any(|glob| glob.matches(command));
-        !process.command.as_ref().is_some_and(is_excluded)
-            && (self.uids.is_empty()
-                || process.uid.is_some_and(|uid| self.uids.iter().any(|range| range.contains(uid))))
-            && fits(&self.parents, &process.parent_command)
-            && fits(&self.cgroups, &process.cgroup)
-            && fits(&self.commands, &process.command)
-    }
-}
-
 /// When a launch is over: whatever comes first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -309,111 +275,6 @@ impl Default for UclampConfig {
     }
 }
 
-/// A pattern in which `*` stands for any text and `?` for one character.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Glob(String);
-
-impl Glob {
-    /// The longest pattern that is taken: no name in the kernel that it is held against is longer.
-    pub const MAXIMUM_BYTES: usize = 4096;
-
-    /// True when the whole of `text` fits. Takes time in proportion to pattern times text at worst.
-    pub fn matches(&self, text: &str) -> bool {
-        let (pattern, text) = (self.0.as_bytes(), text.as_bytes());
-        let (mut at, mut position) = (0, 0);
-        let mut star: Option<(usize, usize)> = None;
-        while position < text.len() {
-            match pattern.get(at) {
-                Some(b'*') => {
-                    star = Some((at, position));
-                    at += 1;
-                }
-                Some(&byte) if byte == b'?' || byte == text[position] => {
-                    at += 1;
-                    position += 1;
-                }
-                _ => {
-                    let Some((star_at, taken)) = star else { return false };
-                    star = Some((star_at, taken + 1));
-                    at = star_at + 1;
-                    position = taken + 1;
-                }
-            }
-        }
-        pattern[at..].iter().all(|&byte| byte == b'*')
-    }
-}
-
-impl FromStr for Glob {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.is_empty() || text.len() > Self::MAXIMUM_BYTES {
-            return Err(format!("a pattern has 1 to {} bytes", Self::MAXIMUM_BYTES));
-        }
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl fmt::Display for Glob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// User ids from `first` to `last`, both included: written `10000-19999` or `1000`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UidRange {
-    first: u32,
-    last: u32,
-}
-
-impl UidRange {
-    /// True when `uid` lies in the range.
-    pub fn contains(self, uid: u32) -> bool {
-        (self.first..=self.last).contains(&uid)
-    }
-}
-
-impl FromStr for UidRange {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        match (first.trim().parse(), last.trim().parse()) {
-            (Ok(first), Ok(last)) if first <= last => Ok(Self { first, last }),
-            _ => Err(format!("{text:?} is not a user id or a range such as \"10000-19999\"")),
-        }
-    }
-}
-
-impl fmt::Display for UidRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self { first, last } if first == last => write!(f, "{first}"),
-            Self { first, last } => write!(f, "{first}-{last}"),
-        }
-    }
-}
-
-macro_rules! as_text {
-    ($type:ty) => {
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-            }
-        }
-    };
-}
-as_text!(Glob);
-as_text!(UidRange);
-
 /// A whole number from `LOW` to `HIGH`, both included.
 ///
 /// # Errors
@@ -469,50 +330,5 @@ fn kick_moments<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, 
         Err(D::Error::custom(format!(
             "must be 1 to {MAXIMUM_KICKS} rising moments, the last at most {MAXIMUM_KICK_AT_US}"
         )))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn globs_fit_whole_texts() {
-        let cases = [
-            ("zygote*", "zygote64", true),
-            ("zygote*", "zygote", true),
-            ("zygote", "zygote64", false),
-            ("*", "", true),
-            ("?", "", false),
-            ("a?c", "abc", true),
-            ("*.sh", "run.sh.bak", false),
-            ("*a*b*c", "xxaybzzbc", true),
-            ("*a*b*c", "xxaybzz", false),
-            ("/apps/*/ui", "/apps/one/two/ui", true),
-        ];
-        for (pattern, text, fits) in cases {
-            assert_eq!(pattern.parse::<Glob>().unwrap().matches(text), fits, "{pattern} and {text}");
-        }
-        assert!("".parse::<Glob>().is_err());
-    }
-
-    #[test]
-    fn a_glob_of_many_stars_ends_soon() {
-        let glob: Glob = "*a".repeat(100).parse().unwrap();
-        assert!(!glob.matches(&"a".repeat(99)));
-        assert!(!glob.matches(&"ab".repeat(5_000)));
-    }
-
-    #[test]
-    fn uid_ranges_are_read_and_printed() {
-        for (text, printed) in [("1000", Some("1000")), ("10000-19999", Some("10000-19999")), (" 1 - 2 ", Some("1-2"))]
-        {
-            assert_eq!(text.parse::<UidRange>().ok().map(|range| range.to_string()).as_deref(), printed, "{text}");
-        }
-        for text in ["", "-", "2-1", "a", "-5", "1-2-3", "4294967296"] {
-            assert!(text.parse::<UidRange>().is_err(), "{text}");
-        }
-        let range: UidRange = "10-20".parse().unwrap();
-        assert_eq!([9, 10, 20, 21].map(|uid| range.contains(uid)), [false, true, true, false]);
     }
 }

@@ -1,10 +1,12 @@
 //! Launch: notice that an application starts, and make the frequency governor answer at once for as long as it lasts.
 //!
 //! `probe` reads what the device offers, `prediction` says what that is worth, `actuator` chooses, `policy` decides
-//! about each event. Paper: "Performance Improvement of Application Programs using an Adaptive Sampling Method" (2017).
+//! about each event, `boost` is what it does meanwhile. Paper: "Performance Improvement of Application Programs using an Adaptive Sampling Method" (2017).
 
 pub mod actuator;
+mod boost;
 pub mod config;
+pub mod filter;
 pub mod learned;
 mod limiter;
 pub mod notice;

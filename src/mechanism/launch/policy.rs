@@ -3,18 +3,18 @@
 //! Launches that overlap share one boost: the first begins it, each further one repeats its kick and extends its
 //! leases, and the end of the last one ends it. Everything that lasts is asked for with a deadline.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::actuator::{Actuator, Plan};
+use super::boost::{Boost, Wanted};
 use super::config::{LaunchConfig, Trigger};
 use super::learned::LearnedDurations;
 use super::limiter::RateLimiter;
 use super::notice::{EndReason, Notice};
 use crate::device::BootTime;
 use crate::mechanism::{
-    Action, Decision, Event, Interest, Mechanism, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds,
-    ProcessFacts, Support, SupportState, Target,
+    Decision, Event, Interest, Mechanism, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, ProcessFacts,
+    Support, SupportState, Target,
 };
 
 /// So many launches are followed at once; more are not noticed until one of them has ended.
@@ -54,17 +54,6 @@ struct Launch {
     learned: bool,
 }
 
-/// What is done while launches go on.
-#[derive(Debug)]
-struct Boost {
-    began: BootTime,
-    /// The deadline of the leases.
-    until: BootTime,
-    leased: BTreeSet<Target>,
-    kicks: BTreeSet<BootTime>,
-    next_pulse: Option<BootTime>,
-}
-
 impl LaunchPolicy {
     /// A policy for a device with `cpu_count` CPUs online and the actuators of `plan`.
     pub fn new(config: LaunchConfig, plan: Plan, cpu_count: u32, durations: LearnedDurations) -> Self {
@@ -84,6 +73,12 @@ impl LaunchPolicy {
         }
     }
 
+    /// Gives back what is held, because a person or the device changed something: what the device has of itself can be
+    /// seen then. Launches go on, and [`Self::replace`] helps them again.
+    pub fn let_go(&mut self, decisions: &mut Vec<Decision>) {
+        self.release(decisions, "the device or the configuration changed");
+    }
+
     /// Takes another configuration or another plan, because a person or the device changed something. Launches go on
     /// with the new plan.
     pub fn replace(
@@ -94,7 +89,7 @@ impl LaunchPolicy {
         cpu_count: u32,
         decisions: &mut Vec<Decision>,
     ) {
-        self.release(decisions, "the device or the configuration changed");
+        self.let_go(decisions);
         if (config.maximum_launches_per_minute, config.burst_launches)
             != (self.config.maximum_launches_per_minute, self.config.burst_launches)
         {
@@ -292,71 +287,10 @@ impl LaunchPolicy {
         if self.plan.choices.is_empty() {
             return;
         }
+        let boost = self.boost.get_or_insert_with(|| Boost::new(now));
         let until = self.launches.iter().map(|launch| launch.deadline).max().unwrap_or(now);
-        let boost = self.boost.get_or_insert_with(|| Boost {
-            began: now,
-            until: now,
-            leased: BTreeSet::new(),
-            kicks: BTreeSet::new(),
-            next_pulse: None,
-        });
-        let extends = until > boost.until;
-        boost.until = boost.until.max(until);
-        for choice in &self.plan.choices {
-            match &choice.actuator {
-                Actuator::Kick { window, sample } => {
-                    for &moment_us in &self.config.kick.at_us {
-                        if moment_us == 0 {
-                            kick(window.as_ref(), sample, self.config.kick.restart_load_window, reason, decisions);
-                        } else {
-                            boost.kicks.insert(now + Duration::from_micros(moment_us));
-                        }
-                    }
-                }
-                Actuator::Pulse { target, value, lasting } => {
-                    pulse(target, value, reason, decisions);
-                    boost.next_pulse = sooner(boost.next_pulse, lasting.map(|lasting| now + repeat_after(lasting)));
-                }
-                Actuator::Lease { target, value } => {
-                    if extends || !boost.leased.contains(target) {
-                        boost.leased.insert(target.clone());
-                        lease(target, value, boost.until, reason, decisions);
-                    }
-                }
-                Actuator::Clamp { minimum } => {
-                    for launch in &self.launches {
-                        let Some(target) = launch.clamp() else { continue };
-                        if boost.leased.insert(target.clone()) {
-                            lease(&target, &minimum.to_string(), launch.deadline, reason, decisions);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// The kicks and pulses whose moment has come.
-    fn on_moment(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
-        let Some(boost) = &mut self.boost else { return };
-        let kick_due = boost.kicks.first().is_some_and(|&moment| moment <= now);
-        boost.kicks = boost.kicks.split_off(&(now + Duration::from_nanos(1)));
-        let pulse_due = boost.next_pulse.is_some_and(|moment| moment <= now);
-        if pulse_due {
-            boost.next_pulse = None;
-        }
-        for choice in &self.plan.choices {
-            match &choice.actuator {
-                Actuator::Kick { window, sample } if kick_due => {
-                    let restart = self.config.kick.restart_load_window;
-                    kick(window.as_ref(), sample, restart, "a later kick of the same launch", decisions);
-                }
-                Actuator::Pulse { target, value, lasting: Some(lasting) } if pulse_due => {
-                    pulse(target, value, "the launch outlasts the pulse before", decisions);
-                    boost.next_pulse = sooner(boost.next_pulse, Some(now + repeat_after(*lasting)));
-                }
-                _ => {}
-            }
-        }
+        let clamps = self.launches.iter().filter_map(|launch| Some((launch.clamp()?, launch.deadline))).collect();
+        boost.help(now, &Wanted { until, clamps, reason }, &self.plan, &self.config.kick, decisions);
     }
 
     /// Ends the launches that `is_over`.
@@ -392,21 +326,16 @@ impl LaunchPolicy {
             self.release(decisions, "the launch is over");
             return;
         }
-        let Some(boost) = &mut self.boost else { return };
-        let launches = &self.launches;
-        boost.leased.retain(|target| {
-            let is_clamp = matches!(target, Target::UtilizationClampMinimum { .. });
-            let keep = !is_clamp || launches.iter().any(|launch| launch.clamp().as_ref() == Some(target));
-            if !keep {
-                decisions.push(release(target, "the launch is over"));
-            }
-            keep
-        });
+        let clamps: Vec<Target> = self.launches.iter().filter_map(Launch::clamp).collect();
+        if let Some(boost) = &mut self.boost {
+            boost.keep_clamps(&clamps, decisions);
+        }
     }
 
     fn release(&mut self, decisions: &mut Vec<Decision>, reason: &str) {
-        let Some(boost) = self.boost.take() else { return };
-        decisions.extend(boost.leased.iter().map(|target| release(target, reason)));
+        if let Some(boost) = self.boost.take() {
+            boost.end(reason, decisions);
+        }
     }
 }
 
@@ -437,7 +366,9 @@ impl Mechanism for LaunchPolicy {
             Event::LaunchAnnounced { .. } | Event::DeviceChanged | Event::Deadline => {}
         }
         self.settle(decisions);
-        self.on_moment(now, decisions);
+        if let Some(boost) = &mut self.boost {
+            boost.on_moment(now, &self.plan, &self.config.kick, decisions);
+        }
     }
 
     fn interest(&self) -> Interest {
@@ -488,13 +419,12 @@ impl Mechanism for LaunchPolicy {
 
     fn deadline(&self) -> Option<BootTime> {
         let launches = self.launches.iter().map(|launch| launch.deadline).min();
-        let boost = self.boost.as_ref().and_then(|boost| sooner(boost.kicks.first().copied(), boost.next_pulse));
-        sooner(sooner(launches, boost), self.limiter.muted_until())
+        let boost = self.boost.as_ref().and_then(Boost::next_moment);
+        [launches, boost, self.limiter.muted_until()].into_iter().flatten().min()
     }
 
     fn activity(&self) -> Option<(BootTime, String)> {
-        let since =
-            self.boost.as_ref().map(|boost| boost.began).or(self.launches.iter().map(|launch| launch.began).min())?;
+        let since = self.boost.as_ref().map(Boost::began).or(self.launches.iter().map(|launch| launch.began).min())?;
         let names: Vec<_> = self
             .launches
             .iter()
@@ -514,40 +444,6 @@ impl Launch {
         let (pid, start_time_ticks) = self.process?;
         Some(Target::UtilizationClampMinimum { pid, start_time_ticks: start_time_ticks? })
     }
-}
-
-fn sooner(one: Option<BootTime>, two: Option<BootTime>) -> Option<BootTime> {
-    match (one, two) {
-        (Some(one), Some(two)) => Some(one.min(two)),
-        (one, two) => one.or(two),
-    }
-}
-
-/// A little before the pulse ends, and never so often that the loop would do nothing else.
-fn repeat_after(lasting: Duration) -> Duration {
-    (lasting * 9 / 10).max(Duration::from_millis(5))
-}
-
-fn kick(window: Option<&Target>, sample: &Target, restart: bool, reason: &str, decisions: &mut Vec<Decision>) {
-    let rewrites = window.filter(|_| restart).into_iter().chain([sample]);
-    decisions.extend(
-        rewrites
-            .map(|target| Decision { action: Action::Rewrite { target: target.clone() }, reason: reason.to_owned() }),
-    );
-}
-
-fn pulse(target: &Target, value: &str, reason: &str, decisions: &mut Vec<Decision>) {
-    let action = Action::Pulse { target: target.clone(), value: value.to_owned() };
-    decisions.push(Decision { action, reason: reason.to_owned() });
-}
-
-fn lease(target: &Target, value: &str, until: BootTime, reason: &str, decisions: &mut Vec<Decision>) {
-    let action = Action::Lease { target: target.clone(), value: value.to_owned(), until };
-    decisions.push(Decision { action, reason: reason.to_owned() });
-}
-
-fn release(target: &Target, reason: &str) -> Decision {
-    Decision { action: Action::Release { target: target.clone() }, reason: reason.to_owned() }
 }
 
 #[cfg(test)]

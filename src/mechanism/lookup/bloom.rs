@@ -1,7 +1,7 @@
 //! A Bloom filter ("Space/time trade-offs in hash coding with allowable errors", 1970) over the few keys of a small
 //! cache: what it does not know is certainly not there, so that a miss compares no names.
 
-use super::policy::Key;
+use super::key::Key;
 
 /// Bits: 12 for each of the paper's ten entries, rounded up to two words.
 const BITS: u32 = 128;

@@ -4,10 +4,14 @@
 //! one through the other. Paper: "Design and Implementation of Kernel Binder Cache for Accelerating Android IPC" (2016).
 
 mod bloom;
+mod key;
 pub mod policy;
 pub mod simulation;
+mod support;
 pub mod trace;
 
-pub use policy::{Cache, Key, Replacement};
+pub use key::Key;
+pub use policy::{Cache, Replacement};
 pub use simulation::{Arm, Scope, Tally};
+pub use support::support;
 pub use trace::{Event, LookUp, Trace, Traces};

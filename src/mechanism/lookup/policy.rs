@@ -5,15 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::bloom::BloomFilter;
-
-/// What an answer is stored under.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
-    /// The service's name, by number.
-    pub name: u32,
-    /// Whose answer it is; `None` when it may be given to every caller.
-    pub caller: Option<u32>,
-}
+use super::key::Key;
 
 /// Who leaves a full cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

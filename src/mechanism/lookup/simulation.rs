@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::policy::{Cache, Key, Outcome, Replacement};
+use super::key::Key;
+use super::policy::{Cache, Outcome, Replacement};
 use super::trace::Event;
 
 /// Whom a stored answer may be given to.

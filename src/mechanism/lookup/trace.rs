@@ -243,13 +243,14 @@ impl Course {
 
 /// A distribution over ranks 0, 1, 2, ...
 #[derive(Debug)]
-struct Popularity {
+pub struct Popularity {
     /// The share of each rank and those before it; the last one is 1.
     cumulative: Vec<f64>,
 }
 
 impl Popularity {
-    fn zipf(ranks: u32, exponent: f64) -> Self {
+    /// Zipf's law over `ranks` ranks: rank r is drawn r^-`exponent` times as often as the first.
+    pub fn zipf(ranks: u32, exponent: f64) -> Self {
         let mut sum = 0.0;
         let weight = |rank: u32| f64::from(rank).powf(-exponent);
         let mut cumulative: Vec<f64> = (1..=ranks)
@@ -262,7 +263,8 @@ impl Popularity {
         Self { cumulative }
     }
 
-    fn draw(&self, random: &mut Random) -> usize {
+    /// A rank, counted from 0.
+    pub fn draw(&self, random: &mut Random) -> usize {
         let at = random.unit();
         self.cumulative.partition_point(|&share| share <= at).min(self.cumulative.len() - 1)
     }

@@ -169,6 +169,24 @@ fn the_papers_arm_is_a_lease_of_50_ms() {
 }
 
 #[test]
+fn what_is_in_force_already_is_said_to_be() {
+    let only = |kind| LaunchConfig { actuators: vec![kind], ..LaunchConfig::default() };
+    for (kind, policy, said) in [
+        (ActuatorKind::SamplingRate, ondemand(10_000), "policy0 needs no help: its sampling_rate is 10000 us"),
+        (
+            ActuatorKind::RateLimit,
+            PolicyFacts { rate_limit: Some(("rate_limit_us", 0)), ..schedutil(None) },
+            "policy0 needs no help: its rate_limit_us is 0 us",
+        ),
+        (ActuatorKind::SamplingRate, schedutil(None), "none of launch.actuators exists on this device"),
+    ] {
+        let support = Plan::of(&device(&[policy]), &only(kind)).support;
+        assert_eq!(support.state, SupportState::Available);
+        assert!(support.reason.starts_with(said), "{}", support.reason);
+    }
+}
+
+#[test]
 fn force_acts_where_nothing_is_to_gain() {
     let facts = device(&[ondemand(10_000)]);
     let off = Plan::of(&facts, &LaunchConfig::default());

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::mechanism::Action;
 use crate::mechanism::launch::actuator::Choice;
 use crate::mechanism::launch::config::ActuatorKind;
 use crate::mechanism::launch::prediction::{Governor, Help, Prediction};

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Modes, formats and what is forgotten when; nothing here knows the driver. */
+
+#include <linux/debugfs.h>
+#include <linux/jiffies.h>
+#include <linux/mutex.h>
+#include <linux/random.h>
+#include <linux/security.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/uidgid.h>
+
+#include "cache.h"
+
+/* Room for all names: some hundred names times the users who ask for them. */
+#define CAPACITY	2048
+#define USER_LIMIT	65536
+
+/*
+ * A manager with a policy cache of its own hears of a new policy a little
+ * later than we do.
+ */
+#define QUIET_AFTER_POLICY	(2 * HZ)
+
+static DEFINE_MUTEX(caches_lock);
+static LIST_HEAD(caches);
+static struct kobject *sysfs_root;
+static struct dentry *debugfs_root;
+
+void binder_cache_free_entries(struct list_head *gone)
+{
+	struct bc_entry *entry, *next;
+
+	list_for_each_entry_safe(entry, next, gone, order)
+		kfree(entry);
+}
+
+static void forget_all_locked(struct binder_cache *cache, struct list_head *gone)
+{
+	bc_forget_all(&cache->core, gone);
+	binder_cache_count(cache, BINDER_CACHE_FLUSHES);
+}
+
+void binder_cache_forget_all(struct binder_cache *cache)
+{
+	LIST_HEAD(gone);
+
+	spin_lock(&cache->lock);
+	forget_all_locked(cache, &gone);
+	spin_unlock(&cache->lock);
+	binder_cache_free_entries(&gone);
+}
+
+void binder_cache_forget_object(struct binder_cache *cache, const void *object)
+{
+	LIST_HEAD(gone);
+
+	spin_lock(&cache->lock);
+	bc_forget_object(&cache->core, object, &gone);
+	spin_unlock(&cache->lock);
+	binder_cache_free_entries(&gone);
+}
+
+void binder_cache_end_change(struct binder_cache *cache)
+{
+	spin_lock(&cache->lock);
+	bc_change_end(&cache->core);
+	spin_unlock(&cache->lock);
+}
+
+/* What was learnt under another mode, format or manager is forgotten. */
+static void settle_locked(struct binder_cache *cache, struct list_head *gone)
+{
+	bool active = false;
+
+	if (cache->refused || !cache->manager) {
+		/* stays off */
+	} else if (cache->mode == BINDER_CACHE_TRANSPARENT && cache->has_profile) {
+		cache->format = cache->profile;
+		active = true;
+	} else if (cache->mode == BINDER_CACHE_COOPERATIVE && cache->opted_in) {
+		cache->format = cache->offered;
+		active = true;
+	}
+	forget_all_locked(cache, gone);
+	WRITE_ONCE(cache->active, active);
+}
+
+void binder_cache_set_mode(struct binder_cache *cache, enum binder_cache_mode mode)
+{
+	LIST_HEAD(gone);
+
+	spin_lock(&cache->lock);
+	cache->mode = mode;
+	cache->refused = false;
+	settle_locked(cache, &gone);
+	spin_unlock(&cache->lock);
+	binder_cache_free_entries(&gone);
+}
+
+void binder_cache_set_profile(struct binder_cache *cache,
+			      const struct binder_cache_format *format)
+{
+	LIST_HEAD(gone);
+
+	spin_lock(&cache->lock);
+	cache->has_profile = format;
+	if (format)
+		cache->profile = *format;
+	cache->refused = false;
+	settle_locked(cache, &gone);
+	spin_unlock(&cache->lock);
+	binder_cache_free_entries(&gone);
+}
+
+void binder_cache_set_manager(struct binder_cache *cache, const void *manager, int pid,
+			      const struct cred *cred, const bool *is_frozen)
+{
+	const struct cred *before;
+	LIST_HEAD(gone);
+
+	spin_lock(&cache->lock);
+	before = cache->manager_cred;
+	cache->manager = manager;
+	cache->manager_pid = pid;
+	cache->manager_cred = cred ? get_cred(cred) : NULL;
+	cache->is_frozen = is_frozen;
+	cache->opted_in = false;
+	cache->refused = false;
+	/* The buffers that the last manager did not free went with it. */
+	cache->core.changes -= cache->oneway_changes;
+	cache->oneway_changes = 0;
+	settle_locked(cache, &gone);
+	spin_unlock(&cache->lock);
+	binder_cache_free_entries(&gone);
+	put_cred(before);
+}
+
+int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
+			const struct binder_cache_profile *profile)
+{
+	LIST_HEAD(gone);
+	int result = 0;
+
+	if (profile->volatile_size > BINDER_CACHE_VOLATILE_MAX ||
+	    profile->header_size > BINDER_CACHE_HEADER_MAX ||
+	    profile->isolated_first > profile->isolated_last || profile->reserved)
+		return -EINVAL;
+	spin_lock(&cache->lock);
+	if (cache->manager != manager) {
+		result = -EPERM;
+	} else if (cache->mode != BINDER_CACHE_COOPERATIVE) {
+		result = -EOPNOTSUPP;
+	} else {
+		memset(&cache->offered, 0, sizeof(cache->offered));
+		cache->offered.lookup = profile->lookup_codes;
+		cache->offered.volatile_size = profile->volatile_size;
+		cache->offered.header_size = profile->header_size;
+		cache->offered.uid_span = profile->uid_span;
+		cache->offered.isolated_first = profile->isolated_first;
+		cache->offered.isolated_last = profile->isolated_last;
+		memcpy(cache->offered.header, profile->header, profile->header_size);
+		cache->opted_in = profile->lookup_codes;
+		settle_locked(cache, &gone);
+	}
+	spin_unlock(&cache->lock);
+	binder_cache_free_entries(&gone);
+	return result;
+}
+
+int binder_cache_flush(struct binder_cache *cache, const void *manager,
+		       u64 *key, u32 size)
+{
+	struct bc_question question = { .key = key, .size = size };
+	LIST_HEAD(gone);
+	int result = 0;
+
+	spin_lock(&cache->lock);
+	if (cache->manager != manager)
+		result = -EPERM;
+	else if (!size)
+		forget_all_locked(cache, &gone);
+	else if (bc_seal(&cache->core, &question))
+		bc_forget_key(&cache->core, &question, &gone);
+	else
+		result = -EINVAL;
+	spin_unlock(&cache->lock);
+	binder_cache_free_entries(&gone);
+	return result;
+}
+
+/* A length, its characters, a zero, padding: nothing before, nothing after. */
+static bool is_string16(const u8 *bytes, size_t size)
+{
+	u32 length;
+
+	if (size < 8)
+		return false;
+	memcpy(&length, bytes, 4);
+	return length < BC_KEY_MAX / 2 && size == 4 + ALIGN(2 * (length + 1), 4);
+}
+
+/* True when @request, whose key begins at @prefix, is a look-up. */
+bool binder_cache_recognise(struct binder_cache *cache, u32 prefix,
+			    const u8 *request, size_t size)
+{
+	const struct binder_cache_format *format = &cache->format;
+
+	return prefix == format->volatile_size + format->header_size &&
+	       size > prefix &&
+	       !memcmp(request + format->volatile_size, format->header, format->header_size) &&
+	       (cache->mode != BINDER_CACHE_TRANSPARENT ||
+		is_string16(request + prefix, size - prefix));
+}
+
+/* True when a call with @code leaves all registrations as they are. */
+bool binder_cache_is_readonly(const struct binder_cache *cache, u32 code)
+{
+	const struct binder_cache_format *format = &cache->format;
+	u32 i;
+
+	/* A manager that takes part says by itself what changed. */
+	if (cache->mode == BINDER_CACHE_COOPERATIVE)
+		return true;
+	if (code < 64)
+		return format->readonly >> code & 1;
+	for (i = 0; i < format->other_count; i++)
+		if (format->others[i] == code)
+			return true;
+	return false;
+}
+
+void binder_cache_refuse_format_locked(struct binder_cache *cache, struct list_head *gone)
+{
+	binder_cache_count(cache, BINDER_CACHE_REFUSED_FORMAT);
+	if (cache->mode != BINDER_CACHE_TRANSPARENT)
+		return;
+	cache->refused = true;
+	settle_locked(cache, gone);
+}
+
+bool binder_cache_is_answer(const struct binder_cache *cache,
+			    const struct bc_answer *answer, size_t object_size)
+{
+	const struct binder_cache_format *format = &cache->format;
+	const u8 *data = (const u8 *)answer->data;
+	const u8 *tail = data + answer->offset + object_size;
+	size_t tail_size = answer->size - answer->offset - object_size;
+	u32 i;
+
+	if (cache->mode != BINDER_CACHE_TRANSPARENT)
+		return true;
+	if (answer->offset != format->reply_size || memcmp(data, format->reply, format->reply_size))
+		return false;
+	for (i = 0; i < format->tail_count; i++)
+		if (tail_size == format->tail_size[i] && !memcmp(tail, format->tail[i], tail_size))
+			return true;
+	return !format->tail_count && !tail_size;
+}
+
+void binder_cache_identify(const struct binder_cache *cache, kuid_t euid,
+			   u32 security_id, struct bc_caller *caller)
+{
+	const struct binder_cache_format *format = &cache->format;
+
+	caller->uid = __kuid_val(euid);
+	caller->security_id = security_id;
+	caller->isolated = false;
+	if (format->uid_span && cache->manager_cred) {
+		/* as the manager sees it */
+		u32 uid = from_kuid(cache->manager_cred->user_ns, euid);
+
+		uid %= format->uid_span;
+		caller->isolated = uid >= format->isolated_first && uid <= format->isolated_last;
+	}
+}
+
+enum bc_verdict binder_cache_learn_locked(struct binder_cache *cache, struct bc_entry *entry,
+					  enum bc_scope scope, struct list_head *gone)
+{
+	u32 charged_uid = entry->uid;
+
+	if (time_before(jiffies, cache->quiet_until)) {
+		list_add(&entry->order, gone);
+		return BC_STALE;
+	}
+	/* What many may have is the manager's own. */
+	if (scope != BC_SCOPE_EXACT)
+		charged_uid = __kuid_val(cache->manager_cred->euid);
+	return bc_learn(&cache->core, entry, scope, charged_uid, gone);
+}
+
+static int policy_changed(struct notifier_block *block, unsigned long event, void *data)
+{
+	struct binder_cache *cache;
+
+	if (event != LSM_POLICY_CHANGE)
+		return NOTIFY_DONE;
+	mutex_lock(&caches_lock);
+	list_for_each_entry(cache, &caches, link) {
+		spin_lock(&cache->lock);
+		cache->quiet_until = jiffies + QUIET_AFTER_POLICY;
+		spin_unlock(&cache->lock);
+		binder_cache_forget_all(cache);
+	}
+	mutex_unlock(&caches_lock);
+	return NOTIFY_OK;
+}
+
+static struct notifier_block policy_notifier = { .notifier_call = policy_changed };
+
+static void prepare_roots(void)
+{
+	if (sysfs_root)
+		return;
+	sysfs_root = kobject_create_and_add("binder_cache", kernel_kobj);
+	debugfs_root = debugfs_create_dir("binder_cache", NULL);
+	register_blocking_lsm_notifier(&policy_notifier);
+}
+
+/* NULL when there is no memory: the context is then a stock one. */
+struct binder_cache *binder_cache_create(const char *name)
+{
+	struct binder_cache *cache = kzalloc(sizeof(*cache), GFP_KERNEL);
+
+	if (!cache)
+		return NULL;
+	spin_lock_init(&cache->lock);
+	bc_init(&cache->core, get_random_u64());
+	cache->core.capacity = CAPACITY;
+	cache->core.user_limit = USER_LIMIT;
+	cache->mode = BINDER_CACHE_COOPERATIVE;
+	cache->quiet_until = jiffies;
+
+	mutex_lock(&caches_lock);
+	prepare_roots();
+	list_add_tail(&cache->link, &caches);
+	mutex_unlock(&caches_lock);
+	if (!sysfs_root ||
+	    kobject_init_and_add(&cache->kobj, &binder_cache_type, sysfs_root, "%s", name)) {
+		binder_cache_destroy(cache);
+		return NULL;
+	}
+	binder_cache_show_entries(cache, debugfs_root, name);
+	return cache;
+}
+
+/* Of a device in a binderfs, of which there may be many of the same name. */
+struct binder_cache *binder_cache_create_minor(const char *name, int minor)
+{
+	char *unique = kasprintf(GFP_KERNEL, "%s.%d", name, minor);
+	struct binder_cache *cache;
+
+	if (!unique)
+		return NULL;
+	cache = binder_cache_create(unique);
+	kfree(unique);
+	return cache;
+}
+
+/* The device is gone, its last user may not be. */
+void binder_cache_hide(struct binder_cache *cache)
+{
+	if (!cache)
+		return;
+	debugfs_remove(cache->debugfs);
+	cache->debugfs = NULL;
+	if (cache->kobj.state_in_sysfs)
+		kobject_del(&cache->kobj);
+}
+
+void binder_cache_destroy(struct binder_cache *cache)
+{
+	if (!cache)
+		return;
+	binder_cache_hide(cache);
+	mutex_lock(&caches_lock);
+	list_del(&cache->link);
+	mutex_unlock(&caches_lock);
+	binder_cache_set_manager(cache, NULL, 0, NULL, NULL);
+	if (cache->kobj.state_initialized)
+		kobject_put(&cache->kobj);
+	else
+		kfree(cache);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* One context's cache: the core with its lock, mode, format and counters. */
+#ifndef _BINDER_CACHE_H
+#define _BINDER_CACHE_H
+
+#include <linux/atomic.h>
+#include <linux/cred.h>
+#include <linux/kobject.h>
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+#include "binder_cache.h"
+#include "core.h"
+
+#define BINDER_CACHE_VOLATILE_MAX	16
+#define BINDER_CACHE_REPLY_MAX		16
+#define BINDER_CACHE_TAILS		8
+#define BINDER_CACHE_OTHERS		16
+
+struct dentry;
+
+enum binder_cache_mode {
+	BINDER_CACHE_OFF,
+	BINDER_CACHE_COOPERATIVE,
+	BINDER_CACHE_TRANSPARENT,
+};
+
+enum binder_cache_count {
+	BINDER_CACHE_HITS,
+	BINDER_CACHE_MISSES,
+	BINDER_CACHE_FILLS,
+	BINDER_CACHE_FLUSHES,
+	BINDER_CACHE_REFUSED_FORMAT,
+	BINDER_CACHE_REFUSED_CALLER,
+	BINDER_CACHE_REFUSED_LSM,
+	BINDER_CACHE_REFUSED_BUFFER,
+	BINDER_CACHE_REFUSED_REPLY,
+	BINDER_CACHE_REFUSED_UNMARKED,
+	BINDER_CACHE_REFUSED_STALE,
+	BINDER_CACHE_REFUSED_SERVICE,
+	BINDER_CACHE_REFUSED_LIMIT,
+	BINDER_CACHE_REFUSED_MEMORY,
+	BINDER_CACHE_COUNTS,
+};
+
+/* How look-ups and their answers look on the wire. */
+struct binder_cache_format {
+	u64 lookup;
+	u64 readonly;
+	u64 clients;
+	u32 others[BINDER_CACHE_OTHERS];
+	u32 other_count;
+	u32 volatile_size;
+	u32 header_size;
+	u32 reply_size;
+	u32 tail_count;
+	u32 tail_size[BINDER_CACHE_TAILS];
+	u32 uid_span;
+	u32 isolated_first;
+	u32 isolated_last;
+	u8 header[BINDER_CACHE_HEADER_MAX];
+	u8 reply[BINDER_CACHE_REPLY_MAX];
+	u8 tail[BINDER_CACHE_TAILS][BINDER_CACHE_REPLY_MAX];
+};
+
+/**
+ * struct binder_cache - the cache of one context
+ * @active:		calls to the manager are looked at (hint; true under @lock)
+ * @lock:		protects what follows, but for the counters.  Taken inside
+ *			a proc's outer lock, outside node and inner locks
+ * @core:		the entries
+ * @mode:		what the administrator allows
+ * @refused:		something did not look as the profile says
+ * @has_profile:	@profile was set
+ * @opted_in:		the manager gave @offered
+ * @profile:		the administrator's format
+ * @offered:		the manager's format
+ * @format:		that of the two which is in use
+ * @manager:		the manager's process, only compared; NULL: none
+ * @manager_pid:	its identifier: it may have other descriptors
+ * @manager_cred:	its credentials, for the security modules
+ * @is_frozen:		its state: a frozen manager answers nobody
+ * @oneway_changes:	changes that last until the manager frees their buffer
+ * @quiet_until:	nothing is learnt before, in jiffies
+ * @counts:		see README.md
+ * @kobj:		/sys/kernel/binder_cache/CONTEXT
+ * @debugfs:		its list of entries
+ * @link:		in the list of all caches
+ */
+struct binder_cache {
+	bool active;
+	spinlock_t lock;	/* all but the counters; see above for its place */
+	struct bc_core core;
+	enum binder_cache_mode mode;
+	bool refused;
+	bool has_profile;
+	bool opted_in;
+	struct binder_cache_format profile;
+	struct binder_cache_format offered;
+	struct binder_cache_format format;
+	const void *manager;
+	int manager_pid;
+	const struct cred *manager_cred;
+	const bool *is_frozen;
+	int oneway_changes;
+	unsigned long quiet_until;
+	atomic_long_t counts[BINDER_CACHE_COUNTS];
+	struct kobject kobj;
+	struct dentry *debugfs;
+	struct list_head link;
+};
+
+static inline void binder_cache_count(struct binder_cache *cache,
+				      enum binder_cache_count count)
+{
+	atomic_long_inc(&cache->counts[count]);
+}
+
+/* cache.c */
+struct binder_cache *binder_cache_create(const char *name);
+struct binder_cache *binder_cache_create_minor(const char *name, int minor);
+void binder_cache_hide(struct binder_cache *cache);
+void binder_cache_destroy(struct binder_cache *cache);
+void binder_cache_free_entries(struct list_head *gone);
+void binder_cache_forget_all(struct binder_cache *cache);
+void binder_cache_forget_object(struct binder_cache *cache, const void *object);
+void binder_cache_end_change(struct binder_cache *cache);
+void binder_cache_set_mode(struct binder_cache *cache, enum binder_cache_mode mode);
+void binder_cache_set_profile(struct binder_cache *cache,
+			      const struct binder_cache_format *format);
+void binder_cache_set_manager(struct binder_cache *cache, const void *manager, int pid,
+			      const struct cred *cred, const bool *is_frozen);
+int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
+			const struct binder_cache_profile *profile);
+int binder_cache_flush(struct binder_cache *cache, const void *manager,
+		       u64 *key, u32 size);
+
+bool binder_cache_recognise(struct binder_cache *cache, u32 prefix,
+			    const u8 *request, size_t size);
+bool binder_cache_is_readonly(const struct binder_cache *cache, u32 code);
+void binder_cache_refuse_format_locked(struct binder_cache *cache, struct list_head *gone);
+bool binder_cache_is_answer(const struct binder_cache *cache,
+			    const struct bc_answer *answer, size_t object_size);
+void binder_cache_identify(const struct binder_cache *cache, kuid_t euid,
+			   u32 security_id, struct bc_caller *caller);
+enum bc_verdict binder_cache_learn_locked(struct binder_cache *cache, struct bc_entry *entry,
+					  enum bc_scope scope, struct list_head *gone);
+
+/* sysfs.c */
+extern struct kobj_type binder_cache_type;
+void binder_cache_show_entries(struct binder_cache *cache, struct dentry *root,
+			       const char *name);
+
+#endif /* _BINDER_CACHE_H */

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The cache itself: which question has which answer, for whom, until when.
+ * It knows no driver types and takes no locks: whoever calls holds one.
+ */
+#ifndef _BINDER_CACHE_CORE_H
+#define _BINDER_CACHE_CORE_H
+
+#include <linux/list.h>
+#include <linux/types.h>
+
+#define BC_KEY_MAX		256
+#define BC_ANSWER_MAX		96
+#define BC_BUCKET_BITS		9
+#define BC_USER_BITS		8
+#define BC_BLOOM_WORDS		16
+
+/* Who may be given an answer.  The values are the marks' of binder_cache.h. */
+enum bc_scope {
+	BC_SCOPE_NONE,
+	BC_SCOPE_EXACT,
+	BC_SCOPE_SECURITY,
+	BC_SCOPE_ANY,
+};
+
+enum bc_policy {
+	BC_POLICY_LRU,
+	BC_POLICY_LFU,
+	BC_POLICY_PAPER,
+};
+
+enum bc_verdict {
+	BC_KEPT,
+	BC_STALE,
+	BC_OVER_LIMIT,
+};
+
+struct bc_caller {
+	u32 uid;
+	u32 security_id;
+	bool isolated;
+};
+
+/*
+ * What is asked: the call's code and the bytes that follow the header.  @key
+ * has room for whole words; bc_seal() puts zeros behind the last byte.
+ */
+struct bc_question {
+	u64 hash;
+	u32 code;
+	u32 size;
+	u64 *key;
+};
+
+/*
+ * What is answered: the bytes of the reply, then, aligned, the one offset of
+ * the binder in them.  @object stands for the service and is only compared.
+ */
+struct bc_answer {
+	void *object;
+	u32 code;
+	u32 flags;
+	u32 uid;
+	u16 size;
+	u16 offset;
+	u64 data[BC_ANSWER_MAX / 8 + 1];
+};
+
+struct bc_entry {
+	struct hlist_node bucket;
+	struct list_head order;
+	u64 hash;
+	u64 generation;
+	u64 hits;
+	u64 moved;
+	u32 scope;
+	u32 uid;
+	u32 security_id;
+	u32 charged_uid;
+	u32 code;
+	u32 size;
+	struct bc_answer answer;
+	u64 key[];
+};
+
+/**
+ * struct bc_core - the entries of one context
+ * @buckets:	entries by question and class of callers
+ * @order:	entries, roughly the one used last first
+ * @users:	bytes by user; users that share a slot share the limit
+ * @bloom:	filter in front of the entries, for the paper's policy
+ * @seed:	makes the slots of hashes unguessable
+ * @generation:	raised by every change; what was asked before is not learnt
+ * @removals:	raised by every entry that goes
+ * @clock:	raised by every hit
+ * @changes:	changes under way: nothing is learnt
+ * @scoped:	entries of each scope
+ * @entries:	how many there are
+ * @bytes:	what they take
+ * @capacity:	how many there may be
+ * @user_limit:	bytes that one slot of @users may hold
+ * @evictions:	entries given up for room
+ * @policy:	which one goes then
+ */
+struct bc_core {
+	struct hlist_head buckets[1 << BC_BUCKET_BITS];
+	struct list_head order;
+	u32 users[1 << BC_USER_BITS];
+	u64 bloom[BC_BLOOM_WORDS];
+	u64 seed;
+	u64 generation;
+	u64 removals;
+	u64 clock;
+	u32 changes;
+	u32 scoped[BC_SCOPE_ANY + 1];
+	u32 entries;
+	u32 bytes;
+	u32 capacity;
+	u32 user_limit;
+	u64 evictions;
+	enum bc_policy policy;
+};
+
+void bc_init(struct bc_core *core, u64 seed);
+
+/* Completes @question; false when it is none: empty or too long. */
+bool bc_seal(const struct bc_core *core, struct bc_question *question);
+
+/* Bytes of an entry for @question. */
+size_t bc_entry_bytes(const struct bc_question *question);
+
+/* Makes @entry, of bc_entry_bytes(), the place for an answer to @question. */
+void bc_ask(struct bc_entry *entry, const struct bc_question *question,
+	    const struct bc_caller *caller, u64 generation);
+
+/* The answer for this caller, or NULL. */
+struct bc_entry *bc_find(struct bc_core *core,
+			 const struct bc_question *question,
+			 const struct bc_caller *caller);
+
+/*
+ * Takes @entry, its answer filled in, for the callers of @scope.  What it
+ * replaces or evicts goes to @gone; so does @entry unless it is BC_KEPT.
+ */
+enum bc_verdict bc_learn(struct bc_core *core, struct bc_entry *entry,
+			 enum bc_scope scope, u32 charged_uid,
+			 struct list_head *gone);
+
+/* Forget; what was kept goes to @gone, linked by order. */
+void bc_forget_all(struct bc_core *core, struct list_head *gone);
+void bc_forget_object(struct bc_core *core, const void *object,
+		      struct list_head *gone);
+void bc_forget_key(struct bc_core *core, const struct bc_question *question,
+		   struct list_head *gone);
+
+/* Between these two nothing is learnt, nor what was asked meanwhile. */
+void bc_change_begin(struct bc_core *core, struct list_head *gone);
+void bc_change_end(struct bc_core *core);
+
+/* Both forget everything. */
+void bc_set_policy(struct bc_core *core, enum bc_policy policy, u32 capacity,
+		   struct list_head *gone);
+
+#endif /* _BINDER_CACHE_CORE_H */

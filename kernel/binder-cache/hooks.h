@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the driver's structures carry for the cache. */
+#ifndef _BINDER_CACHE_HOOKS_H
+#define _BINDER_CACHE_HOOKS_H
+
+struct binder_buffer;
+struct binder_cache;
+struct binder_node;
+struct binder_ref;
+
+/**
+ * struct binder_cache_slot - the cache's part of a thread
+ * @note:		for the transaction that is being made: 0, the entry that
+ *			waits for its answer, or, tagged, the cache that must not
+ *			learn until a change is over
+ * @work:		the answer on the thread's list
+ * @buffer:		the answer that was not read yet; NULL: @work is free
+ * @code:		the reply's code
+ * @flags:		the reply's flags
+ * @euid:		the manager's user when it answered
+ * @security_id:	the process's, once known
+ * @knows_security_id:	it is
+ * @announces_clients:	binders in this transaction are lazy services
+ * @node:		what the last handle that the thread sent stands for, only
+ *			compared; NULL when it sent a binder of its own since
+ * @spare_ref:		a reference to be, zeroed
+ *
+ * All but @work, which is on the thread's list, are the thread's own.
+ */
+struct binder_cache_slot {
+	unsigned long note;
+	struct binder_work work;
+	struct binder_buffer *buffer;
+	u32 code;
+	u32 flags;
+	kuid_t euid;
+	u32 security_id;
+	bool knows_security_id;
+	bool announces_clients;
+	struct binder_node *node;
+	struct binder_ref *spare_ref;
+};
+
+#endif /* _BINDER_CACHE_HOOKS_H */

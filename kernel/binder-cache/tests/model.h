@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A cache that is plainly right, run beside the core by a program of bytes;
+ * the first difference aborts.
+ */
+#ifndef _MODEL_H
+#define _MODEL_H
+
+#include <linux/types.h>
+
+/* How often each thing happened: a test that never evicts proves nothing. */
+struct coverage {
+	u64 hits, misses, kept, stale, over_limit, evictions, forgotten;
+};
+
+void run_program(const u8 *program, size_t size, struct coverage *coverage);
+
+#endif

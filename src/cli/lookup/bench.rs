@@ -1,0 +1,167 @@
+//! `brisk lookup bench`: what a look-up takes on this device.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anstyle::Style;
+use anyhow::{Context, bail};
+use serde::Serialize;
+
+use crate::cli::binder::ContextArguments;
+use crate::device::Root;
+use crate::device::binder::Connection;
+use crate::experiment::lookup::{Cast, Client, Figures, LookUps, Manager, Measured};
+use crate::lab::binder::names;
+
+/// The number of the JSON schema.
+const SCHEMA: u32 = 1;
+/// What answers are mapped into.
+const MAP_BYTES: usize = 128 * 1024;
+
+/// Arguments of `brisk lookup bench`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A client without libbinder looks services up by their popularity, one call of the driver each, and
+times itself by the processor's counter: in nanoseconds, or in instructions under an emulator that
+counts them. As root it also tells the steps apart, by the driver's trace events.
+
+With --manager it measures a context of its own, whose device must have no context manager yet;
+without, the one that runs, over the services that it lists.
+
+Examples:
+  brisk lookup bench --format android-14
+  brisk lookup bench --manager own --services 100 --format android-5
+  brisk lab run binder-stock-6.1 -- brisk lookup bench --manager own")]
+pub struct Arguments {
+    #[command(flatten)]
+    context: ContextArguments,
+    /// Start a context manager first: `own` (a linear list, as Android 5's), `cooperating` (the same, and it lets the
+    /// driver's cache keep its answers), or a command
+    #[arg(long, value_name = "COMMAND", value_parser = manager)]
+    manager: Option<Manager>,
+    /// Services to register with it
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "manager")]
+    services: usize,
+    /// Look-ups that are measured, after a tenth as many that are not
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..))]
+    look_ups: u32,
+    /// What the order of the names follows from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    schema: u32,
+    device: String,
+    format: &'a str,
+    #[serde(flatten)]
+    measured: Measured,
+}
+
+fn manager(text: &str) -> Result<Manager, String> {
+    match text {
+        "" => Err("no command".into()),
+        "own" => Ok(Manager::Own { cooperate: false }),
+        "cooperating" => Ok(Manager::Own { cooperate: true }),
+        command => Ok(Manager::Program(command.split_whitespace().map(str::to_owned).collect())),
+    }
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// When there is no binder device, no context manager, or it does not speak the format.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let ContextArguments { device, format } = &arguments.context;
+    let cast = arguments.manager.as_ref().map(|manager| Cast::start(device, format, manager, arguments.services));
+    let _cast = cast.transpose()?;
+    let mut client = Client::new(Connection::open(device, MAP_BYTES)?, format);
+    let names = match &arguments.manager {
+        Some(_) => names(arguments.services),
+        None => client.list().with_context(|| {
+            format!("cannot list the services of {} as {} (see --format)", device.display(), format.name)
+        })?,
+    };
+    if names.is_empty() {
+        bail!("no service is registered on {}", device.display());
+    }
+    let look_ups = arguments.look_ups as usize;
+    let plan = LookUps {
+        code: format.check_code(),
+        names: &names,
+        count: look_ups,
+        warm_up: look_ups / 10,
+        seed: arguments.seed,
+    };
+    let measured = plan.measure(&mut client, root)?;
+    let report = Report { schema: SCHEMA, device: device.display().to_string(), format: &format.name, measured };
+    let mut out = anstream::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string(&report)?)?;
+    } else {
+        write!(out, "{}", table(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(report: &Report<'_>) -> String {
+    const BOLD: Style = Style::new().bold();
+    const NAME_WIDTH: usize = 34;
+    let Measured { unit, look_ups, services, .. } = &report.measured;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{look_ups} look-ups over {services} services of {} ({}), in {}\n",
+        report.device,
+        report.format,
+        unit.label()
+    );
+    let _ = writeln!(text, "{BOLD}{:NAME_WIDTH$}{:>10}{:>10}{BOLD:#}", "", "p50", "p99");
+    let mut row = |name: &str, figures: &Figures| {
+        let _ = writeln!(text, "{name:NAME_WIDTH$}{:>10.0}{:>10.0}", figures.p50, figures.p99);
+    };
+    row("request, in user space", &report.measured.request);
+    row("look-up, one call of the driver", &report.measured.call);
+    if let Some(steps) = &report.measured.steps {
+        row("  into the driver, request copied", &steps.entry);
+        row("  to the context manager", &steps.switch);
+        row("  the manager's search", &steps.search);
+        row("  reply, reference, back", &steps.reply);
+    }
+    row("answer, in user space", &report.measured.answer);
+    let floors = &report.measured.floors;
+    let _ = writeln!(text, "{:NAME_WIDTH$}{:>10.0}", "floor: a call that does nothing", floors.empty_call);
+    let _ = writeln!(text, "{:NAME_WIDTH$}{:>10.0}", "floor: one pair of references", floors.reference_pair);
+    let note = match &report.measured.steps {
+        Some(steps) => format!(
+            "Steps: {} look-ups recorded by trace events, whose own cost ({:.0} each) is taken off.",
+            steps.look_ups, steps.event_cost
+        ),
+        None => "Steps: none seen; they need root, binder's trace events, and a manager that is asked.".to_owned(),
+    };
+    let _ = writeln!(text, "\n{note}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn managers_are_named_or_are_commands() {
+        for (text, expected) in [
+            ("own", Manager::Own { cooperate: false }),
+            ("cooperating", Manager::Own { cooperate: true }),
+            ("/bin/rsb_hub -d binder", Manager::Program(vec!["/bin/rsb_hub".into(), "-d".into(), "binder".into()])),
+        ] {
+            assert_eq!(manager(text), Ok(expected));
+        }
+        assert!(manager("").is_err());
+    }
+}

@@ -1,0 +1,230 @@
+//! `brisk lookup record`: which services are looked up how often, as far as this device lets it be seen.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anstyle::Style;
+use anyhow::{Context, bail};
+use serde::Serialize;
+
+use crate::cli::binder::ContextArguments;
+use crate::device::Root;
+use crate::device::binder::{Connection, abi, cache};
+use crate::device::trace_events::{TraceEvent, TraceInstance};
+use crate::experiment::lookup::Client;
+
+/// The number of the JSON schema.
+const SCHEMA: u32 = 1;
+/// Room for some twenty thousand calls a CPU.
+const BUFFER_KIB: u32 = 4096;
+
+/// Arguments of `brisk lookup record`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Two sources, the first that is there:
+
+  cache  the driver's own cache (kernel/binder-cache): names, and how often each was answered
+         from it. It does not see answers that are never kept, nor what was forgotten meanwhile.
+  trace  the driver's trace events: every look-up, by process and function. The driver does not
+         tell the name.
+
+Examples:
+  sudo brisk lookup record                          ten seconds
+  sudo brisk lookup record --seconds 60 --json      for a script")]
+pub struct Arguments {
+    #[command(flatten)]
+    context: ContextArguments,
+    /// How long to record
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// Take this source alone
+    #[arg(long)]
+    source: Option<Source>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+enum Source {
+    /// The driver's cache: names
+    Cache,
+    /// The driver's trace events: processes and functions
+    Trace,
+}
+
+/// What was looked up, most often first.
+#[derive(Debug, PartialEq, Serialize)]
+struct Report {
+    schema: u32,
+    source: Source,
+    seconds: u64,
+    look_ups: u64,
+    /// The share of the most frequent quarter of the rows; the paper found 80 %.
+    top_quarter_share: Option<f64>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct Row {
+    /// A service's name, or a process and the function's code.
+    what: String,
+    count: u64,
+}
+
+/// Records and prints.
+///
+/// # Errors
+/// When neither source can be read: without rights, or where the kernel has none of them.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let device = &arguments.context.device;
+    let context = device.file_name().context("the device has no name")?.to_string_lossy().into_owned();
+    let has_cache = cache::entries(root, &context).is_ok();
+    let source = arguments.source.unwrap_or(if has_cache { Source::Cache } else { Source::Trace });
+    let counts = match source {
+        Source::Cache => record_cache(root, &context, arguments.seconds)?,
+        Source::Trace => record_trace(root, arguments)?,
+    };
+    let report = Report::of(source, arguments.seconds, counts);
+    let mut out = anstream::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        write!(out, "{}", text(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn record_cache(root: &Root, context: &str, seconds: u64) -> anyhow::Result<BTreeMap<String, u64>> {
+    let read = || -> anyhow::Result<BTreeMap<String, u64>> {
+        let mut hits = BTreeMap::new();
+        for entry in cache::entries(root, context).context("this needs root, and a driver with the cache")? {
+            *hits.entry(entry.name).or_insert(0) += entry.hits;
+        }
+        Ok(hits)
+    };
+    let before = read()?;
+    sleep(Duration::from_secs(seconds));
+    Ok(grown(&before, read()?))
+}
+
+/// What was counted since `before`; what was forgotten and came back begins at zero.
+fn grown(before: &BTreeMap<String, u64>, after: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let since = |(name, hits): (String, u64)| {
+        let earlier = before.get(&name).copied().unwrap_or(0);
+        let count = hits.checked_sub(earlier).unwrap_or(hits);
+        (count > 0).then_some((name, count))
+    };
+    after.into_iter().filter_map(since).collect()
+}
+
+fn record_trace(root: &Root, arguments: &Arguments) -> anyhow::Result<BTreeMap<String, u64>> {
+    const MAP_BYTES: usize = 8192;
+    let ContextArguments { device, format } = &arguments.context;
+    let trace = TraceInstance::make(root, "brisk-record", BUFFER_KIB)
+        .and_then(|trace| trace.enable("binder/binder_transaction", "reply == 0").map(|()| trace))
+        .context("this needs root, and a kernel with binder's trace events")?;
+    // The driver's events name objects by number: a ping of our own tells the context manager's.
+    Client::new(Connection::open(device, MAP_BYTES)?, format).ping().context("no context manager answers")?;
+    sleep(Duration::from_secs(arguments.seconds));
+    let events = trace.finish()?;
+    let own = std::process::id();
+    let Some(node) = manager_node(&events, own) else {
+        bail!("the kernel has not recorded our own call: is another program stopping the trace?");
+    };
+    Ok(by_process(&events, node, own, &format.look_up))
+}
+
+fn manager_node(events: &[TraceEvent], own: u32) -> Option<u64> {
+    let ping = events.iter().find(|event| event.tid == own && event.number("code") == Some(u64::from(abi::PING)))?;
+    ping.number("dest_node")
+}
+
+fn by_process(events: &[TraceEvent], node: u64, own: u32, look_up: &[u32]) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for event in events.iter().filter(|event| event.tid != own && event.number("dest_node") == Some(node)) {
+        if let Some(code) = event.number("code").and_then(|code| u32::try_from(code).ok())
+            && look_up.contains(&code)
+        {
+            *counts.entry(format!("{} (code {code})", event.command)).or_insert(0) += 1;
+        }
+    }
+    counts
+}
+
+impl Report {
+    fn of(source: Source, seconds: u64, counts: BTreeMap<String, u64>) -> Self {
+        let mut rows: Vec<Row> = counts.into_iter().map(|(what, count)| Row { what, count }).collect();
+        // Stable: equals stay in the order of their names.
+        rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+        let look_ups = rows.iter().map(|row| row.count).sum();
+        let top: u64 = rows.iter().take(rows.len().div_ceil(4)).map(|row| row.count).sum();
+        let top_quarter_share = (source == Source::Cache && look_ups > 0).then(|| top as f64 / look_ups as f64);
+        Self { schema: SCHEMA, source, seconds, look_ups, top_quarter_share, rows }
+    }
+}
+
+fn text(report: &Report) -> String {
+    const BOLD: Style = Style::new().bold();
+    const BAR_WIDTH: f64 = 30.0;
+    let seen = match report.source {
+        Source::Cache => "answered by the driver's cache; others are not seen",
+        Source::Trace => "by process, from the driver's trace events; names are not seen",
+    };
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{BOLD}{} look-ups in {} s{BOLD:#}, {seen}", report.look_ups, report.seconds);
+    if let Some(share) = report.top_quarter_share {
+        let _ = writeln!(text, "the top quarter takes {:.0} %", share * 100.0);
+    }
+    let most = report.rows.first().map_or(1, |row| row.count).max(1);
+    for Row { what, count } in &report.rows {
+        let bar = "#".repeat((*count as f64 / most as f64 * BAR_WIDTH).ceil() as usize);
+        let _ = writeln!(text, "{count:>8}  {what:<32} {bar}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::trace_events::parse;
+
+    fn counts(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    }
+
+    #[test]
+    fn what_came_since_is_counted() {
+        let (before, after) =
+            (counts(&[("a", 5), ("b", 7), ("c", 2)]), counts(&[("a", 9), ("b", 3), ("c", 2), ("d", 1)]));
+        assert_eq!(grown(&before, after), counts(&[("a", 4), ("b", 3), ("d", 1)]));
+    }
+
+    #[test]
+    fn the_most_frequent_come_first_and_their_share_is_told() {
+        let report = Report::of(Source::Cache, 10, counts(&[("a", 1), ("b", 80), ("c", 9), ("d", 10)]));
+        assert_eq!(report.rows.iter().map(|row| row.what.as_str()).collect::<Vec<_>>(), ["b", "d", "c", "a"]);
+        assert_eq!((report.look_ups, report.top_quarter_share), (100, Some(0.8)));
+        assert!(text(&report).contains("      80  b "));
+        assert_eq!(Report::of(Source::Trace, 1, counts(&[])).top_quarter_share, None);
+    }
+
+    #[test]
+    fn look_ups_are_told_from_other_calls_by_their_object_and_function() {
+        let lines = "app-7 [000] ..... 10: binder_transaction: transaction=1 dest_node=3 reply=0 flags=0x10 code=0x1
+            brisk-9 [000] ..... 11: binder_transaction: transaction=2 dest_node=3 reply=0 flags=0x10 code=0x5f504e47
+            app-7 [000] ..... 12: binder_transaction: transaction=3 dest_node=4 reply=0 flags=0x10 code=0x1
+            app-7 [000] ..... 13: binder_transaction: transaction=4 dest_node=3 reply=0 flags=0x10 code=0x3
+            app-8 [000] ..... 14: binder_transaction: transaction=5 dest_node=3 reply=0 flags=0x10 code=0x1";
+        let events: Vec<TraceEvent> = lines.lines().filter_map(parse).collect();
+        let node = manager_node(&events, 9).unwrap();
+        assert_eq!(by_process(&events, node, 9, &[1, 2]), counts(&[("app (code 1)", 2)]));
+        assert_eq!(manager_node(&events, 8), None);
+    }
+}

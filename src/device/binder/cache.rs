@@ -1,0 +1,179 @@
+//! The cache inside the driver (kernel/binder-cache): what a context manager tells it, and what it says of itself.
+
+use std::collections::BTreeMap;
+
+use crate::device::Root;
+use crate::device::error::DeviceError;
+
+/// `_IOW('b', 0xC0, struct binder_cache_profile)`.
+pub const OPT_IN: u32 = 0x40a0_62c0;
+/// `_IOW('b', 0xC1, struct binder_cache_flush)`.
+pub const FLUSH: u32 = 0x4010_62c1;
+
+/// In a reply's flags: everyone whose uid is not isolated may be given it.
+pub const MARK_ANY: u32 = 0x3000_0000;
+
+/// Where the driver shows its caches, a folder a context.
+const FOLDER: &str = "/sys/kernel/binder_cache";
+/// Where it lists what they hold.
+const DEBUG_FOLDER: &str = "/sys/kernel/debug/binder_cache";
+
+/// Bytes of [`CacheProfile::header`].
+pub const HEADER_BYTES: usize = 128;
+
+/// `struct binder_cache_profile`: which calls are look-ups, and how they look.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct CacheProfile {
+    /// Bit n: code n is a look-up.
+    pub lookup_codes: u64,
+    /// Bytes at the start that are no part of the question.
+    pub volatile_size: u32,
+    /// Bytes of the header.
+    pub header_size: u32,
+    /// User identifiers per Android user; 0: no isolated callers.
+    pub uid_span: u32,
+    /// First isolated identifier within a user.
+    pub isolated_first: u32,
+    /// Last one.
+    pub isolated_last: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Marker and interface descriptor.
+    pub header: [u8; HEADER_BYTES],
+}
+
+/// `struct binder_cache_flush`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CacheFlush {
+    pub(super) key: u64,
+    pub(super) key_size: u32,
+    pub(super) reserved: u32,
+}
+
+/// The cache of one context, as it shows itself.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct CacheStatus {
+    /// The binder device.
+    pub context: String,
+    /// `off`, `cooperative` or `transparent`.
+    pub mode: String,
+    /// `off`, `waiting`, `active` or `refused`.
+    pub state: String,
+    /// The replacement policy.
+    pub policy: String,
+    /// Entries at most.
+    pub capacity: u64,
+    /// The counters, by the names that the driver gives them.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// One answer that is kept.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct CacheEntry {
+    /// How often it was given.
+    pub hits: u64,
+    /// To whom: `exact`, `security` or `any`.
+    pub scope: String,
+    /// The effective user that it was given to first.
+    pub uid: u32,
+    /// The code of the call.
+    pub code: u32,
+    /// The service.
+    pub name: String,
+}
+
+/// True when this kernel's driver has the cache.
+pub fn is_present(root: &Root) -> bool {
+    root.exists(FOLDER)
+}
+
+/// The folder that shows it, as named on the device.
+pub fn folder() -> &'static str {
+    FOLDER
+}
+
+/// The caches of all contexts.
+///
+/// # Errors
+/// [`DeviceError`] when the driver has none, or a file cannot be read.
+pub fn status(root: &Root) -> Result<Vec<CacheStatus>, DeviceError> {
+    root.list(FOLDER)?.into_iter().map(|context| status_of(root, context)).collect()
+}
+
+fn status_of(root: &Root, context: String) -> Result<CacheStatus, DeviceError> {
+    let folder = format!("{FOLDER}/{context}");
+    let read = |file: &str| root.read(format!("{folder}/{file}"));
+    let file = format!("{folder}/stats");
+    let text = root.read(&file)?;
+    let counters = parse_counters(&text)
+        .ok_or_else(|| DeviceError::malformed(&root.path(&file), "a name and a number a line", &text))?;
+    Ok(CacheStatus {
+        mode: read("mode")?,
+        state: read("state")?,
+        policy: read("policy")?,
+        capacity: root.read_number(format!("{folder}/capacity"))?,
+        counters,
+        context,
+    })
+}
+
+/// The answers that the cache of `context` holds.
+///
+/// # Errors
+/// [`DeviceError`] when debugfs is not mounted or may not be read.
+pub fn entries(root: &Root, context: &str) -> Result<Vec<CacheEntry>, DeviceError> {
+    let file = format!("{DEBUG_FOLDER}/{context}/entries");
+    let text = root.read(&file)?;
+    parse_entries(&text)
+        .ok_or_else(|| DeviceError::malformed(&root.path(&file), "hits scope uid secid code name", &text))
+}
+
+/// `stats`: a name and a number a line.
+pub fn parse_counters(text: &str) -> Option<BTreeMap<String, u64>> {
+    let line = |line: &str| {
+        let (name, value) = line.split_once(' ')?;
+        Some((name.to_owned(), value.trim().parse().ok()?))
+    };
+    text.lines().map(line).collect()
+}
+
+/// `entries`: `hits scope uid secid code name` a line.
+pub fn parse_entries(text: &str) -> Option<Vec<CacheEntry>> {
+    let line = |line: &str| {
+        let mut words = line.splitn(6, ' ');
+        let hits = words.next()?.parse().ok()?;
+        let scope = words.next()?.to_owned();
+        let uid = words.next()?.parse().ok()?;
+        let _security_id = words.next()?;
+        let code = words.next()?.parse().ok()?;
+        Some(CacheEntry { hits, scope, uid, code, name: words.next().unwrap_or_default().to_owned() })
+    };
+    text.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_are_as_large_as_their_requests_say() {
+        use super::super::abi::payload_bytes;
+        assert_eq!(payload_bytes(OPT_IN), size_of::<CacheProfile>());
+        assert_eq!(payload_bytes(FLUSH), size_of::<CacheFlush>());
+    }
+
+    #[test]
+    fn counters_and_entries_are_read_as_documented() {
+        let counters = parse_counters("hits 12\nmisses 3\nrefused_lsm 0").unwrap();
+        assert_eq!((counters["hits"], counters["refused_lsm"], counters.len()), (12, 0, 3));
+        assert_eq!(parse_counters("hits\n"), None);
+        assert_eq!(parse_counters("hits many\n"), None);
+        let entries = parse_entries("7 any 0 12 1 activity\n1 exact 10042 0 2 a b\n").unwrap();
+        assert_eq!((entries[0].hits, entries[0].name.as_str()), (7, "activity"));
+        assert_eq!((entries[1].uid, entries[1].code, entries[1].name.as_str()), (10042, 2, "a b"));
+        assert_eq!(parse_entries("7 any 0\n"), None);
+        assert_eq!(parse_entries(""), Some(Vec::new()));
+    }
+}

@@ -1,0 +1,18 @@
+//! Binder from user space: the driver's own interface (linux/android/binder.h), spoken directly.
+//!
+//! A [`Connection`] is an open device with its mapped buffer; an [`Endpoint`] makes calls on it and serves them. What
+//! the context managers of Android's releases expect is data: [`WireFormat`].
+
+pub mod abi;
+pub mod cache;
+mod commands;
+mod connection;
+mod endpoint;
+pub mod parcel;
+pub mod returns;
+mod wire_format;
+
+pub use commands::Commands;
+pub use connection::Connection;
+pub use endpoint::{Answer, CallError, Endpoint, Reply, Server, UNKNOWN_TRANSACTION, answer_as_every_object};
+pub use wire_format::{AddTail, DESCRIPTOR, ListStyle, Question, WireFormat};

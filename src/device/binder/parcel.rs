@@ -1,0 +1,201 @@
+//! Parcels: the data of calls and answers, as libbinder lays them out.
+
+use super::abi;
+
+/// A parcel that is being written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parcel {
+    /// The data.
+    pub data: Vec<u8>,
+    /// Where it holds objects.
+    pub offsets: Vec<u64>,
+}
+
+impl Parcel {
+    /// Appends a 32-bit number.
+    pub fn put_i32(&mut self, value: i32) {
+        self.data.extend(value.to_ne_bytes());
+    }
+
+    /// Appends bytes as they are; their number must be a multiple of four.
+    pub fn put_bytes(&mut self, bytes: &[u8]) {
+        debug_assert!(bytes.len().is_multiple_of(4));
+        self.data.extend_from_slice(bytes);
+    }
+
+    /// Appends a String16: the number of UTF-16 units, the units, a zero, and zeros up to four bytes.
+    pub fn put_string16(&mut self, text: &str) {
+        let at = self.data.len();
+        self.put_i32(0);
+        let mut units = 0i32;
+        for unit in text.encode_utf16() {
+            self.data.extend(unit.to_ne_bytes());
+            units += 1;
+        }
+        self.data[at..at + 4].copy_from_slice(&units.to_ne_bytes());
+        self.data.extend([0; 2]);
+        self.data.resize(self.data.len().next_multiple_of(4), 0);
+    }
+
+    /// Appends an own object, named `pointer`, which must not be zero.
+    pub fn put_own_object(&mut self, pointer: u64) {
+        self.put_object(abi::TYPE_BINDER, pointer);
+    }
+
+    /// Appends an object that is known by its handle.
+    pub fn put_handle(&mut self, handle: u32) {
+        self.put_object(abi::TYPE_HANDLE, u64::from(handle));
+    }
+
+    /// Appends the object that is none.
+    pub fn put_null(&mut self) {
+        self.put_object(abi::TYPE_BINDER, 0);
+    }
+
+    fn put_object(&mut self, kind: u32, name: u64) {
+        // The driver looks at objects only; that of nobody is none.
+        if name != 0 || kind == abi::TYPE_HANDLE {
+            self.offsets.push(self.data.len() as u64);
+        }
+        self.data.extend(kind.to_ne_bytes());
+        self.data.extend(abi::OBJECT_FLAGS.to_ne_bytes());
+        self.data.extend(name.to_ne_bytes());
+        self.data.extend(0u64.to_ne_bytes());
+    }
+}
+
+/// An object in a parcel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Object {
+    /// None.
+    Null,
+    /// An object of this process, by the name that it was sent under.
+    Own(u64),
+    /// Somebody else's, by its handle.
+    Handle(u32),
+}
+
+/// Reads a parcel from its start.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    data: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// At the start of `data`.
+    pub fn new(data: &'a [u8]) -> Self {
+        Self { data }
+    }
+
+    /// What is left.
+    pub fn rest(&self) -> &'a [u8] {
+        self.data
+    }
+
+    /// A 32-bit number; `None` at the end.
+    pub fn i32(&mut self) -> Option<i32> {
+        let (chunk, rest) = self.data.split_first_chunk()?;
+        self.data = rest;
+        Some(i32::from_ne_bytes(*chunk))
+    }
+
+    /// As many bytes as they are; `None` when there are fewer.
+    pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.data.split_at_checked(count)?;
+        self.data = rest;
+        Some(bytes)
+    }
+
+    /// The UTF-16 units of a String16; `None` when it is null, cut off, or without its zero.
+    pub fn string16(&mut self) -> Option<Vec<u16>> {
+        let mut reader = self.clone();
+        let units = usize::try_from(reader.i32()?).ok()?;
+        let bytes = units.checked_add(1)?.checked_mul(2)?;
+        let all = reader.bytes(bytes.next_multiple_of(4))?;
+        let mut text: Vec<u16> =
+            all[..bytes].chunks_exact(2).map(|pair| u16::from_ne_bytes([pair[0], pair[1]])).collect();
+        if text.pop() != Some(0) {
+            return None;
+        }
+        *self = reader;
+        Some(text)
+    }
+
+    /// An object; `None` when there is none of a kind that is known here.
+    pub fn object(&mut self) -> Option<Object> {
+        let (object, rest) = self.data.split_at_checked(abi::OBJECT_BYTES)?;
+        let kind = u32::from_ne_bytes(*object.first_chunk()?);
+        let name = u64::from_ne_bytes(*object.get(8..)?.first_chunk()?);
+        let object = match kind {
+            abi::TYPE_BINDER if name == 0 => Object::Null,
+            abi::TYPE_BINDER => Object::Own(name),
+            // The handle is the lower half of the union; the upper one is not set by every kernel.
+            abi::TYPE_HANDLE => Object::Handle(name as u32),
+            _ => return None,
+        };
+        self.data = rest;
+        Some(object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_string16_is_counted_ended_and_padded() {
+        for (text, bytes) in [
+            ("", &[0, 0, 0, 0, 0, 0, 0, 0][..]),
+            ("a", &[1, 0, 0, 0, b'a', 0, 0, 0]),
+            ("ab", &[2, 0, 0, 0, b'a', 0, b'b', 0, 0, 0, 0, 0]),
+        ] {
+            let mut parcel = Parcel::default();
+            parcel.put_string16(text);
+            assert_eq!(parcel.data, bytes, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut parcel = Parcel::default();
+        parcel.put_i32(-7);
+        parcel.put_string16("service ü𝄞");
+        parcel.put_own_object(9);
+        parcel.put_handle(4);
+        parcel.put_null();
+        assert_eq!(parcel.offsets.len(), 2);
+        let mut reader = Reader::new(&parcel.data);
+        assert_eq!(reader.i32(), Some(-7));
+        assert_eq!(String::from_utf16(&reader.string16().unwrap()).unwrap(), "service ü𝄞");
+        assert_eq!([(); 3].map(|()| reader.object()), [Object::Own(9), Object::Handle(4), Object::Null].map(Some));
+        assert_eq!((reader.i32(), reader.object(), reader.string16()), (None, None, None));
+    }
+
+    #[test]
+    fn strings_that_lie_about_their_length_are_refused() {
+        for bytes in [
+            &[5, 0, 0, 0, b'a', 0, 0, 0][..],
+            &[255, 255, 255, 255],
+            &[255, 255, 255, 127, 0, 0],
+            &[1, 0, 0, 0, 65, 0, 66, 0],
+        ] {
+            let mut reader = Reader::new(bytes);
+            assert_eq!(reader.string16(), None);
+            assert_eq!(reader.rest(), bytes, "a failed read takes nothing");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_survives(text in ".{0,60}") {
+            let mut parcel = Parcel::default();
+            parcel.put_string16(&text);
+            prop_assert_eq!(parcel.data.len() % 4, 0);
+            let mut reader = Reader::new(&parcel.data);
+            prop_assert_eq!(String::from_utf16(&reader.string16().unwrap()).unwrap(), text);
+            prop_assert!(reader.rest().is_empty());
+        }
+    }
+}

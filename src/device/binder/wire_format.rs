@@ -1,0 +1,435 @@
+//! The wire formats of context managers, release by release (`wire_formats.toml`).
+
+use std::fmt::Write;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Deserializer};
+
+use super::abi;
+use super::cache::{CacheProfile, HEADER_BYTES};
+use super::parcel::{Object, Parcel, Reader};
+
+/// The interface of every context manager.
+pub const DESCRIPTOR: &str = "android.os.IServiceManager";
+/// `DUMP_FLAG_PRIORITY_ALL`.
+const EVERY_PRIORITY: i32 = 15;
+/// `DUMP_FLAG_PRIORITY_DEFAULT`.
+const DEFAULT_PRIORITY: i32 = 8;
+
+/// How one release's context manager is spoken to.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireFormat {
+    /// Its name here: `android-11`.
+    pub name: String,
+    /// The releases that it is of.
+    pub releases: String,
+    /// What stands first in a request and is no part of the question.
+    #[serde(deserialize_with = "hexadecimal")]
+    pub volatile: Vec<u8>,
+    /// What follows it.
+    #[serde(deserialize_with = "hexadecimal")]
+    pub marker: Vec<u8>,
+    /// The codes that look a service up; the last one does not wait for it.
+    pub look_up: Vec<u32>,
+    /// The code that registers one.
+    pub add: u32,
+    /// What follows the binder in such a request.
+    pub add_tail: Vec<AddTail>,
+    /// The code that lists them.
+    pub list: u32,
+    /// How.
+    pub list_style: ListStyle,
+    /// The codes by which a service asks to be told of its clients.
+    pub clients: Vec<u32>,
+    /// Codes that change nothing.
+    pub readonly: Vec<u32>,
+    /// Answers begin with an exception code.
+    pub status: bool,
+    /// What may follow a binder; nothing does when there are none.
+    #[serde(deserialize_with = "hexadecimals")]
+    pub stability: Vec<Vec<u8>>,
+    /// What follows an own binder.
+    #[serde(default, deserialize_with = "hexadecimal")]
+    pub system: Vec<u8>,
+}
+
+/// A number after the binder in a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AddTail {
+    /// Whether isolated processes may look it up.
+    AllowIsolated,
+    /// When it is dumped.
+    DumpPriority,
+}
+
+/// How services are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ListStyle {
+    /// One a call, by its index.
+    Index,
+    /// One a call, by its index and for a dump priority.
+    IndexAndPriority,
+    /// All at once, for a dump priority.
+    Array,
+}
+
+/// What a client asks of a context manager.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// For a service.
+    LookUp {
+        /// Its name in UTF-16.
+        name: Vec<u16>,
+    },
+    /// To register one.
+    Add {
+        /// Its name in UTF-16.
+        name: Vec<u16>,
+        /// What it is.
+        object: Object,
+        /// Whether isolated processes may look it up.
+        allow_isolated: bool,
+    },
+    /// For all of them, or for the one at this index.
+    List {
+        /// The index, where they are listed one a call.
+        index: Option<usize>,
+    },
+}
+
+fn hexadecimal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    bytes_of(&text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not pairs of hexadecimal digits")))
+}
+
+fn hexadecimals<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<u8>>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let bytes = texts.iter().map(|text| bytes_of(text)).collect::<Option<_>>();
+    bytes.ok_or_else(|| serde::de::Error::custom("a word is not pairs of hexadecimal digits"))
+}
+
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits?;
+    digits.len().is_multiple_of(2).then(|| digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+impl WireFormat {
+    /// All of them, oldest first.
+    pub fn all() -> &'static [Self] {
+        static ALL: OnceLock<Vec<WireFormat>> = OnceLock::new();
+        #[derive(Deserialize)]
+        struct File {
+            format: Vec<WireFormat>,
+        }
+        ALL.get_or_init(|| {
+            let file: File = toml::from_str(include_str!("wire_formats.toml")).expect("a test parses this very text");
+            file.format
+        })
+    }
+
+    /// The one called `name`.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        Self::all().iter().find(|format| format.name == name)
+    }
+
+    /// The code that looks a service up without waiting for it.
+    pub fn check_code(&self) -> u32 {
+        self.look_up.last().copied().unwrap_or_default()
+    }
+
+    /// The question for the service `name`.
+    pub fn look_up_request(&self, name: &str) -> Parcel {
+        let mut parcel = self.request();
+        parcel.put_string16(name);
+        parcel
+    }
+
+    /// The question to register the own object `pointer` as `name`, for everybody.
+    pub fn add_request(&self, name: &str, pointer: u64) -> Parcel {
+        let mut parcel = self.request();
+        parcel.put_string16(name);
+        parcel.put_own_object(pointer);
+        parcel.put_bytes(&self.system);
+        for tail in &self.add_tail {
+            parcel.put_i32(match tail {
+                AddTail::AllowIsolated => 1,
+                AddTail::DumpPriority => DEFAULT_PRIORITY,
+            });
+        }
+        parcel
+    }
+
+    /// The question for the names of services: of the one at `index`, or of all where they are listed at once.
+    pub fn list_request(&self, index: i32) -> Parcel {
+        let mut parcel = self.request();
+        if self.list_style != ListStyle::Array {
+            parcel.put_i32(index);
+        }
+        if self.list_style != ListStyle::Index {
+            parcel.put_i32(EVERY_PRIORITY);
+        }
+        parcel
+    }
+
+    /// The names in an answer to [`WireFormat::list_request`].
+    pub fn read_names(&self, answer: &[u8]) -> Option<Vec<String>> {
+        let mut reader = self.answer_reader(answer)?;
+        let count = if self.list_style == ListStyle::Array { reader.i32()?.max(0) } else { 1 };
+        (0..count).map(|_| String::from_utf16(&reader.string16()?).ok()).collect()
+    }
+
+    /// The service in the answer to a look-up; `None` when the answer is not of this format.
+    pub fn read_service(&self, answer: &[u8]) -> Option<Object> {
+        let mut reader = self.answer_reader(answer)?;
+        // Before 11, an answer without a binder is a number.
+        if !self.status && reader.rest().len() < abi::OBJECT_BYTES {
+            return Some(Object::Null);
+        }
+        reader.object()
+    }
+
+    /// What `code` with this data asks; `None` for other functions, and for what is not of this format.
+    pub fn read_question(&self, code: u32, data: &[u8]) -> Option<Question> {
+        let mut reader = Reader::new(data);
+        reader.bytes(self.volatile.len())?;
+        let header = self.header();
+        (reader.bytes(header.len())? == header).then_some(())?;
+        if self.look_up.contains(&code) {
+            return Some(Question::LookUp { name: reader.string16()? });
+        }
+        if code == self.list {
+            let index = if self.list_style == ListStyle::Array { None } else { Some(reader.i32()?.max(0) as usize) };
+            return Some(Question::List { index });
+        }
+        if code != self.add {
+            return None;
+        }
+        let (name, object) = (reader.string16()?, reader.object()?);
+        reader.bytes(self.system.len())?;
+        let allow_isolated = reader.i32()? != 0;
+        Some(Question::Add { name, object, allow_isolated })
+    }
+
+    /// The answer that is this service, or none.
+    pub fn look_up_answer(&self, handle: Option<u32>) -> Parcel {
+        let mut parcel = self.answer();
+        match handle {
+            Some(handle) => {
+                parcel.put_handle(handle);
+                parcel.put_bytes(&self.system);
+            }
+            None if self.status => {
+                parcel.put_null();
+                parcel.put_bytes(self.stability.first().map_or(&[], Vec::as_slice));
+            }
+            None => parcel.put_i32(0),
+        }
+        parcel
+    }
+
+    /// The answer that something was done.
+    pub fn done_answer(&self) -> Parcel {
+        let mut parcel = Parcel::default();
+        parcel.put_i32(0);
+        parcel
+    }
+
+    /// The answer that is these names.
+    pub fn names_answer(&self, names: &[String]) -> Parcel {
+        let mut parcel = self.answer();
+        if self.list_style == ListStyle::Array {
+            parcel.put_i32(names.len() as i32);
+        }
+        names.iter().for_each(|name| parcel.put_string16(name));
+        parcel
+    }
+
+    /// What the driver keeps an answer under: the part of a look-up's request that is the question.
+    pub fn cache_key(&self, name: &str) -> Vec<u8> {
+        let mut parcel = Parcel::default();
+        parcel.put_string16(name);
+        parcel.data
+    }
+
+    /// The profile by which the driver's cache understands this format without the manager's help.
+    pub fn transparent_profile(&self) -> String {
+        let codes = |codes: &[u32]| codes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let mut readonly = self.readonly.clone();
+        readonly.extend([abi::PING, abi::DUMP, abi::INTERFACE]);
+        let mut text = format!(
+            "lookup={} readonly={} volatile={} header={}",
+            codes(&self.look_up),
+            codes(&readonly),
+            self.volatile.len(),
+            hex(&self.header())
+        );
+        if !self.clients.is_empty() {
+            let _ = write!(text, " clients={}", codes(&self.clients));
+        }
+        if self.status {
+            text += " reply=00000000";
+        }
+        if !self.stability.is_empty() {
+            let tails: Vec<String> = self.stability.iter().map(|tail| hex(tail)).collect();
+            let _ = write!(text, " tail={}", tails.join(","));
+        }
+        text
+    }
+
+    /// What a manager of this format tells the driver that lets it keep marked answers. Android's isolated users get none.
+    pub fn cooperative_profile(&self) -> CacheProfile {
+        let header = self.header();
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..header.len()].copy_from_slice(&header);
+        CacheProfile {
+            lookup_codes: self.look_up.iter().fold(0, |codes, code| codes | 1 << code),
+            volatile_size: self.volatile.len() as u32,
+            header_size: header.len() as u32,
+            uid_span: 100_000,
+            isolated_first: 90_000,
+            isolated_last: 99_999,
+            reserved: 0,
+            header: bytes,
+        }
+    }
+
+    fn header(&self) -> Vec<u8> {
+        let mut parcel = Parcel::default();
+        parcel.put_bytes(&self.marker);
+        parcel.put_string16(DESCRIPTOR);
+        parcel.data
+    }
+
+    /// What every request begins with.
+    pub fn request(&self) -> Parcel {
+        let mut parcel = Parcel::default();
+        parcel.put_bytes(&self.volatile);
+        parcel.put_bytes(&self.header());
+        parcel
+    }
+
+    fn answer(&self) -> Parcel {
+        let mut parcel = Parcel::default();
+        if self.status {
+            parcel.put_i32(0);
+        }
+        parcel
+    }
+
+    /// Behind the exception code; `None` when there is an exception.
+    fn answer_reader<'a>(&self, answer: &'a [u8]) -> Option<Reader<'a>> {
+        let mut reader = Reader::new(answer);
+        if self.status && reader.i32()? != 0 {
+            return None;
+        }
+        Some(reader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn utf16(text: &str) -> Vec<u16> {
+        text.encode_utf16().collect()
+    }
+
+    #[test]
+    fn every_format_reads_what_it_writes() {
+        assert!(WireFormat::all().len() >= 9);
+        for format in WireFormat::all() {
+            let name = &format.name;
+            for &code in &format.look_up {
+                let question = format.read_question(code, &format.look_up_request("activity").data);
+                assert_eq!(question, Some(Question::LookUp { name: utf16("activity") }), "{name}");
+            }
+            let added = format.read_question(format.add, &format.add_request("window", 5).data);
+            let object = Object::Own(5);
+            assert_eq!(added, Some(Question::Add { name: utf16("window"), object, allow_isolated: true }), "{name}");
+            let index = (format.list_style != ListStyle::Array).then_some(3);
+            assert_eq!(
+                format.read_question(format.list, &format.list_request(3).data),
+                Some(Question::List { index }),
+                "{name}"
+            );
+            assert_eq!(format.read_service(&format.look_up_answer(Some(7)).data), Some(Object::Handle(7)), "{name}");
+            assert_eq!(format.read_service(&format.look_up_answer(None).data), Some(Object::Null), "{name}");
+            let names = ["activity".to_owned(), "window".to_owned()];
+            let count = if index.is_some() { 1 } else { 2 };
+            assert_eq!(
+                format.read_names(&format.names_answer(&names[..count]).data).unwrap(),
+                names[..count],
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn codes_do_not_overlap() {
+        for format in WireFormat::all() {
+            let mut codes = format.look_up.clone();
+            codes.push(format.add);
+            codes.extend(format.clients.iter().chain(&format.readonly));
+            let count = codes.len();
+            codes.sort_unstable();
+            codes.dedup();
+            assert_eq!(codes.len(), count, "{}", format.name);
+            assert!(format.readonly.contains(&format.list), "{}", format.name);
+        }
+    }
+
+    #[test]
+    fn requests_lie_as_the_releases_write_them() {
+        let five = WireFormat::named("android-5").unwrap().look_up_request("a").data;
+        assert_eq!(five[..8], [0, 0, 0, 0x80, 26, 0, 0, 0]);
+        assert_eq!(five.len(), 4 + 4 + 56 + 8);
+        let sixteen = WireFormat::named("android-16").unwrap();
+        let request = sixteen.look_up_request("a").data;
+        assert_eq!(request[4..16], [255, 255, 255, 255, b'T', b'S', b'Y', b'S', 26, 0, 0, 0]);
+        assert_eq!(sixteen.check_code(), 3);
+        assert!(request.ends_with(&sixteen.cache_key("a")));
+        // 3 registers a service up to 14 and looks one up in 16.
+        assert_eq!(WireFormat::named("android-14").unwrap().add, 3);
+    }
+
+    #[test]
+    fn the_drivers_profiles_say_the_same() {
+        let five = WireFormat::named("android-5").unwrap();
+        let text = five.transparent_profile();
+        assert!(text.starts_with("lookup=1,2 readonly=4,1599098439,"), "{text}");
+        assert!(text.contains(" volatile=4 header=1a00000061006e00"), "{text}");
+        assert!(!text.contains("clients") && !text.contains("tail"), "{text}");
+        let sixteen = WireFormat::named("android-16").unwrap();
+        assert!(
+            sixteen
+                .transparent_profile()
+                .ends_with(" clients=14 reply=00000000 tail=00000000,03000000,0c000000,3f000000")
+        );
+        let profile = sixteen.cooperative_profile();
+        assert_eq!((profile.lookup_codes, profile.volatile_size, profile.header_size), (0b1010, 8, 64));
+        assert_eq!(profile.header[..4], *b"TSYS");
+    }
+
+    #[test]
+    fn other_questions_are_none() {
+        let format = WireFormat::named("android-11").unwrap();
+        let request = format.look_up_request("a").data;
+        assert_eq!(format.read_question(9, &request), None, "another function");
+        assert_eq!(format.read_question(1, &request[..request.len() - 4]), None, "cut off");
+        let older = WireFormat::named("android-10").unwrap();
+        assert_eq!(format.read_question(1, &older.look_up_request("a").data), None, "without the marker");
+        assert_eq!(format.read_service(&[1, 0, 0, 0]), None, "an exception");
+    }
+}

@@ -1,0 +1,104 @@
+//! Who takes part in a measurement of look-ups: a context manager and a process with services, each of its own.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::client::Client;
+use crate::device::binder::{Connection, WireFormat};
+
+/// Which context manager is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Manager {
+    /// brisk's own (`brisk lab context-manager`), which searches a list as Android 5's did.
+    Own {
+        /// It lets the driver keep its answers.
+        cooperate: bool,
+    },
+    /// Another program, with its arguments; it needs some time until it answers.
+    Program(Vec<String>),
+}
+
+/// Processes that end with this value.
+#[derive(Debug)]
+pub struct Cast {
+    /// The services first: a manager that ends takes the context with it.
+    children: Vec<Child>,
+}
+
+impl Cast {
+    /// Starts `manager` for the context of `device`, and a process that registers `services` there.
+    ///
+    /// # Errors
+    /// When one of them does not start, or does not become ready.
+    pub fn start(device: &Path, format: &WireFormat, manager: &Manager, services: usize) -> anyhow::Result<Self> {
+        let own = std::env::current_exe().context("cannot find this program's own file")?;
+        let device_text = device.display().to_string();
+        let mut cast = Self { children: Vec::new() };
+        match manager {
+            Manager::Own { cooperate } => {
+                let mut command = Command::new(&own);
+                command.args(["lab", "context-manager", "--device", &device_text, "--format", &format.name]);
+                command.args(cooperate.then_some("--cooperate"));
+                cast.start_ready(command, "the context manager")?;
+            }
+            Manager::Program(words) => {
+                let (program, arguments) = words.split_first().context("no context manager was named")?;
+                let child = Command::new(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+                cast.children.push(child.with_context(|| format!("cannot start {program}"))?);
+                cast.wait_for_manager(device)?;
+            }
+        }
+        let mut command = Command::new(&own);
+        command.args(["lab", "services", "--device", &device_text, "--format", &format.name]);
+        command.args(["--count", &services.to_string()]);
+        cast.start_ready(command, "the process with the services")?;
+        Ok(cast)
+    }
+
+    /// Starts a program that says when it is ready.
+    fn start_ready(&mut self, mut command: Command, what: &str) -> anyhow::Result<()> {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child = child.with_context(|| format!("cannot start {what}"))?;
+        let stdout = child.stdout.take();
+        self.children.insert(0, child);
+        let mut line = String::new();
+        BufReader::new(stdout.context("the child has no stdout")?).read_line(&mut line)?;
+        if line.trim_end() != "ready" {
+            bail!("{what} did not become ready; its reason is above");
+        }
+        Ok(())
+    }
+
+    /// Waits until somebody answers for handle 0.
+    fn wait_for_manager(&mut self, device: &Path) -> anyhow::Result<()> {
+        const TRIALS: u32 = 200;
+        const MAP_BYTES: usize = 8192;
+        for _ in 0..TRIALS {
+            let format = WireFormat::all().first().context("no wire format")?;
+            let mut client = Client::new(Connection::open(device, MAP_BYTES)?, format);
+            if client.ping().is_ok() {
+                return Ok(());
+            }
+            if let Some(status) = self.children[0].try_wait()? {
+                bail!("the context manager ended with {status}; its reason is above");
+            }
+            sleep(Duration::from_millis(50));
+        }
+        bail!("nobody answers for handle 0 of {}", device.display())
+    }
+}
+
+impl Drop for Cast {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

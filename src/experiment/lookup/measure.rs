@@ -1,0 +1,131 @@
+//! Many look-ups in a row, and what they took.
+
+use serde::Serialize;
+
+use super::client::{Client, Timing};
+use super::figures::{Figures, figures};
+use super::steps::{self, Steps};
+use crate::device::Root;
+use crate::device::binder::CallError;
+use crate::device::binder::parcel::Object;
+use crate::device::ticks::{TickUnit, Ticks};
+use crate::mechanism::lookup::trace::Popularity;
+use crate::random::Random;
+
+/// How unevenly services are looked up, as in the simulator's traces: the top quarter takes 80 %.
+const ZIPF_EXPONENT: f64 = 1.16;
+/// Look-ups whose steps are recorded: four events each.
+const RECORDED: usize = 1000;
+
+/// What is looked up.
+#[derive(Debug, Clone, Copy)]
+pub struct LookUps<'a> {
+    /// The function that looks up.
+    pub code: u32,
+    /// The services, most popular first.
+    pub names: &'a [String],
+    /// How many look-ups are measured.
+    pub count: usize,
+    /// How many come before and are not counted.
+    pub warm_up: usize,
+    /// What the order of the names follows from.
+    pub seed: u64,
+}
+
+/// What the driver takes when it looks nothing up.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Floors {
+    /// A call that does nothing.
+    pub empty_call: f64,
+    /// A call that takes a reference and lets it go.
+    pub reference_pair: f64,
+}
+
+/// A row of look-ups.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// What is counted.
+    pub unit: TickUnit,
+    /// How many were counted.
+    pub look_ups: usize,
+    /// How many services they were spread over.
+    pub services: usize,
+    /// The calls of the driver, with everything behind them.
+    pub call: Figures,
+    /// The requests, built in user space.
+    pub request: Figures,
+    /// The answers, read in user space.
+    pub answer: Figures,
+    /// What remains when nothing is looked up.
+    pub floors: Floors,
+    /// What the calls consist of; `None` when no manager was asked, or the driver's events cannot be had.
+    pub steps: Option<Steps>,
+}
+
+impl LookUps<'_> {
+    /// Looks up and measures; the steps in a second row, recorded by the driver's events below `root`.
+    ///
+    /// # Errors
+    /// [`CallError`], also when a service is not there.
+    pub fn measure(&self, client: &mut Client, root: &Root) -> Result<Measured, CallError> {
+        let ticks = Ticks::calibrate();
+        let mut random = Random::new(self.seed);
+        self.run(client, self.warm_up, &mut random)?;
+        let timings = self.run(client, self.count, &mut random)?;
+        let part = |part: fn(&Timing) -> u64| figures(timings.iter().map(|timing| ticks.of(part(timing))).collect());
+        let call = part(|timing| timing.call);
+        let floors = self.floors(client, &ticks)?;
+        let steps = match steps::record(root) {
+            Ok(trace) => {
+                let recorded = self.run(client, self.count.min(RECORDED), &mut random)?;
+                let events = trace.finish()?;
+                steps::steps(&events, &recorded, std::process::id(), call.p50, &ticks)
+            }
+            Err(error) => {
+                tracing::info!("the steps cannot be told apart: {error}");
+                None
+            }
+        };
+        Ok(Measured {
+            unit: ticks.unit,
+            look_ups: self.count,
+            services: self.names.len(),
+            call,
+            request: part(|timing| timing.request),
+            answer: part(|timing| timing.answer),
+            floors,
+            steps,
+        })
+    }
+
+    fn run(&self, client: &mut Client, count: usize, random: &mut Random) -> Result<Vec<Timing>, CallError> {
+        let popularity = Popularity::zipf(self.names.len() as u32, ZIPF_EXPONENT);
+        let mut timings = Vec::with_capacity(count);
+        for _ in 0..count {
+            let name = &self.names[popularity.draw(random)];
+            let (object, timing) = client.look_up(self.code, name)?;
+            if object == Object::Null {
+                return Err(CallError::Malformed(format!("a manager that knows {name}")));
+            }
+            timings.push(timing);
+        }
+        Ok(timings)
+    }
+
+    fn floors(&self, client: &mut Client, ticks: &Ticks) -> Result<Floors, CallError> {
+        const TRIALS: usize = 201;
+        let (object, _) = client.look_up(self.code, &self.names[0])?;
+        let Object::Handle(handle) = object else {
+            return Err(CallError::Malformed("a manager of other processes' services".into()));
+        };
+        client.keep(handle);
+        let mut median = |trial: &mut dyn FnMut(&mut Client) -> Result<u64, CallError>| -> Result<f64, CallError> {
+            let trials = (0..TRIALS).map(|_| Ok(ticks.of(trial(client)?))).collect::<Result<Vec<f64>, CallError>>()?;
+            Ok(figures(trials).p50)
+        };
+        Ok(Floors {
+            empty_call: median(&mut Client::empty_call)?,
+            reference_pair: median(&mut |client| client.reference_pair(handle))?,
+        })
+    }
+}

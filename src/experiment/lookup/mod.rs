@@ -1,0 +1,13 @@
+//! Look-ups as a workload: a client that speaks to the driver directly and times itself.
+
+mod cast;
+mod client;
+mod figures;
+mod measure;
+mod steps;
+
+pub use cast::{Cast, Manager};
+pub use client::{Client, Timing};
+pub use figures::Figures;
+pub use measure::{Floors, LookUps, Measured};
+pub use steps::Steps;

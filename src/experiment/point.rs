@@ -1,0 +1,22 @@
+//! A place on a workload's scale: how much is launched, or how long nothing is.
+
+use serde::{Deserialize, Serialize};
+
+/// One place on the workload's scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Point {
+    /// One launch that takes this much CPU time at the highest frequency, in milliseconds.
+    Work(u32),
+    /// Nothing is launched for this long, in milliseconds.
+    Idle(u32),
+}
+
+impl std::fmt::Display for Point {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Work(work_ms) => write!(f, "work {work_ms} ms"),
+            Self::Idle(idle_ms) => write!(f, "idle {} s", f64::from(*idle_ms) / 1000.0),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Services to look up: objects that exist, and that say nothing but their name.
+
+use std::path::Path;
+
+use crate::device::binder::abi::CONTEXT_MANAGER;
+use crate::device::binder::returns::Transaction;
+use crate::device::binder::{
+    Answer, CallError, Commands, Connection, Endpoint, Server, UNKNOWN_TRANSACTION, WireFormat, answer_as_every_object,
+};
+
+const MAP_BYTES: usize = 128 * 1024;
+
+/// About a hundred names of services of Android phones.
+const NAMES: &str = include_str!("services.txt");
+
+/// `count` names: those of phones, then numbered ones.
+pub fn names(count: usize) -> Vec<String> {
+    let numbered = (1..).map(|number| format!("vendor.service.{number}"));
+    NAMES.lines().map(str::to_owned).chain(numbered).take(count).collect()
+}
+
+/// Registers `names` in the context of the device at `path`, calls `ready`, and serves for ever.
+///
+/// # Errors
+/// [`CallError`] when there is no context manager, or it refuses.
+pub fn register_and_serve(
+    path: &Path,
+    format: &WireFormat,
+    names: &[String],
+    ready: &mut dyn FnMut(),
+) -> Result<std::convert::Infallible, CallError> {
+    let mut endpoint = Endpoint::new(Connection::open(path, MAP_BYTES)?);
+    let mut objects = Objects;
+    for (name, pointer) in names.iter().zip(1u64..) {
+        let reply = endpoint.call(CONTEXT_MANAGER, format.add, &format.add_request(name, pointer), &mut objects)?;
+        endpoint.finish(&reply, None);
+        let is_done = reply.data.first_chunk().is_some_and(|status| i32::from_ne_bytes(*status) == 0);
+        if !is_done && !reply.data.is_empty() {
+            return Err(CallError::Malformed(format.name.clone()));
+        }
+    }
+    endpoint.flush()?;
+    ready();
+    endpoint.serve(&mut objects)
+}
+
+/// What is behind every one of the names.
+struct Objects;
+
+impl Server for Objects {
+    fn serve(&mut self, call: &Transaction, _data: &[u8], _commands: &mut Commands) -> Answer {
+        answer_as_every_object(call.code, "brisk.lab.IService").unwrap_or(Answer::Status(UNKNOWN_TRANSACTION))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_all_different() {
+        for count in [0, 1, 100, 250] {
+            assert_eq!(names(count).into_iter().collect::<BTreeSet<_>>().len(), count);
+        }
+        assert!(names(100).iter().all(|name| name.is_ascii() && !name.contains(' ')));
+    }
+}

@@ -1,0 +1,116 @@
+//! What this device offers: a binder driver, and in it a cache that somebody has switched on.
+
+use crate::device::Root;
+use crate::device::binder::cache::{self, CacheStatus};
+use crate::device::error::DeviceError;
+use crate::mechanism::{Support, SupportState};
+
+/// Where binder devices are, as named on the device.
+const DEVICES: [&str; 2] = ["/dev/binder", "/dev/binderfs/binder"];
+
+/// What this device offers to service look-ups.
+pub fn support(root: &Root) -> Support {
+    if !DEVICES.iter().any(|device| root.exists(device)) {
+        return Support {
+            state: SupportState::Unsupported,
+            reason: format!("{} does not exist: nobody looks services up here", DEVICES[0]),
+            advice: String::new(),
+        };
+    }
+    match cache::status(root) {
+        Ok(contexts) => of_contexts(&contexts),
+        Err(error) if error.is_missing() => Support {
+            state: SupportState::Unsupported,
+            reason: format!("{} does not exist: this kernel's binder driver keeps no answers", cache::folder()),
+            advice: "Build the driver in kernel/binder-cache for this kernel, or install its DKMS package.".to_owned(),
+        },
+        Err(error) => unreadable(&error),
+    }
+}
+
+fn unreadable(error: &DeviceError) -> Support {
+    Support { state: SupportState::Available, reason: error.to_string(), advice: error.advice().to_owned() }
+}
+
+fn of_contexts(contexts: &[CacheStatus]) -> Support {
+    let count = |context: &CacheStatus, name: &str| context.counters.get(name).copied().unwrap_or(0);
+    let active: Vec<&CacheStatus> = contexts.iter().filter(|context| context.state == "active").collect();
+    if !active.is_empty() {
+        let of = |context: &&CacheStatus| {
+            let (hits, misses) = (count(context, "hits"), count(context, "misses"));
+            format!("{} ({}): {hits} of {} look-ups", context.context, context.mode, hits + misses)
+        };
+        let answered = active.iter().map(of).collect::<Vec<_>>().join(", ");
+        return Support {
+            state: SupportState::Active,
+            reason: format!("the binder driver has answered for {answered}"),
+            advice: String::new(),
+        };
+    }
+    let states: Vec<String> =
+        contexts.iter().map(|context| format!("{} is {} ({})", context.context, context.state, context.mode)).collect();
+    let advice = if contexts.iter().any(|context| context.state == "refused") {
+        "The profile is of another Android release: write the right one (brisk lookup profile) to `profile`."
+    } else {
+        "Run a context manager that opts in, or write `transparent` to `mode` and a profile (brisk lookup profile) to \
+         `profile` there."
+    };
+    let reason = if states.is_empty() {
+        format!("{} is empty: no binder device is open", cache::folder())
+    } else {
+        format!("{}: {}", cache::folder(), states.join(", "))
+    };
+    Support { state: SupportState::Available, reason, advice: advice.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn device(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = Root::at(folder.path());
+        (folder, root)
+    }
+
+    fn context(state: &str) -> Vec<(&'static str, String)> {
+        vec![
+            ("dev/binder", String::new()),
+            ("sys/kernel/binder_cache/binder/mode", "cooperative\n".into()),
+            ("sys/kernel/binder_cache/binder/state", format!("{state}\n")),
+            ("sys/kernel/binder_cache/binder/policy", "lru\n".into()),
+            ("sys/kernel/binder_cache/binder/capacity", "2048\n".into()),
+            ("sys/kernel/binder_cache/binder/stats", "hits 30\nmisses 10\n".into()),
+        ]
+    }
+
+    #[test]
+    fn what_is_there_decides() {
+        let state_of = |files: &[(&str, String)]| {
+            let files: Vec<(&str, &str)> = files.iter().map(|(file, text)| (*file, text.as_str())).collect();
+            let (_folder, root) = device(&files);
+            let support = support(&root);
+            (support.state, support.reason)
+        };
+        for (files, state, reason) in [
+            (vec![], SupportState::Unsupported, "/dev/binder does not exist"),
+            (vec![("dev/binder", String::new())], SupportState::Unsupported, "keeps no answers"),
+            (context("waiting"), SupportState::Available, "binder is waiting (cooperative)"),
+            (context("refused"), SupportState::Available, "binder is refused"),
+            (context("active"), SupportState::Active, "binder (cooperative): 30 of 40 look-ups"),
+        ] {
+            let found = state_of(&files);
+            assert!(found.0 == state && found.1.contains(reason), "{found:?}");
+        }
+        let mut damaged = context("active");
+        damaged.last_mut().unwrap().1 = "hits many\n".into();
+        assert_eq!(state_of(&damaged).0, SupportState::Available);
+    }
+}

@@ -1,0 +1,176 @@
+//! ARCHITECTURE.md's floors: imports only go down, and no two files or folders import each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A module's path below the crate: `["device", "journal"]`.
+type Module = Vec<String>;
+
+/// From top to bottom; what stands on one floor may import from its own and from those below.
+const FLOORS: [&[&str]; 6] =
+    [&["cli"], &["engine", "experiment", "lab"], &["config"], &["mechanism", "report"], &["device"], &["random"]];
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// Every module and the text of its file without comments and tests.
+fn modules(folder: &Path) -> BTreeMap<Module, String> {
+    let mut modules = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(here) = folders.pop() {
+        for path in fs::read_dir(here).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = path.strip_prefix(folder).unwrap().with_extension("");
+            let mut module: Module = name.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
+                if module.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str())) {
+                    module.pop();
+                }
+                modules.entry(module).or_insert_with(String::new).push_str(&code(&fs::read_to_string(path).unwrap()));
+            }
+        }
+    }
+    modules
+}
+
+/// A file's text up to its unit tests, without comments.
+fn code(text: &str) -> String {
+    let tests = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
+    let lines = text[..tests].lines().map(|line| line.split("//").next().unwrap_or_default());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The paths below `crate` that `text`, which is in `module`, names: in imports and in the code.
+fn named(module: &[String], text: &str) -> Vec<Module> {
+    let mut paths = Vec::new();
+    for (start, first) in ["crate::", "super::"].iter().flat_map(|first| text.match_indices(first)) {
+        let before = text[..start].chars().next_back();
+        if before.is_some_and(|before| before.is_alphanumeric() || "_:{".contains(before)) {
+            continue;
+        }
+        let mut base = if first == "crate::" { Module::new() } else { module[..module.len().max(1) - 1].to_vec() };
+        let mut rest = &text[start + first.len()..];
+        while let Some(after) = rest.strip_prefix("super::") {
+            base.pop();
+            rest = after;
+        }
+        expand(&base, rest, &mut paths);
+    }
+    paths
+}
+
+/// Appends the paths that `text` begins with, below `base`: `a::{b, c::d}` is two. Returns what follows them.
+fn expand<'text>(base: &[String], mut text: &'text str, paths: &mut Vec<Module>) -> &'text str {
+    let mut path = base.to_vec();
+    loop {
+        let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(text.len());
+        if end > 0 && text[..end] != *"self" {
+            path.push(text[..end].to_owned());
+        }
+        text = &text[end..];
+        let Some(after) = text.strip_prefix("::") else { break };
+        let Some(mut group) = after.strip_prefix('{') else {
+            text = after;
+            continue;
+        };
+        loop {
+            group = expand(&path, group.trim_start(), paths).trim_start();
+            group = match group.strip_prefix(',') {
+                Some(next) if !next.trim_start().starts_with('}') => next,
+                after => return after.unwrap_or(group).trim_start().strip_prefix('}').unwrap_or(""),
+            };
+        }
+    }
+    paths.push(path);
+    text
+}
+
+/// The module that `path`, which may name something in it, belongs to.
+fn owner(modules: &BTreeMap<Module, String>, path: &[String]) -> Module {
+    (0..=path.len()).rev().map(|length| path[..length].to_vec()).find(|module| modules.contains_key(module)).unwrap()
+}
+
+/// Which module names which; a module and those inside it are one family and may know each other.
+fn imports(modules: &BTreeMap<Module, String>) -> BTreeSet<(Module, Module)> {
+    let mut imports = BTreeSet::new();
+    for (module, text) in modules {
+        for path in named(module, text) {
+            let owner = owner(modules, &path);
+            if !module.starts_with(&owner) && !owner.starts_with(module) {
+                imports.insert((module.clone(), owner));
+            }
+        }
+    }
+    imports
+}
+
+/// The nodes that are on a circle: what remains when those that nobody imports, or that import nobody, are taken away.
+fn circles<T: Ord + Clone>(mut edges: BTreeSet<(T, T)>) -> BTreeSet<(T, T)> {
+    loop {
+        let from: BTreeSet<T> = edges.iter().map(|(from, _)| from.clone()).collect();
+        let to: BTreeSet<T> = edges.iter().map(|(_, to)| to.clone()).collect();
+        let before = edges.len();
+        edges.retain(|(one, other)| to.contains(one) && from.contains(other));
+        if edges.len() == before {
+            return edges;
+        }
+    }
+}
+
+fn floor(module: &Module) -> Option<usize> {
+    FLOORS.iter().position(|floor| floor.contains(&module[0].as_str()))
+}
+
+#[test]
+fn imports_only_go_down() {
+    let modules = modules(&source());
+    let folders: BTreeSet<&String> = modules.keys().filter_map(|module| module.first()).collect();
+    assert_eq!(folders.len(), FLOORS.concat().len(), "each folder has its floor: {folders:?}");
+    let upward: Vec<_> = imports(&modules)
+        .into_iter()
+        .filter(|(from, to)| !from.is_empty() && floor(from) > floor(to))
+        .map(|(from, to)| format!("{} imports {}", from.join("/"), to.join("/")))
+        .collect();
+    assert!(upward.is_empty(), "{upward:#?}");
+}
+
+#[test]
+fn no_two_folders_and_no_two_files_import_each_other() {
+    let imports = imports(&modules(&source()));
+    let folders = imports.iter().map(|(from, to)| (from.first().cloned(), to[0].clone()));
+    let folders = folders.filter_map(|(from, to)| from.filter(|from| *from != to).map(|from| (from, to)));
+    assert_eq!(circles(folders.collect()), BTreeSet::new());
+    assert_eq!(circles(imports), BTreeSet::new());
+}
+
+#[test]
+fn the_checks_find_what_is_wrong() {
+    let text = "use crate::a::{self, b::{C, d}, e};\nfn f() { super::g::h(); super::super::i() }";
+    let found: BTreeSet<String> =
+        named(&["x".into(), "y".into()], text).into_iter().map(|path| path.join("::")).collect();
+    let expected = ["a", "a::b::C", "a::b::d", "a::e", "i", "x::g::h"].map(str::to_owned);
+    assert_eq!(found, BTreeSet::from(expected));
+    let edges = [("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")];
+    assert_eq!(circles(BTreeSet::from(edges)), BTreeSet::from([("b", "c"), ("c", "b")]));
+
+    let house = tempfile::tempdir().unwrap();
+    for (file, text) in [
+        ("lib.rs", "pub mod device;"),
+        ("device/mod.rs", "pub mod a;\nuse a::A;"),
+        ("device/a.rs", "use super::b::B; // use crate::cli::C\n#[cfg(test)]\nmod tests { use crate::cli::C; }"),
+        ("device/b.rs", "use crate::device::a::A;\nfn b() -> crate::report::R {}"),
+        ("report/mod.rs", ""),
+    ] {
+        let path = house.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let imports = imports(&modules(house.path()));
+    let names: Vec<String> = imports.iter().map(|(from, to)| format!("{} {}", from.join("/"), to.join("/"))).collect();
+    assert_eq!(names, ["device/a device/b", "device/b device/a", "device/b report"]);
+    assert!(imports.iter().any(|(from, to)| floor(from) > floor(to)));
+    assert_eq!(circles(imports).len(), 2);
+}

@@ -1,0 +1,46 @@
+//! Service look-ups through a stock binder driver.
+
+use super::{job, results, run, static_brisk};
+
+#[test]
+fn a_hundred_services_are_registered_and_looked_up_through_binder() {
+    let Some(binary) = static_brisk() else { return };
+    let bench = ["brisk", "lookup", "bench", "--manager", "own", "--services", "100", "--look-ups", "400", "--json"];
+    for format in ["android-5", "android-16"] {
+        let command = [&bench[..], &["--format", format]].concat();
+        let (outcome, lines) = run(&job(binary, "binder-stock-6.1", &command));
+        assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
+        let report: serde_json::Value = serde_json::from_str(&results(&lines).join("\n")).unwrap();
+        assert_eq!((&report["services"], &report["look_ups"]), (&100.into(), &400.into()), "{report}");
+        // The emulator counts, so that a look-up takes about as long every time.
+        assert_eq!(report["unit"], "instructions", "{report}");
+        let [p50, p99] = ["p50", "p99"].map(|name| report["call"][name].as_f64().unwrap());
+        assert!(p50 > 10_000.0 && p99 < p50 * 1.2, "{report}");
+        assert!(report["floors"]["empty_call"].as_f64().unwrap() < 2_000.0, "{report}");
+        // The steps are those of the very look-ups: together they take what one takes.
+        let step = |name: &str| report["steps"][name]["p50"].as_f64().unwrap_or_else(|| panic!("{name}: {report}"));
+        let sum: f64 = ["entry", "switch", "search", "reply"].into_iter().map(step).sum();
+        assert!((sum / p50 - 1.0).abs() < 0.03, "{sum} of {p50}: {report}");
+    }
+}
+
+#[test]
+fn look_ups_of_others_are_recorded_by_process() {
+    let Some(binary) = static_brisk() else { return };
+    let script = "brisk lookup bench --manager own --look-ups 100000 >/dev/null & sleep 2; \
+                  brisk lookup record --seconds 1 --json";
+    let mut job = job(binary, "binder-stock-6.1", &["sh", "-c", script]);
+    job.busybox = true;
+    // A second of few instructions: this is not about time.
+    job.scenario.machine.icount_shift = Some(3);
+    let (outcome, lines) = run(&job);
+    assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
+    let report: serde_json::Value = serde_json::from_str(&results(&lines).join("\n")).unwrap();
+    // A look-up is some 33 thousand instructions of 8 ns.
+    assert!(report["look_ups"].as_u64().unwrap() > 1_000, "{report}");
+    assert_eq!(
+        (&report["source"], &report["rows"][0]["what"]),
+        (&"trace".into(), &"brisk (code 3)".into()),
+        "{report}"
+    );
+}

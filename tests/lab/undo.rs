@@ -1,0 +1,128 @@
+//! Law: every write can be undone, on a real kernel with real governors, hotplug and modules.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{job, results, run, static_brisk};
+
+/// How often `./dev test` kills; `./dev soak` and `./dev test --deep` say 1000.
+const KILLS: u32 = 40;
+/// A governor that takes the others' tunables with it when it goes, its tunables, and a frequency limit.
+const LEASED: &str = "policy0/scaling_governor=performance,userspace,schedutil ondemand/sampling_rate=20000,50000 \
+                      ondemand/io_is_busy=1 policy0/scaling_min_freq=500000,800000";
+
+/// Kills a daemon with leases, its guardian or both in a guest, as often as `$BRISK_SOAK_KILLS` says.
+fn soak(scenario: &str) {
+    let Some(binary) = static_brisk() else { return };
+    let kills = std::env::var("BRISK_SOAK_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
+    let folder = "/sys/devices/system/cpu/cpufreq";
+    let leased: Vec<_> = LEASED.split_whitespace().map(|tunable| format!("{folder}/{tunable}")).collect();
+    let govern = format!("echo ondemand >{folder}/policy0/scaling_governor");
+    let script = format!("{govern}; exec brisk soak --kills {kills} --seed {kills} {}", leased.join(" "));
+    let mut job = job(binary, scenario, &["sh", "-c", &script]);
+    job.scenario.guest.self_check = false;
+    job.busybox = true;
+    job.timeout += Duration::from_secs(u64::from(kills) * 3);
+    let (outcome, lines) = run(&job);
+    let printed = results(&lines).join("\n");
+    // Past the capture of a test's output: the count is for whoever runs the tests.
+    let _ = writeln!(std::io::stderr(), "{scenario}: {printed}");
+    assert_eq!(outcome.unwrap().status, 0, "{printed}");
+    let tally: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!((tally["kills"].as_u64(), tally["left_changed"].as_u64()), (Some(kills.into()), Some(0)), "{tally}");
+    assert!(tally["found_changed"].as_u64() >= Some(u64::from(kills / 20)), "the kills hit leases: {tally}");
+}
+
+#[test]
+fn whoever_is_killed_on_a_real_kernel_nothing_is_left_changed() {
+    soak("debian-6.1");
+}
+
+/// Daemon, guardian and killer at the same time, on a CPU each.
+#[test]
+#[ignore = "1000 kills take a quarter of an hour: ./dev soak, ./dev test --deep"]
+fn whoever_is_killed_on_two_cpus_nothing_is_left_changed() {
+    soak("debian-6.1-parallel");
+}
+
+/// What the guest said of each of its steps.
+struct Report(Vec<(String, String)>);
+
+impl Report {
+    fn all(&self, name: &str) -> Vec<&str> {
+        self.0.iter().filter(|(of, _)| of == name).map(|(_, text)| text.as_str()).collect()
+    }
+
+    fn one(&self, name: &str) -> &str {
+        let all = self.all(name);
+        assert_eq!(all.len(), 1, "{name}: {:#?}", self.0);
+        all[0]
+    }
+
+    fn status(&self, name: &str) -> Value {
+        serde_json::from_str(self.one(name)).unwrap()
+    }
+
+    /// The line of the daemon's that holds all of `parts`: one, however often it was tried again.
+    fn said(&self, name: &str, parts: &[&str]) {
+        let log = self.all(name);
+        let found = log.iter().filter(|line| parts.iter().all(|part| line.contains(part))).count();
+        assert_eq!(found, 1, "{parts:?} once: {log:#?}");
+    }
+}
+
+#[test]
+fn what_a_kernel_does_to_leases_ends_in_a_clear_error_with_the_old_state_kept() {
+    let Some(binary) = static_brisk() else { return };
+    let mut job = job(binary, "debian-6.1-parallel", &["sh", "/faults.sh", "experiment", "hotplug", "governor"]);
+    job.busybox = true;
+    // Each step waits for what it has caused, which takes its time on a busy host.
+    job.timeout = Duration::from_secs(600);
+    let (outcome, lines) = run(&job.with_file("/faults.sh", include_str!("faults.sh")));
+    let said = results(&lines).into_iter().filter_map(|line| line.split_once(": "));
+    let report = Report(said.map(|(name, text)| (name.to_owned(), text.to_owned())).collect());
+    assert_eq!(outcome.unwrap().status, 0, "{:#?}\n{lines:#?}", report.0);
+    an_experiment_is_refused(&report);
+    a_cpu_goes_and_comes(&report);
+    governors_and_drivers_go(&report);
+}
+
+fn an_experiment_is_refused(report: &Report) {
+    assert_eq!(report.all("experiment.exit"), ["2", "2"]);
+    let expected = [
+        ["ondemand/up_threshold: Invalid argument", "choose another in the configuration"],
+        ["policy0/cpuinfo_max_freq: Permission denied", "run as root, or give the service the right to it"],
+    ];
+    for (error, parts) in report.all("experiment.error").into_iter().zip(expected) {
+        assert!(parts.iter().all(|part| error.contains(part)), "{parts:?}: {error}");
+    }
+    assert_eq!(report.all("experiment.left"), ["ondemand 100000 200000 "; 2], "everything is as it was");
+}
+
+fn a_cpu_goes_and_comes(report: &Report) {
+    assert!(report.one("hotplug.read").contains("resource busy"), "{}", report.one("hotplug.read"));
+    let offline = report.status("hotplug.offline");
+    assert_eq!(offline["mechanisms"][0]["state"], "active", "the other CPU's launches are helped: {offline}");
+    assert_eq!(offline["leases"].as_array().unwrap().len(), 2, "the offline CPU's limit is not forgotten: {offline}");
+    assert_eq!(report.one("hotplug.online"), "1200000", "the kernel has kept the limit");
+    assert_eq!(report.status("hotplug.after")["leases"], Value::Array(Vec::new()));
+    report.said("hotplug.log", &["policy1/scaling_min_freq keeps its leased value", "busy", "an offline CPU holds it"]);
+    report.said("hotplug.log", &["policy1/scaling_min_freq, which could not be given back before, is given back"]);
+    assert_eq!(report.one("hotplug.exit"), "0");
+}
+
+fn governors_and_drivers_go(report: &Report) {
+    let gone = report.status("governor.gone");
+    assert_eq!((&gone["leases"], &gone["metrics"]["failures"]), (&Value::Array(Vec::new()), &0.into()), "{gone}");
+    assert_eq!(report.one("governor.kept"), "performance", "whoever chose it has the last word");
+    assert_eq!(report.one("governor.refused"), "100000");
+    report.said("governor.log", &["ondemand30/sampling_rate: Permission denied", "run as root"]);
+    assert_eq!(report.status("governor.denied")["metrics"]["failures"], 1);
+    report.said("governor.log", &["ondemand30/sampling_rate: No such file", "is gone: see `brisk doctor`"]);
+    let unsupported = report.status("governor.unsupported");
+    assert_eq!(unsupported["mechanisms"][0]["state"], "unsupported", "{unsupported}");
+    assert_eq!(unsupported["leases"], Value::Array(Vec::new()));
+    assert_eq!(report.one("governor.exit"), "0");
+}
