@@ -24,7 +24,7 @@ fn soak(scenario: &str) {
     let mut job = job(binary, scenario, &["sh", "-c", &script]);
     job.scenario.guest.self_check = false;
     job.busybox = true;
-    job.timeout += Duration::from_secs(u64::from(kills) * 3);
+    job.timeout += Duration::from_secs(u64::from(kills) * 10);
     let (outcome, lines) = run(&job);
     let printed = results(&lines).join("\n");
     // Past the capture of a test's output: the count is for whoever runs the tests.

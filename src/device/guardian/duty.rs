@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::READY;
 use super::vigil::Vigil;
-use crate::device::journal::{JournalError, Replay};
+use crate::device::journal::{JournalError, Outcome, Replay, Restoration};
 use crate::device::{BootTime, Root};
 
 /// A deadline is overdue this long after it has passed: a daemon that works is never that late.
@@ -36,7 +36,7 @@ pub fn guard(folder: &Path, root: &Root, daemon: u32) -> Result<(), GuardFault> 
     let mut vigil = Vigil::of(folder).map_err(GuardFault::Wait)?;
     // A daemon that is dead by now cannot read it, and will be noticed at once.
     let _ = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
-    let mut overdue = Overdue { folder, root, retry: OVERDUE_RETRY };
+    let mut overdue = Overdue { folder, root, retry: OVERDUE_RETRY, told: Vec::new() };
     loop {
         let next = overdue.give_back(BootTime::now());
         if vigil.rest(next, GATHERED_FOR).map_err(GuardFault::Wait)? {
@@ -75,6 +75,8 @@ struct Overdue<'a> {
     folder: &'a Path,
     root: &'a Root,
     retry: Duration,
+    /// What was said of those that are still in the log.
+    told: Vec<Restoration>,
 }
 
 impl Overdue<'_> {
@@ -89,9 +91,7 @@ impl Overdue<'_> {
                 return Some(self.next_retry(now));
             }
         };
-        for restoration in &replay.restorations {
-            tracing::warn!("overdue, does the daemon hang? {}: {:?}", restoration.target, restoration.outcome);
-        }
+        self.tell(&replay.restorations);
         let next = next.map(|deadline| deadline + GRACE);
         if replay.is_complete() {
             self.retry = OVERDUE_RETRY;
@@ -99,6 +99,19 @@ impl Overdue<'_> {
         }
         let retry = self.next_retry(now);
         Some(next.map_or(retry, |next| next.min(retry)))
+    }
+
+    /// Says what became of each, once.
+    fn tell(&mut self, restorations: &[Restoration]) {
+        for restoration in restorations.iter().filter(|restoration| !self.told.contains(restoration)) {
+            let Restoration { target, original, outcome } = restoration;
+            match outcome {
+                Outcome::Restored => tracing::warn!("the daemon hangs: {target} is overdue and holds {original} again"),
+                Outcome::Refused { error } => tracing::warn!("{target} is overdue, and is tried again: {error}"),
+                Outcome::ChangedByOther { .. } | Outcome::Vanished => {}
+            }
+        }
+        self.told = restorations.to_vec();
     }
 
     fn next_retry(&mut self, now: BootTime) -> BootTime {
