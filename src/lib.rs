@@ -1,7 +1,7 @@
 //! brisk: a responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
 //!
 //! The floors, top to bottom; imports only go down:
-//! [`cli`] -> [`engine`], [`experiment`], [`lab`] -> [`config`] -> [`mechanism`], [`report`] -> [`device`], [`random`] -> std.
+//! [`cli`] -> [`engine`], [`experiment`], `lab` -> [`config`] -> [`mechanism`], [`report`] -> [`device`], [`random`], [`work`] -> std.
 //! ARCHITECTURE.md shows the house on one page.
 
 pub mod cli;
@@ -9,7 +9,9 @@ pub mod config;
 pub mod device;
 pub mod engine;
 pub mod experiment;
+#[cfg(feature = "lab")]
 pub mod lab;
 pub mod mechanism;
 pub mod random;
 pub mod report;
+pub mod work;

@@ -8,8 +8,14 @@ use std::path::{Path, PathBuf};
 type Module = Vec<String>;
 
 /// From top to bottom; what stands on one floor may import from its own and from those below.
-const FLOORS: [&[&str]; 6] =
-    [&["cli"], &["engine", "experiment", "lab"], &["config"], &["mechanism", "report"], &["device"], &["random"]];
+const FLOORS: [&[&str]; 6] = [
+    &["cli"],
+    &["engine", "experiment", "lab"],
+    &["config"],
+    &["mechanism", "report"],
+    &["device"],
+    &["random", "work"],
+];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

@@ -1,27 +1,16 @@
 //! `brisk lab context-manager` and `brisk lab services`: who answers look-ups in the lab, and what is looked up.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::device::binder::WireFormat;
-use crate::lab::binder::{ContextManager, names, register_and_serve};
+use super::lookup::context::ContextArguments;
+use crate::lab::binder::{ContextManager, register_and_serve};
+use crate::mechanism::lookup::services::names;
 
 /// What these programs print once they can be used.
 pub const READY: &str = "ready";
-
-/// Which device, and how it is spoken to.
-#[derive(Debug, Args)]
-pub struct ContextArguments {
-    /// The binder device
-    #[arg(long, value_name = "FILE", default_value = "/dev/binder")]
-    pub device: PathBuf,
-    /// The wire format of the context manager: android-5 to android-16
-    #[arg(long, value_name = "FORMAT", default_value = "android-16", value_parser = wire_format)]
-    pub format: &'static WireFormat,
-}
 
 /// Arguments of `brisk lab context-manager`.
 #[derive(Debug, Args)]
@@ -43,15 +32,6 @@ pub struct ServicesArguments {
     /// How many
     #[arg(long, value_name = "N", default_value_t = 100)]
     count: usize,
-}
-
-/// The wire format called `name`.
-///
-/// # Errors
-/// Those that are known, in words.
-pub fn wire_format(name: &str) -> Result<&'static WireFormat, String> {
-    let known = || WireFormat::all().iter().map(|format| format.name.as_str()).collect::<Vec<_>>().join(", ");
-    WireFormat::named(name).ok_or_else(|| format!("known are {}", known()))
 }
 
 /// Serves a context.

@@ -8,7 +8,7 @@ use anstream::println;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use super::{binder, load};
+use super::binder;
 use crate::device::Root;
 use crate::lab::describe::Description;
 use crate::lab::{self, Channel, EXIT_LAB_FAILED, GuestFile, GuestLine, Job, Outcome, Scenario};
@@ -32,8 +32,6 @@ enum LabCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Launch a CPU load and print its launch time and basic launch time
-    Load(load::Arguments),
     /// Be the context manager of a binder device, as Android 5's was
     ContextManager(binder::ManagerArguments),
     /// Register services that do nothing, and stay
@@ -116,7 +114,6 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             boot(&job)
         }
         LabCommand::List { json } => list(*json),
-        LabCommand::Load(arguments) => load::run(arguments),
         LabCommand::ContextManager(arguments) => binder::manage(arguments),
         LabCommand::Services(arguments) => binder::serve(arguments),
         LabCommand::Describe => {

@@ -1,4 +1,4 @@
-//! `brisk lab load`: the program that experiments launch.
+//! `brisk load`: the program that experiments launch.
 
 use std::io;
 use std::process::ExitCode;

@@ -1,12 +1,14 @@
 //! The command line: one file a subcommand, each parses, calls and prints.
 
+#[cfg(feature = "lab")]
 mod binder;
 pub mod config;
 pub mod doctor;
 pub mod guardian;
+#[cfg(feature = "lab")]
 pub mod lab;
 pub mod launch;
-mod load;
+pub mod load;
 mod log;
 pub mod lookup;
 pub mod prove;
@@ -23,6 +25,7 @@ use clap::{Parser, Subcommand};
 
 use crate::device::Root;
 use crate::device::error::sentence;
+#[cfg(feature = "lab")]
 use crate::lab::guest;
 
 /// A responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
@@ -55,7 +58,10 @@ pub enum Command {
     /// Run experiments and write the report
     Prove(prove::Arguments),
     /// Boot a virtual device: a stock kernel whose CPU frequency can be changed
+    #[cfg(feature = "lab")]
     Lab(lab::Arguments),
+    /// Launch a CPU load and print its launch time and basic launch time
+    Load(load::Arguments),
     /// Check or show the configuration
     Config(config::Arguments),
     /// Watch a daemon and put back what it leaves behind (started by the daemon)
@@ -73,6 +79,7 @@ pub enum Command {
 ///
 /// 0 is success, 1 a clear negative answer, 2 an error; `brisk prove` and `brisk lab` return 69 when the lab failed.
 pub fn main() -> ExitCode {
+    #[cfg(feature = "lab")]
     if guest::is_first_process() {
         guest::main();
     }
@@ -95,7 +102,9 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Launch(arguments) => launch::run(arguments, &root),
         Command::Lookup(arguments) => lookup::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),
+        #[cfg(feature = "lab")]
         Command::Lab(arguments) => lab::run(arguments, &root),
+        Command::Load(arguments) => load::run(arguments),
         Command::Config(arguments) => config::run(arguments, &root),
         Command::Guardian(arguments) => guardian::run(arguments, &root),
         Command::Replicate(arguments) => replicate::run(arguments, &root),

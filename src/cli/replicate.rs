@@ -30,7 +30,8 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let path = &arguments.plan;
     let text = if path.as_os_str() == "-" { io::read_to_string(io::stdin()) } else { std::fs::read_to_string(path) };
     let text = text.with_context(|| format!("cannot read the plan {}", path.display()))?;
-    let plan: Plan = serde_json::from_str(&text).with_context(|| format!("{} is not a plan", path.display()))?;
+    let plan: Plan =
+        serde_json::from_slice(text.as_bytes()).with_context(|| format!("{} is not a plan", path.display()))?;
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;

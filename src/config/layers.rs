@@ -80,8 +80,9 @@ impl Layers {
             record(&mut settings, "", &table, Some(file));
         }
         let last = files.last().map_or(Path::new("built-in defaults"), PathBuf::as_path);
-        let config =
-            assemble(&settings).try_into().map_err(|error: toml::de::Error| ConfigError::refused(last, "", &error))?;
+        // Through text again, so that the binary holds one reader of the configuration and not two.
+        let text = assemble(&settings).to_string();
+        let config = Config::parse(&text).map_err(|error| ConfigError::refused(last, &text, &error))?;
         Ok(Self { config, files, settings })
     }
 }

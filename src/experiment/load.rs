@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::device::BootTime;
-use crate::lab::work::Work;
+use crate::work::Work;
 
 /// What a launch does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

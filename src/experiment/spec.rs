@@ -71,7 +71,7 @@ pub struct Workload {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {
-    /// `brisk lab load`.
+    /// `brisk load`.
     Load,
 }
 

@@ -80,7 +80,8 @@ impl Store {
             other => other.map_err(fault("read", &header_path))?,
         };
         let other = |reason: &str| StoreError::Other { path: folder.to_owned(), reason: reason.to_owned() };
-        let found: Header = serde_json::from_str(&text).map_err(|error| other(&format!("run.json: {error}")))?;
+        let found: Header =
+            serde_json::from_slice(text.as_bytes()).map_err(|error| other(&format!("run.json: {error}")))?;
         if found.brisk != wanted.brisk {
             return Err(other(&format!("it was begun by brisk {}", found.brisk)));
         }

@@ -23,7 +23,6 @@ mod record;
 pub mod scenario;
 pub mod self_check;
 mod watch;
-pub mod work;
 
 use cache::Cache;
 use guest::{GuestJob, GuestModule, JOB_FILE};

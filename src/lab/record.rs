@@ -35,7 +35,7 @@ impl Record {
     /// The record that `line` ends with, and what the command wrote before it; `None` for a line of the command.
     pub fn at_end_of(line: &str) -> Option<(&str, Self)> {
         let (before, json) = line.rsplit_once(SEPARATOR)?;
-        Some((before, serde_json::from_str(json).ok()?))
+        Some((before, serde_json::from_slice(json.as_bytes()).ok()?))
     }
 }
 

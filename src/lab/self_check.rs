@@ -7,8 +7,8 @@ use anyhow::Context;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
-use super::work::Work;
 use crate::device::Root;
+use crate::work::Work;
 
 /// The work takes so long at the highest frequency: a quantum of the driver more or less stays below the tolerance.
 const WORK: Duration = Duration::from_millis(100);

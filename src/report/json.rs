@@ -19,5 +19,5 @@ pub fn render(proof: &Proof) -> String {
 ///
 /// Text that is not JSON, or not this schema, with line and column.
 pub fn parse(text: &str) -> Result<Proof, serde_json::Error> {
-    serde_json::from_str(text)
+    serde_json::from_slice(text.as_bytes())
 }

@@ -83,9 +83,9 @@ fn latency_in_lab(brisk: &Path) -> anyhow::Result<Latency> {
     scenario.modules.clear();
     scenario.guest.self_check = false;
     let contents = fs::read(std::env::current_exe()?)?;
-    let mut job = Job::new(scenario, ["/xtask", "latency", "/init"]);
+    let mut job = Job::new(scenario, ["/xtask", "latency", "/release"]);
     job.files.push(GuestFile { path: "/xtask".to_owned(), contents, mode: 0o755 });
-    job.binary = Some(brisk.to_owned());
+    job.files.push(GuestFile { path: "/release".to_owned(), contents: fs::read(brisk)?, mode: 0o755 });
     let mut results = String::new();
     let outcome = lab::run(&job, &mut |line| match line.channel {
         Channel::Results => results += &line.text,

@@ -8,11 +8,11 @@ use anstyle::Style;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::cli::binder::ContextArguments;
+use super::context::ContextArguments;
 use crate::device::Root;
 use crate::device::binder::Connection;
 use crate::experiment::lookup::{Cast, Client, Figures, LookUps, Manager, Measured};
-use crate::lab::binder::names;
+use crate::mechanism::lookup::services::names;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -66,6 +66,9 @@ struct Report<'a> {
 fn manager(text: &str) -> Result<Manager, String> {
     match text {
         "" => Err("no command".into()),
+        "own" | "cooperating" if cfg!(not(feature = "lab")) => {
+            Err("this brisk was built for a device, without the lab's context manager; name a command".into())
+        }
         "own" => Ok(Manager::Own { cooperate: false }),
         "cooperating" => Ok(Manager::Own { cooperate: true }),
         command => Ok(Manager::Program(command.split_whitespace().map(str::to_owned).collect())),

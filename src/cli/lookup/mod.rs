@@ -1,8 +1,10 @@
 //! `brisk lookup`: service look-ups through binder, and the cache inside the driver that answers them.
 
 mod bench;
+pub mod context;
 mod profile;
 mod record;
+#[cfg(feature = "lab")]
 mod simulate;
 mod status;
 
@@ -29,6 +31,7 @@ enum Command {
     /// Print the wire format of a context manager as the driver's cache reads it
     Profile(profile::Arguments),
     /// Say how many look-ups caches of different policies and sizes would answer
+    #[cfg(feature = "lab")]
     Simulate(simulate::Arguments),
 }
 
@@ -42,6 +45,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         Command::Record(arguments) => record::run(arguments, root),
         Command::Status(arguments) => status::run(arguments, root),
         Command::Profile(arguments) => profile::run(arguments),
+        #[cfg(feature = "lab")]
         Command::Simulate(arguments) => simulate::run(arguments),
     }
 }

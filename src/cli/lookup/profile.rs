@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::cli::binder::wire_format;
+use super::context::wire_format;
 use crate::device::binder::WireFormat;
 
 /// Arguments of `brisk lookup profile`.

@@ -11,7 +11,7 @@ use anstyle::Style;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::cli::binder::ContextArguments;
+use super::context::ContextArguments;
 use crate::device::Root;
 use crate::device::binder::{Connection, abi, cache};
 use crate::device::trace_events::{TraceEvent, TraceInstance};

@@ -16,11 +16,14 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::device::Root;
 use crate::experiment::catalogue::{self, Entry};
 use crate::experiment::conduct::{Ending, Findings, Place, Run};
-use crate::experiment::place::{Here, Lab};
+use crate::experiment::place::Here;
+#[cfg(feature = "lab")]
+use crate::experiment::place::Lab;
 use crate::experiment::plan::Line;
 use crate::experiment::store::{Header, Store};
 use crate::experiment::verdict::all_shown;
 use crate::experiment::wall_clock;
+#[cfg(feature = "lab")]
 use crate::lab::{EXIT_LAB_FAILED, LabError};
 use crate::report;
 use crate::report::proof::{DeviceDescription, Mode, Proof, SCHEMA};
@@ -101,9 +104,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
-    let host_cpus = u32::try_from(std::thread::available_parallelism()?.get())?;
-    let place: Box<dyn Place> =
-        if arguments.here { Box::new(Here { root: root.path("/") }) } else { Box::new(Lab::new(host_cpus)) };
+    let place: Box<dyn Place> = if arguments.here { Box::new(Here { root: root.path("/") }) } else { lab()? };
     let farewell =
         format!("brisk: interrupted; what was measured is saved. To go on: {}", command(arguments, None, true));
     if !arguments.here {
@@ -115,6 +116,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             eprintln!("{farewell}");
             return Ok(ExitCode::from(2));
         }
+        #[cfg(feature = "lab")]
         Err(error) if error.is::<LabError>() => {
             eprintln!("brisk: the lab failed: {error:#}");
             return Ok(ExitCode::from(EXIT_LAB_FAILED));
@@ -122,6 +124,20 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error),
     }
     finish(arguments, &jobs, quick, &base, started)
+}
+
+/// The lab on this computer.
+#[cfg(feature = "lab")]
+fn lab() -> anyhow::Result<Box<dyn Place>> {
+    Ok(Box::new(Lab::new(u32::try_from(std::thread::available_parallelism()?.get())?)))
+}
+
+/// What a device carries has no lab.
+#[cfg(not(feature = "lab"))]
+fn lab() -> anyhow::Result<Box<dyn Place>> {
+    anyhow::bail!(
+        "this brisk was built for a device, without the lab; measure this device with --here, or the lab's with ./dev prove on a computer"
+    )
 }
 
 /// Ends this process once it is interrupted. That is safe at any moment: each replicate is on disk as soon as it is

@@ -107,7 +107,8 @@ pub fn refusal(error: &str) -> String {
 /// # Errors
 /// The text of a refusal, or what is wrong with the line.
 pub fn parse_answer(line: &str) -> Result<Value, String> {
-    let mut value: Value = serde_json::from_str(line).map_err(|error| format!("the daemon's answer: {error}"))?;
+    let mut value: Value =
+        serde_json::from_slice(line.as_bytes()).map_err(|error| format!("the daemon's answer: {error}"))?;
     match value.get("ok").and_then(Value::as_bool) {
         Some(true) => Ok(value["result"].take()),
         Some(false) => Err(value["error"].as_str().unwrap_or("refused without a reason").to_owned()),

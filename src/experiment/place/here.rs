@@ -62,7 +62,7 @@ impl Place for Here {
 fn hand_on(stdout: impl std::io::Read, on_line: &mut dyn FnMut(Line)) -> anyhow::Result<()> {
     for text in BufReader::new(stdout).lines() {
         let text = text?;
-        on_line(serde_json::from_str(&text).with_context(|| format!("the child said {text:?}"))?);
+        on_line(serde_json::from_slice(text.as_bytes()).with_context(|| format!("the child said {text:?}"))?);
     }
     Ok(())
 }

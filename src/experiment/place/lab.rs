@@ -106,7 +106,7 @@ impl Ear {
             self.last_lines.push_back(line.text.clone());
             return;
         }
-        match serde_json::from_str(&line.text) {
+        match serde_json::from_slice(line.text.as_bytes()) {
             Ok(parsed) => on_line(self.judge(parsed, &line.host, mode)),
             Err(_) => drop(self.fault.get_or_insert_with(|| line.text.clone())),
         }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::super::spec;
 use super::sleep_until;
 use crate::device::BootTime;
-use crate::lab::work::Work;
 use crate::random::Random;
+use crate::work::Work;
 
 /// A running background load; dropping it ends it.
 #[derive(Debug)]

@@ -64,7 +64,7 @@ impl Daemon {
         stream.write_all(b"{\"version\":1,\"request\":\"status\"}\n")?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
-        Ok(serde_json::from_str(&line)?)
+        Ok(serde_json::from_slice(line.as_bytes())?)
     }
 }
 

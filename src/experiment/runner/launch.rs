@@ -17,7 +17,7 @@ impl Application {
     pub(super) fn start(runner: &Runner<'_>, work_ms: u32) -> anyhow::Result<Self> {
         let workload = &runner.plan.workload;
         let mut command = Command::new(&runner.application);
-        command.args(["lab", "load", "--json", "--stay", "--work-ms"]).arg(work_ms.to_string());
+        command.args(["load", "--json", "--stay", "--work-ms"]).arg(work_ms.to_string());
         command.arg("--start-up-ms").arg(workload.start_up_ms.to_string());
         command.arg("--threads").arg(workload.threads.to_string());
         command.arg("--turns-per-ms").arg(runner.turns_per_ms.to_string());
@@ -30,7 +30,7 @@ impl Application {
         let stdout = self.child.stdout.take().context("the application has no stdout")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
-        serde_json::from_str(&line).with_context(|| format!("the application said {line:?}"))
+        serde_json::from_slice(line.as_bytes()).with_context(|| format!("the application said {line:?}"))
     }
 }
 

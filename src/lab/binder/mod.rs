@@ -4,4 +4,4 @@ mod context_manager;
 mod services;
 
 pub use context_manager::{ContextManager, Registry};
-pub use services::{names, register_and_serve};
+pub use services::register_and_serve;

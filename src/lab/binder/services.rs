@@ -10,15 +10,6 @@ use crate::device::binder::{
 
 const MAP_BYTES: usize = 128 * 1024;
 
-/// About a hundred names of services of Android phones.
-const NAMES: &str = include_str!("services.txt");
-
-/// `count` names: those of phones, then numbered ones.
-pub fn names(count: usize) -> Vec<String> {
-    let numbered = (1..).map(|number| format!("vendor.service.{number}"));
-    NAMES.lines().map(str::to_owned).chain(numbered).take(count).collect()
-}
-
 /// Registers `names` in the context of the device at `path`, calls `ready`, and serves for ever.
 ///
 /// # Errors
@@ -50,20 +41,5 @@ struct Objects;
 impl Server for Objects {
     fn serve(&mut self, call: &Transaction, _data: &[u8], _commands: &mut Commands) -> Answer {
         answer_as_every_object(call.code, "brisk.lab.IService").unwrap_or(Answer::Status(UNKNOWN_TRANSACTION))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn names_are_all_different() {
-        for count in [0, 1, 100, 250] {
-            assert_eq!(names(count).into_iter().collect::<BTreeSet<_>>().len(), count);
-        }
-        assert!(names(100).iter().all(|name| name.is_ascii() && !name.contains(' ')));
     }
 }

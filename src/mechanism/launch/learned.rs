@@ -50,7 +50,7 @@ impl Default for LearnedDurations {
 impl LearnedDurations {
     /// Reads a state file; `None` when it is damaged or of another version, which costs only what was learned.
     pub fn parse(text: &str) -> Option<Self> {
-        let state: Self = serde_json::from_str(text).ok()?;
+        let state: Self = serde_json::from_slice(text.as_bytes()).ok()?;
         let plausible = |learned: &Learned| {
             let times = [learned.mean_ms, learned.deviation_ms];
             times.iter().all(|time| time.is_finite() && *time >= 0.0) && learned.last <= state.launches

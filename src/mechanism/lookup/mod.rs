@@ -6,6 +6,7 @@
 mod bloom;
 mod key;
 pub mod policy;
+pub mod services;
 pub mod simulation;
 mod support;
 pub mod trace;
