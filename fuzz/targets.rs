@@ -5,6 +5,8 @@
 
 use std::fs;
 
+use brisk::chart::read::{self, Limits};
+use brisk::chart::{diagnose, svg};
 use brisk::config::Config;
 use brisk::device::binder::returns::Returns;
 use brisk::device::binder::{WireFormat, cache};
@@ -111,6 +113,20 @@ pub const TARGETS: &[Target] = &[
             b"   app-7   [000] .....   4202337521: binder_transaction: transaction=12 dest_node=1 reply=0 code=0x2\n",
         ],
     },
+    Target { name: "bootchart-samples", feed: bootchart_samples, seeds: &[PROC_STAT, PROC_DISKSTATS, CPUFREQ] },
+    Target { name: "bootchart-processes", feed: bootchart_processes, seeds: &[PROC_PS, TASKSTATS] },
+    Target {
+        name: "bootchart-facts",
+        feed: bootchart_facts,
+        seeds: &[
+            b"version = 0.8\ntitle = x\nsystem.cpu = model name : y (2)\n",
+            b"7\n:/bin/sh\n:sh\0-c\0\n\n9\n:/bin/ls\n:\n\n",
+            b"2 1\n3 2\n",
+            b"[    0.139993] initcall pci_init+0x0/0x6b returned 0 after 40000 usecs\n",
+            b"\x02\x03\x01\x04\0\0\0\0\0\0\0\0\0\0\0\0\x09\x02\0\0\x03\x02\0\0\xe0\x1b\xfcA\0\0@A\0\0\0\0\x28\x09\0\0\0\0\x78\0\0\0\0\0uname\0\0\0\0\0\0\0\0\0\0\0",
+        ],
+    },
+    Target { name: "bootchart-archive", feed: bootchart_archive, seeds: &[b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0"] },
     Target { name: "traces", feed: traces, seeds: &[include_bytes!("../src/mechanism/lookup/traces.toml")] },
     Target { name: "experiment", feed: experiment, seeds: &[b"name = \"x\"\n[[arms]]\nname = \"stock\"\nbaseline = true\n"] },
     Target {
@@ -159,6 +175,39 @@ fn control(bytes: &[u8]) {
         assert_eq!(protocol::parse(&line.expect("a request can be printed")), Ok(request));
     }
     let _ = protocol::parse_answer(&text(bytes));
+}
+
+/// Small, so that no input takes long.
+const SMALL: Limits =
+    Limits { bytes: 1 << 20, samples: 500, processes: 500, activities: 5000, cores: 64, core_samples: 20_000 };
+
+/// Reads `bytes` as each of the files `names`, judges and draws what that gives.
+fn bootchart(names: &[&str], bytes: &[u8]) {
+    for name in names {
+        let mut recording = read::Recording::new(&SMALL);
+        if recording.take(name, &mut &*bytes).is_ok()
+            && let Ok(boot) = recording.finish(std::path::Path::new("fuzz"))
+        {
+            assert!(diagnose::diagnose(&boot).phases.len() <= boot.cpu.len());
+            svg::render(&boot);
+        }
+    }
+}
+
+fn bootchart_samples(bytes: &[u8]) {
+    bootchart(&["proc_stat.log", "proc_diskstats.log", "cpufreq.log"], bytes);
+}
+
+fn bootchart_processes(bytes: &[u8]) {
+    bootchart(&["proc_ps.log", "taskstats.log"], bytes);
+}
+
+fn bootchart_facts(bytes: &[u8]) {
+    bootchart(&["header", "cmdline2.log", "paternity.log", "kernel_pacct", "dmesg"], bytes);
+}
+
+fn bootchart_archive(bytes: &[u8]) {
+    let _ = read::read_bytes(bytes, &SMALL);
 }
 
 fn process_files(bytes: &[u8]) {
@@ -318,3 +367,53 @@ const PROOF: &[u8] = br#"{"schema":1,"brisk":"0.1.0","device":{"place":"lab","ke
 "unit":"ms","samples":[1,2.5,null],"median":2.5,"ci":[1,null],"standard_deviation":0.5,"rejected":1,"baseline":true,
 "change":null}],"claims":[{"id":"launch.a","text":"t","arm":"stock","point":"","unit":"%","required":">= 90","measured":-1e9,
 "ci":[null,2],"p":0.5,"paper":"-10.6 %","verdict":"not-shown"}]}]}"#;
+
+const PROC_STAT: &[u8] = b"10
+cpu  10 0 10 80 0 0 0 0 0 0
+cpu0 5 0 5 40 0 0 0 0 0 0
+cpu1 5 0 5 40 0 0 0 0 0 0
+btime 77
+
+30
+cpu  30 0 16 90 4 0 0 0 0 0
+cpu0 25 0 5 40 0 0 0 0 0 0
+cpu1 5 0 11 50 4 0 0 0 0 0
+btime 77
+
+";
+
+const PROC_DISKSTATS: &[u8] = b"10
+ 179 0 mmcblk0 10 0 800 50 0 0 0 0 0 50 50
+ 179 1 mmcblk0p1 10 0 80 5 0 0 0 0 0 5 5
+
+30
+ 179 0 mmcblk0 90 0 9800 150 0 0 0 0 0 150 50
+
+";
+
+const CPUFREQ: &[u8] = b"10
+cpu0 200000 1200000
+
+30
+cpu0 1200000 1200000
+
+";
+
+const PROC_PS: &[u8] = b"10
+1 (init) S 0 0 0 0 -1 64 0 0 0 0 5 0 0 0 20 0 1 0 3 4096 5
+2 (kthreadd) S 0 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 3 0 0
+
+30
+1 (init) R 0 0 0 0 -1 64 0 0 0 0 9 0 0 0 20 0 1 0 3 4096 5
+7 (sh) (x) D 1 0 0 0 -1 64 0 0 0 0 1 0 0 0 20 0 1 0 22 4096 5
+
+";
+
+const TASKSTATS: &[u8] = b"10
+1 0 init 5000000 0 0
+
+30
+1 0 init 55000000 0 0
+30 1 a b 20000000 7 0
+
+";

@@ -1,9 +1,12 @@
 //! brisk: a responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
 //!
 //! The floors, top to bottom; imports only go down:
-//! [`cli`] -> [`engine`], [`experiment`], `lab` -> [`config`] -> [`mechanism`], [`report`] -> [`device`], [`random`], [`work`] -> std.
+//! [`cli`] -> [`engine`], [`experiment`], `lab` -> [`config`] -> [`mechanism`], `chart`, [`report`] -> [`device`], [`random`],
+//! [`work`] -> std.
 //! ARCHITECTURE.md shows the house on one page.
 
+#[cfg(feature = "chart")]
+pub mod chart;
 pub mod cli;
 pub mod config;
 pub mod device;

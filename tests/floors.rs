@@ -12,7 +12,7 @@ const FLOORS: [&[&str]; 6] = [
     &["cli"],
     &["engine", "experiment", "lab"],
     &["config"],
-    &["mechanism", "report"],
+    &["mechanism", "chart", "report"],
     &["device"],
     &["random", "work"],
 ];

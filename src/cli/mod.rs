@@ -2,6 +2,8 @@
 
 #[cfg(feature = "lab")]
 mod binder;
+#[cfg(feature = "chart")]
+pub mod boot;
 pub mod config;
 pub mod doctor;
 pub mod guardian;
@@ -51,6 +53,9 @@ pub enum Command {
     Status(status::Arguments),
     /// Put back everything that brisk has changed and not given back
     Restore(restore::Arguments),
+    /// See a recorded boot, and what would shorten it
+    #[cfg(feature = "chart")]
+    Boot(boot::Arguments),
     /// Run a command with launch boost, or watch launches
     Launch(launch::Arguments),
     /// Measure, watch and simulate service look-ups through binder
@@ -99,6 +104,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => run::run(arguments, &root),
         Command::Status(arguments) => status::run(arguments, &root),
         Command::Restore(arguments) => restore::run(arguments, &root),
+        #[cfg(feature = "chart")]
+        Command::Boot(arguments) => boot::run(arguments),
         Command::Launch(arguments) => launch::run(arguments, &root),
         Command::Lookup(arguments) => lookup::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),

@@ -1,0 +1,14 @@
+//! One boot, recorded: read from a bootchart log, judged and drawn.
+//!
+//! [`read`] turns an archive or a folder into a [`Boot`]; everything else is a pure function of that.
+
+pub mod columns;
+pub mod diagnose;
+pub mod fold;
+pub mod generate;
+pub mod model;
+pub mod read;
+pub mod summary;
+pub mod svg;
+
+pub use model::Boot;

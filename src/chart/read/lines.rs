@@ -1,0 +1,222 @@
+//! Lines of a log of any length in bounded memory, and the fields of a line.
+
+use std::io::{self, Read};
+
+use memchr::memchr;
+
+/// One read from the log.
+const CHUNK_BYTES: usize = 256 * 1024;
+/// A line longer than this is skipped: `intr` of a machine with thousands of interrupts is some 100 KB.
+const LINE_LIMIT_BYTES: usize = 2 * 1024 * 1024;
+
+/// The lines of `input`, without their ends.
+pub struct Lines<R> {
+    input: R,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    number: u64,
+    skipped: u64,
+}
+
+impl<R: Read> Lines<R> {
+    /// Begins with the first line.
+    pub fn new(input: R) -> Self {
+        Self { input, buffer: vec![0; CHUNK_BYTES], start: 0, end: 0, number: 0, skipped: 0 }
+    }
+
+    /// How many lines were too long.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// The next line with its number, from 1; the last line need not end.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
+        let mut searched = self.start;
+        let mut too_long = false;
+        loop {
+            if let Some(length) = memchr(b'\n', &self.buffer[searched..self.end]) {
+                let line = self.start..searched + length;
+                self.start = line.end + 1;
+                self.number += 1;
+                if too_long {
+                    (searched, too_long) = (self.start, false);
+                    continue;
+                }
+                return Ok(Some((self.number, &self.buffer[line])));
+            }
+            if self.end - self.start > LINE_LIMIT_BYTES {
+                self.end = self.start;
+                self.skipped += u64::from(!too_long);
+                too_long = true;
+            }
+            searched = self.fill()?;
+            if searched == self.end {
+                let line = self.start..self.end;
+                self.start = self.end;
+                self.number += u64::from(!line.is_empty());
+                return Ok((!line.is_empty() && !too_long).then(|| (self.number, &self.buffer[line])));
+            }
+        }
+    }
+
+    /// Reads more behind what is there and returns where it begins.
+    fn fill(&mut self) -> io::Result<usize> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.end == self.buffer.len() {
+            self.buffer.resize(self.end * 2, 0);
+        }
+        let before = self.end;
+        loop {
+            match self.input.read(&mut self.buffer[self.end..]) {
+                Ok(length) => {
+                    self.end += length;
+                    return Ok(before);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// The fields of a line, separated by blanks.
+#[derive(Debug, Clone)]
+pub struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    /// Those of `line`.
+    pub fn of(line: &'a [u8]) -> Self {
+        Self { rest: line }
+    }
+
+    /// The next field as a number; `None` when there is none or it is something else. A minus sign makes it 0: the
+    /// kernel's counters are not negative, and what is (priorities) is not asked for.
+    pub fn number(&mut self) -> Option<u64> {
+        let field = self.next()?;
+        if field[0] == b'-' { number(&field[1..]).map(|_| 0) } else { number(field) }
+    }
+
+    /// Passes over `count` fields.
+    pub fn skip_fields(&mut self, count: usize) -> Option<()> {
+        for _ in 0..count {
+            self.next()?;
+        }
+        Some(())
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
+        let start = self.rest.iter().position(|byte| !is_blank(byte))?;
+        let rest = &self.rest[start..];
+        let length = rest.iter().position(is_blank).unwrap_or(rest.len());
+        let (field, rest) = rest.split_at(length);
+        self.rest = rest;
+        Some(field)
+    }
+}
+
+/// A decimal number of 1 to 19 digits and nothing else; longer ones are held at the largest.
+pub fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    let mut value = 0u64;
+    for &byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.saturating_mul(10).saturating_add(u64::from(digit));
+    }
+    Some(value)
+}
+
+/// A number that is held at the largest of its type.
+pub fn saturate(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Gives a few bytes at a time, as pipes do.
+    struct Dribble<'a>(&'a [u8], usize);
+
+    impl Read for Dribble<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = self.1.min(self.0.len()).min(buffer.len());
+            buffer[..length].copy_from_slice(&self.0[..length]);
+            self.0 = &self.0[length..];
+            Ok(length)
+        }
+    }
+
+    fn all(input: impl Read) -> Vec<Vec<u8>> {
+        let mut lines = Lines::new(input);
+        let mut found = Vec::new();
+        while let Some((number, line)) = lines.next().unwrap() {
+            found.push(line.to_vec());
+            assert_eq!(number, found.len() as u64);
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_those_of_the_standard_library(text in "[ab\n]{0,200}", step in 1usize..9) {
+            let expected: Vec<Vec<u8>> = text.lines().map(|line| line.as_bytes().to_vec()).collect();
+            prop_assert_eq!(all(Dribble(text.as_bytes(), step)), expected);
+        }
+
+        #[test]
+        fn fields_are_those_of_the_standard_library(text in "[0-9 \t-]{0,60}") {
+            let fields: Vec<&[u8]> = Fields::of(text.as_bytes()).collect();
+            let expected: Vec<&[u8]> = text.split_ascii_whitespace().map(str::as_bytes).collect();
+            prop_assert_eq!(fields, expected);
+        }
+    }
+
+    #[test]
+    fn a_line_beyond_the_limit_is_skipped_and_counted() {
+        let mut text = b"one\n".to_vec();
+        text.extend(std::iter::repeat_n(b'x', 3 * LINE_LIMIT_BYTES));
+        text.extend(b"\ntwo\n");
+        let mut lines = Lines::new(text.as_slice());
+        assert_eq!(lines.next().unwrap(), Some((1, &b"one"[..])));
+        assert_eq!(lines.next().unwrap(), Some((3, &b"two"[..])));
+        assert_eq!(lines.next().unwrap(), None);
+        assert_eq!(lines.skipped(), 1);
+        assert!(lines.buffer.len() <= 2 * (LINE_LIMIT_BYTES + CHUNK_BYTES), "{}", lines.buffer.len());
+    }
+
+    #[test]
+    fn numbers_have_digits_only_and_never_overflow() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("18446744073709551616", Some(u64::MAX)),
+            ("-1", None),
+            ("", None),
+            ("1x", None),
+            ("007", Some(7)),
+        ] {
+            assert_eq!(number(text.as_bytes()), expected, "{text}");
+        }
+        assert_eq!(Fields::of(b" 3 -4 x").number(), Some(3));
+        assert_eq!(Fields::of(b"-4 x").number(), Some(0));
+        assert_eq!(Fields::of(b"x").number(), None);
+    }
+}

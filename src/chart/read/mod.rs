@@ -1,0 +1,132 @@
+//! From an archive or a folder to a [`Boot`]: each file of a recording has a parser of its own, which reads a stream and
+//! keeps only what it needs; what cannot be used is left out and said.
+//!
+//! Formats: bootchart 0.8 (`header`, `proc_stat.log`, `proc_ps.log`, `proc_diskstats.log`, `kernel_pacct`), Android's
+//! init (the same, with whole command names), bootchart2 (`taskstats.log`, `cmdline2.log`, `paternity.log`, `dmesg`),
+//! and frequencies in `cpufreq.log`.
+
+mod assemble;
+mod blocks;
+pub mod command_lines;
+pub mod cpu_frequencies;
+mod error;
+pub mod header;
+pub mod kernel_log;
+mod lines;
+pub mod paternity;
+pub mod proc_diskstats;
+pub mod proc_ps;
+pub mod proc_stat;
+pub mod process_accounting;
+mod process_log;
+mod recording;
+mod source;
+pub mod task_statistics;
+#[cfg(test)]
+mod tests;
+
+use std::io::Read;
+use std::path::Path;
+
+pub use error::ReadError;
+pub use recording::Recording;
+
+use super::model::{Boot, Omission};
+
+/// What a recording may hold before it is refused: far more than any boot, far less than would fill a machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of all files, unpacked.
+    pub bytes: u64,
+    /// Samples of one file.
+    pub samples: usize,
+    /// Processes, and stretches of what they did.
+    pub processes: usize,
+    /// Stretches of activity of all processes together.
+    pub activities: usize,
+    /// CPUs.
+    pub cores: usize,
+    /// CPUs times samples.
+    pub core_samples: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bytes: 2 << 30,
+            samples: 500_000,
+            processes: 500_000,
+            activities: 20_000_000,
+            cores: 4096,
+            core_samples: 64 << 20,
+        }
+    }
+}
+
+/// Reads the recording at `path`: a tar archive, gzipped or not, or a folder.
+///
+/// # Errors
+/// When it cannot be read, is no recording, or is larger than [`Limits`] allow.
+pub fn read(path: &Path) -> Result<Boot, ReadError> {
+    read_within(path, &Limits::default())
+}
+
+/// The same with other limits.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_within(path: &Path, limits: &Limits) -> Result<Boot, ReadError> {
+    let mut recording = Recording::new(limits);
+    source::each_file(path, limits, &mut |name, input| recording.take(name, input))?;
+    recording.finish(path)
+}
+
+/// Reads the bytes of a tar archive, gzipped or not, as a fuzz target does.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_bytes(bytes: &[u8], limits: &Limits) -> Result<Boot, ReadError> {
+    let mut recording = Recording::new(limits);
+    let path = Path::new("archive");
+    source::each_member(path, bytes, limits, &mut |name, input| recording.take(name, input))?;
+    recording.finish(path)
+}
+
+/// Where a parser says what it leaves out of its file.
+pub struct Notes<'a> {
+    file: &'a str,
+    omissions: &'a mut Vec<Omission>,
+    /// What the file may hold.
+    pub limits: &'a Limits,
+}
+
+impl<'a> Notes<'a> {
+    /// Notes about `file`.
+    pub fn new(file: &'a str, omissions: &'a mut Vec<Omission>, limits: &'a Limits) -> Self {
+        Self { file, omissions, limits }
+    }
+
+    /// Counts `what` at `line`, 0 where lines mean nothing.
+    pub fn leave_out(&mut self, what: &'static str, line: u64) {
+        match self.omissions.iter_mut().find(|omission| omission.what == what && omission.file == self.file) {
+            Some(omission) => omission.count += 1,
+            None => self.omissions.push(Omission { file: self.file.to_owned(), what, count: 1, line }),
+        }
+    }
+
+    fn read_failed(&self, cause: std::io::Error) -> ReadError {
+        ReadError::unreadable(self.file, cause)
+    }
+
+    fn too_many(&self, what: &'static str, limit: usize) -> ReadError {
+        ReadError::TooMany { file: self.file.to_owned(), what, limit }
+    }
+}
+
+/// Parses one file of a recording by its name, as a fuzz target does. `false` when the name is not known.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_file(name: &str, input: &mut dyn Read, limits: &Limits) -> Result<bool, ReadError> {
+    Recording::new(limits).take(name, input)
+}

@@ -1,0 +1,74 @@
+//! A boot in a few sentences, for the tops of charts and for those who do not see them.
+
+use super::diagnose::{Diagnosis, Finding, Opportunity};
+use super::model::{Boot, Kind};
+
+/// The recorder's title, or what stands for it.
+pub fn title(boot: &Boot) -> String {
+    boot.header_value("title").map_or_else(|| "Boot chart".to_owned(), ToOwned::to_owned)
+}
+
+/// How long, how busy, how many.
+pub fn facts(boot: &Boot, diagnosis: &Diagnosis) -> Vec<String> {
+    let mut facts = vec![format!("{} recorded", seconds(boot.span.length_ms()))];
+    let idle_ms = boot.span.end_ms.saturating_sub(diagnosis.done_ms);
+    if idle_ms > boot.span.length_ms() / 50 && !diagnosis.phases.is_empty() {
+        facts.push(format!("idle from {} on", seconds(diagnosis.done_ms)));
+    }
+    let cpus = boot.cpu_count();
+    facts.push(if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") });
+    if !boot.cpu.is_empty() {
+        let share = |value: &dyn Fn(usize) -> f32| {
+            let weighted = (0..boot.cpu.len()).map(|index| value(index) * boot.cpu[index].span.length_ms() as f32);
+            let length: f32 = boot.cpu.iter().map(|sample| sample.span.length_ms() as f32).sum();
+            weighted.sum::<f32>() / length.max(1.0) * 100.0
+        };
+        facts.push(format!("CPU {:.0} %", share(&|index| boot.cpu[index].busy())));
+        facts.push(format!("I/O wait {:.0} %", share(&|index| boot.cpu[index].io_wait)));
+    }
+    let read_mib = boot.disks.iter().flat_map(|disk| &disk.samples).map(|s| u64::from(s.read_kib)).sum::<u64>() >> 10;
+    if !boot.disks.is_empty() {
+        facts.push(format!("{read_mib} MiB read"));
+    }
+    let count = |kind| boot.processes.iter().filter(|process| process.kind == kind).count();
+    facts.push(format!("{} processes", count(Kind::Process)));
+    facts.extend(Some(count(Kind::Initcall)).filter(|count| *count > 0).map(|count| format!("{count} initcalls")));
+    facts
+}
+
+/// A time as people read it.
+pub fn seconds(ms: u32) -> String {
+    match ms {
+        0..=9_999 => format!("{:.2} s", f64::from(ms) / 1000.0),
+        10_000..=119_999 => format!("{:.1} s", f64::from(ms) / 1000.0),
+        _ => format!("{} min {:02} s", ms / 60_000, ms / 1000 % 60),
+    }
+}
+
+/// What a finding is about, in a word or two.
+pub fn opportunity(opportunity: Opportunity) -> &'static str {
+    match opportunity {
+        Opportunity::Parallel => "parallel work",
+        Opportunity::Disk => "reading",
+        Opportunity::Waiting => "waiting",
+        Opportunity::Frequency => "frequency",
+    }
+}
+
+/// Amdahl's bounds of a finding: `2 CPUs 4.00 s, 4 CPUs 6.00 s`; nothing for others.
+pub fn bounds(finding: &Finding) -> String {
+    let bound = |&(cpus, gain_ms): &(u32, u32)| format!("{cpus} CPUs {}", seconds(gain_ms));
+    finding.bounds.iter().map(bound).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        for (ms, expected) in [(0, "0.00 s"), (9_994, "9.99 s"), (29_800, "29.8 s"), (600_400, "10 min 00 s")] {
+            assert_eq!(seconds(ms), expected);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `brisk boot chart`: a recorded boot as a picture, a page, or data.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+
+use crate::chart::{Boot, svg};
+
+/// Arguments of `brisk boot chart`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Recordings: Android's /data/bootchart, bootchart 0.8 and bootchart2, as .tgz, as .tar or as a folder. What of
+a recording cannot be used is left out, and said on standard error and in the chart.
+
+The name of the output decides what is drawn: .svg.
+
+Examples:
+  brisk boot chart bootchart.tgz --output boot.svg
+  adb pull /data/bootchart && brisk boot chart bootchart --output boot.svg")]
+pub struct Arguments {
+    /// The recording: an archive, or a folder of logs
+    #[arg(value_name = "ARCHIVE-OR-FOLDER")]
+    recording: PathBuf,
+    /// Where to draw it; the name's ending says how
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Print one JSON object about what was drawn
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was drawn.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    schema: u32,
+    output: &'a Path,
+    bytes: usize,
+    recorded_by: &'static str,
+    start_ms: u32,
+    end_ms: u32,
+    processes: usize,
+    left_out: Vec<String>,
+}
+
+/// How to draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Svg,
+}
+
+impl Format {
+    const ALL: [(&'static str, Self); 1] = [("svg", Self::Svg)];
+
+    fn of(path: &Path) -> anyhow::Result<Self> {
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+        match Self::ALL.into_iter().find(|(name, _)| *name == ending) {
+            Some((_, format)) => Ok(format),
+            None => {
+                let known: Vec<String> = Self::ALL.iter().map(|(name, _)| format!(".{name}")).collect();
+                bail!("{} does not end in {}: the ending says what to draw", path.display(), known.join(", "))
+            }
+        }
+    }
+
+    fn draw(self, boot: &Boot) -> Vec<u8> {
+        match self {
+            Self::Svg => svg::render(boot).into_bytes(),
+        }
+    }
+}
+
+/// Draws.
+///
+/// # Errors
+/// When the recording cannot be read, or the output not be written, or its name says nothing that can be drawn.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let format = Format::of(&arguments.output)?;
+    let boot = super::open(&arguments.recording)?;
+    let drawing = format.draw(&boot);
+    std::fs::write(&arguments.output, &drawing)
+        .with_context(|| format!("cannot write {}", arguments.output.display()))?;
+    if arguments.json {
+        let report = Report {
+            schema: 1,
+            output: &arguments.output,
+            bytes: drawing.len(),
+            recorded_by: boot.format.words(),
+            start_ms: boot.span.start_ms,
+            end_ms: boot.span.end_ms,
+            processes: boot.processes.len(),
+            left_out: boot.omissions.iter().map(ToString::to_string).collect(),
+        };
+        writeln!(anstream::stdout().lock(), "{}", serde_json::to_string_pretty(&report)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

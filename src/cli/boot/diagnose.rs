@@ -1,0 +1,213 @@
+//! `brisk boot diagnose`: the phases of a recorded boot, and what could be won, by seconds.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::chart::Boot;
+use crate::chart::diagnose::{self, Diagnosis, Finding, Limit, Opportunity, Phase};
+use crate::chart::summary::{self, seconds};
+
+/// The number of the JSON schema.
+const SCHEMA: u32 = 1;
+
+/// Arguments of `brisk boot diagnose`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Every gain is an upper bound: what would be won if all of a phase's work were parallel (Amdahl, for this
+device's CPUs and for 2, 4 and 8), every read were already there, nobody had to wait, every CPU ran at its
+highest frequency. Gains of one phase do not add up.
+
+Exit code 0 when the recording holds samples of the CPUs, 1 when there is nothing to judge.
+
+Examples:
+  brisk boot diagnose bootchart.tgz
+  brisk boot diagnose /data/bootchart --json")]
+pub struct Arguments {
+    /// The recording: an archive, or a folder of logs
+    #[arg(value_name = "ARCHIVE-OR-FOLDER")]
+    recording: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    schema: u32,
+    title: String,
+    cpus: usize,
+    start_ms: u32,
+    end_ms: u32,
+    done_ms: u32,
+    phases: Vec<PhaseReport>,
+    findings: Vec<FindingReport<'a>>,
+    left_out: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct PhaseReport {
+    limit: Limit,
+    start_ms: u32,
+    end_ms: u32,
+    busy_cpus: f32,
+    waiting_cpus: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_busy: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speed: Option<f32>,
+}
+
+#[derive(Debug, Serialize)]
+struct FindingReport<'a> {
+    opportunity: Opportunity,
+    phase: usize,
+    start_ms: u32,
+    end_ms: u32,
+    gain_at_most_ms: u32,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bounds: Vec<Bound>,
+    who: Vec<Who<'a>>,
+    advice: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct Bound {
+    cpus: u32,
+    gain_at_most_ms: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct Who<'a> {
+    name: &'a str,
+    pid: u32,
+    ms: u32,
+}
+
+/// Judges and prints.
+///
+/// # Errors
+/// When the recording cannot be read.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let boot = super::open(&arguments.recording)?;
+    let diagnosis = diagnose::diagnose(&boot);
+    let mut out = anstream::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report(&boot, &diagnosis))?)?;
+    } else {
+        write!(out, "{}", text(&boot, &diagnosis))?;
+    }
+    Ok(if diagnosis.phases.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn report<'a>(boot: &'a Boot, diagnosis: &'a Diagnosis) -> Report<'a> {
+    Report {
+        schema: SCHEMA,
+        title: summary::title(boot),
+        cpus: boot.cpu_count(),
+        start_ms: boot.span.start_ms,
+        end_ms: boot.span.end_ms,
+        done_ms: diagnosis.done_ms,
+        phases: diagnosis.phases.iter().map(PhaseReport::of).collect(),
+        findings: diagnosis.findings.iter().map(|finding| FindingReport::of(boot, finding)).collect(),
+        left_out: boot.omissions.iter().map(ToString::to_string).collect(),
+    }
+}
+
+impl PhaseReport {
+    fn of(phase: &Phase) -> Self {
+        let Phase { limit, span, busy_cpus, waiting_cpus, disk_busy, speed } = *phase;
+        Self { limit, start_ms: span.start_ms, end_ms: span.end_ms, busy_cpus, waiting_cpus, disk_busy, speed }
+    }
+}
+
+impl<'a> FindingReport<'a> {
+    fn of(boot: &'a Boot, finding: &'a Finding) -> Self {
+        let who = finding.who.iter().map(|&(process, ms)| {
+            let process = &boot.processes[process];
+            Who { name: &process.name, pid: process.pid, ms }
+        });
+        let bounds = finding.bounds.iter().map(|&(cpus, gain_at_most_ms)| Bound { cpus, gain_at_most_ms });
+        Self {
+            opportunity: finding.opportunity,
+            phase: finding.phase,
+            start_ms: finding.span.start_ms,
+            end_ms: finding.span.end_ms,
+            gain_at_most_ms: finding.gain_ms,
+            bounds: bounds.collect(),
+            who: who.collect(),
+            advice: &finding.advice,
+        }
+    }
+}
+
+const BOLD: Style = Style::new().bold();
+const FAINT: Style = Style::new().dimmed();
+
+fn text(boot: &Boot, diagnosis: &Diagnosis) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{BOLD}{}{BOLD:#}\n{}", summary::title(boot), summary::facts(boot, diagnosis).join(", "));
+    if diagnosis.phases.is_empty() {
+        text.push_str("\nThe recording holds no samples of the CPUs: there is nothing to judge.\n");
+        return text;
+    }
+    let _ = writeln!(
+        text,
+        "\n{BOLD}{:>9}  {:>9}  {:>9}  {:13} {:>4}  {:>7}{BOLD:#}",
+        "from", "to", "takes", "limit", "CPUs", "waiting"
+    );
+    for phase in &diagnosis.phases {
+        let style = colour(phase.limit);
+        let _ = write!(
+            text,
+            "{:>9}  {:>9}  {:>9}  {style}{:13}{style:#} {:>4.1}  {:>7.1}",
+            seconds(phase.span.start_ms),
+            seconds(phase.span.end_ms),
+            seconds(phase.span.length_ms()),
+            phase.limit.words(),
+            phase.busy_cpus,
+            phase.waiting_cpus
+        );
+        let _ = match phase.speed {
+            Some(speed) => writeln!(text, "  {FAINT}at {:.0} % of the highest frequency{FAINT:#}", speed * 100.0),
+            None => writeln!(text),
+        };
+    }
+    let _ = writeln!(text, "\n{BOLD}What could be won, at most{BOLD:#}");
+    for finding in &diagnosis.findings {
+        describe(&mut text, boot, finding);
+    }
+    if diagnosis.findings.is_empty() {
+        text.push_str("  nothing that samples of CPUs and disks can show\n");
+    }
+    text
+}
+
+fn describe(text: &mut String, boot: &Boot, finding: &Finding) {
+    let (gain, what) = (seconds(finding.gain_ms), summary::opportunity(finding.opportunity));
+    let (from, to) = (seconds(finding.span.start_ms), seconds(finding.span.end_ms));
+    let _ = writeln!(text, "{BOLD}{gain:>9}{BOLD:#}  {what}, {from} to {to}");
+    let _ = writeln!(text, "           {}", finding.advice);
+    if !finding.bounds.is_empty() {
+        let _ = writeln!(text, "           {FAINT}Amdahl's bound: {}{FAINT:#}", summary::bounds(finding));
+    }
+    if !finding.who.is_empty() {
+        let names =
+            finding.who.iter().map(|&(process, ms)| format!("{} {}", boot.processes[process].label(), seconds(ms)));
+        let names: Vec<String> = names.collect();
+        let _ = writeln!(text, "           {FAINT}who: {}{FAINT:#}", names.join(", "));
+    }
+}
+
+fn colour(limit: Limit) -> Style {
+    match limit {
+        Limit::OneCpu | Limit::Disk => AnsiColor::Yellow.on_default(),
+        Limit::Waiting => AnsiColor::Red.on_default(),
+        Limit::SeveralCpus | Limit::EveryCpu => AnsiColor::Green.on_default(),
+    }
+}
