@@ -34,6 +34,17 @@ impl Limit {
             Self::Waiting => "waiting",
         }
     }
+
+    /// The class of its colour in charts.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::OneCpu => "one-cpu",
+            Self::SeveralCpus => "several-cpus",
+            Self::EveryCpu => "every-cpu",
+            Self::Disk => "disk-phase",
+            Self::Waiting => "waiting",
+        }
+    }
 }
 
 /// A stretch of the boot with one limit.

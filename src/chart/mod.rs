@@ -6,6 +6,8 @@ pub mod columns;
 pub mod diagnose;
 pub mod fold;
 pub mod generate;
+pub mod html;
+pub mod json;
 pub mod model;
 pub mod read;
 pub mod summary;

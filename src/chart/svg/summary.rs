@@ -39,17 +39,6 @@ pub fn draw(sheet: &mut Sheet, boot: &Boot, diagnosis: &Diagnosis, top: f64) -> 
     y + 22.0
 }
 
-/// The class of a phase's colour.
-pub fn class(limit: Limit) -> &'static str {
-    match limit {
-        Limit::OneCpu => "one-cpu",
-        Limit::SeveralCpus => "several-cpus",
-        Limit::EveryCpu => "every-cpu",
-        Limit::Disk => "disk-phase",
-        Limit::Waiting => "waiting",
-    }
-}
-
 fn phases(sheet: &mut Sheet, diagnosis: &Diagnosis, top: f64) -> f64 {
     sheet.text("head", Anchor::Start, (MARGIN, top), "What limited the boot");
     let mut x = sheet.scale.left;
@@ -58,7 +47,7 @@ fn phases(sheet: &mut Sheet, diagnosis: &Diagnosis, top: f64) -> f64 {
         let sum_ms: u32 = in_limit.map(|phase| phase.span.length_ms()).sum();
         if sum_ms > 0 {
             let label = format!("{}: {}", limit.words(), seconds(sum_ms));
-            sheet.rectangle(class(limit), (x, top - 10.0), (11.0, 11.0), "");
+            sheet.rectangle(limit.class(), (x, top - 10.0), (11.0, 11.0), "");
             sheet.text("", Anchor::Start, (x + 16.0, top), &label);
             x += 16.0 + text_width(&label, 12.0) + 14.0;
         }
@@ -75,7 +64,7 @@ fn phases(sheet: &mut Sheet, diagnosis: &Diagnosis, top: f64) -> f64 {
             phase.busy_cpus,
             phase.waiting_cpus,
         );
-        sheet.rectangle(class(phase.limit), (from, y), (to - from - 1.0, 20.0), &tooltip);
+        sheet.rectangle(phase.limit.class(), (from, y), (to - from - 1.0, 20.0), &tooltip);
     }
     y + 20.0
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::chart::{Boot, svg};
+use crate::chart::{Boot, html, json, svg};
 
 /// Arguments of `brisk boot chart`.
 #[derive(Debug, clap::Args)]
@@ -15,10 +15,13 @@ use crate::chart::{Boot, svg};
 Recordings: Android's /data/bootchart, bootchart 0.8 and bootchart2, as .tgz, as .tar or as a folder. What of
 a recording cannot be used is left out, and said on standard error and in the chart.
 
-The name of the output decides what is drawn: .svg.
+The name of the output decides what is drawn:
+  .svg   a picture for documents
+  .html  a page to zoom, hover, search and fold in; one file that asks nothing of the network
+  .json  the whole recording and its diagnosis, for programs
 
 Examples:
-  brisk boot chart bootchart.tgz --output boot.svg
+  brisk boot chart bootchart.tgz --output boot.html
   adb pull /data/bootchart && brisk boot chart bootchart --output boot.svg")]
 pub struct Arguments {
     /// The recording: an archive, or a folder of logs
@@ -49,10 +52,12 @@ struct Report<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Svg,
+    Html,
+    Json,
 }
 
 impl Format {
-    const ALL: [(&'static str, Self); 1] = [("svg", Self::Svg)];
+    const ALL: [(&'static str, Self); 3] = [("svg", Self::Svg), ("html", Self::Html), ("json", Self::Json)];
 
     fn of(path: &Path) -> anyhow::Result<Self> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
@@ -68,6 +73,8 @@ impl Format {
     fn draw(self, boot: &Boot) -> Vec<u8> {
         match self {
             Self::Svg => svg::render(boot).into_bytes(),
+            Self::Html => html::render(boot).into_bytes(),
+            Self::Json => json::render(boot),
         }
     }
 }
@@ -84,7 +91,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot write {}", arguments.output.display()))?;
     if arguments.json {
         let report = Report {
-            schema: 1,
+            schema: json::SCHEMA,
             output: &arguments.output,
             bytes: drawing.len(),
             recorded_by: boot.format.words(),

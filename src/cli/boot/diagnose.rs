@@ -5,15 +5,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anstyle::{AnsiColor, Style};
-use serde::Serialize;
-
 use crate::chart::Boot;
-use crate::chart::diagnose::{self, Diagnosis, Finding, Limit, Opportunity, Phase};
+use crate::chart::diagnose::{self, Diagnosis, Finding, Limit};
+use crate::chart::json::DiagnosisReport;
 use crate::chart::summary::{self, seconds};
-
-/// The number of the JSON schema.
-const SCHEMA: u32 = 1;
+use anstyle::{AnsiColor, Style};
 
 /// Arguments of `brisk boot diagnose`.
 #[derive(Debug, clap::Args)]
@@ -36,58 +32,6 @@ pub struct Arguments {
     json: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct Report<'a> {
-    schema: u32,
-    title: String,
-    cpus: usize,
-    start_ms: u32,
-    end_ms: u32,
-    done_ms: u32,
-    phases: Vec<PhaseReport>,
-    findings: Vec<FindingReport<'a>>,
-    left_out: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct PhaseReport {
-    limit: Limit,
-    start_ms: u32,
-    end_ms: u32,
-    busy_cpus: f32,
-    waiting_cpus: f32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    disk_busy: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    speed: Option<f32>,
-}
-
-#[derive(Debug, Serialize)]
-struct FindingReport<'a> {
-    opportunity: Opportunity,
-    phase: usize,
-    start_ms: u32,
-    end_ms: u32,
-    gain_at_most_ms: u32,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    bounds: Vec<Bound>,
-    who: Vec<Who<'a>>,
-    advice: &'a str,
-}
-
-#[derive(Debug, Serialize)]
-struct Bound {
-    cpus: u32,
-    gain_at_most_ms: u32,
-}
-
-#[derive(Debug, Serialize)]
-struct Who<'a> {
-    name: &'a str,
-    pid: u32,
-    ms: u32,
-}
-
 /// Judges and prints.
 ///
 /// # Errors
@@ -97,52 +41,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let diagnosis = diagnose::diagnose(&boot);
     let mut out = anstream::stdout().lock();
     if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report(&boot, &diagnosis))?)?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&DiagnosisReport::of(&boot, &diagnosis))?)?;
     } else {
         write!(out, "{}", text(&boot, &diagnosis))?;
     }
     Ok(if diagnosis.phases.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
-}
-
-fn report<'a>(boot: &'a Boot, diagnosis: &'a Diagnosis) -> Report<'a> {
-    Report {
-        schema: SCHEMA,
-        title: summary::title(boot),
-        cpus: boot.cpu_count(),
-        start_ms: boot.span.start_ms,
-        end_ms: boot.span.end_ms,
-        done_ms: diagnosis.done_ms,
-        phases: diagnosis.phases.iter().map(PhaseReport::of).collect(),
-        findings: diagnosis.findings.iter().map(|finding| FindingReport::of(boot, finding)).collect(),
-        left_out: boot.omissions.iter().map(ToString::to_string).collect(),
-    }
-}
-
-impl PhaseReport {
-    fn of(phase: &Phase) -> Self {
-        let Phase { limit, span, busy_cpus, waiting_cpus, disk_busy, speed } = *phase;
-        Self { limit, start_ms: span.start_ms, end_ms: span.end_ms, busy_cpus, waiting_cpus, disk_busy, speed }
-    }
-}
-
-impl<'a> FindingReport<'a> {
-    fn of(boot: &'a Boot, finding: &'a Finding) -> Self {
-        let who = finding.who.iter().map(|&(process, ms)| {
-            let process = &boot.processes[process];
-            Who { name: &process.name, pid: process.pid, ms }
-        });
-        let bounds = finding.bounds.iter().map(|&(cpus, gain_at_most_ms)| Bound { cpus, gain_at_most_ms });
-        Self {
-            opportunity: finding.opportunity,
-            phase: finding.phase,
-            start_ms: finding.span.start_ms,
-            end_ms: finding.span.end_ms,
-            gain_at_most_ms: finding.gain_ms,
-            bounds: bounds.collect(),
-            who: who.collect(),
-            advice: &finding.advice,
-        }
-    }
 }
 
 const BOLD: Style = Style::new().bold();
