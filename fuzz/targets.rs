@@ -6,7 +6,7 @@
 use std::fs;
 
 use brisk::chart::read::{self, Limits};
-use brisk::chart::{diagnose, html, svg};
+use brisk::chart::{diagnose, html as page, svg};
 use brisk::config::Config;
 use brisk::device::binder::returns::Returns;
 use brisk::device::binder::{WireFormat, cache};
@@ -190,7 +190,7 @@ fn bootchart(names: &[&str], bytes: &[u8]) {
         {
             assert!(diagnose::diagnose(&boot).phases.len() <= boot.cpu.len());
             svg::render(&boot);
-            html::render(&boot);
+            page::render(&boot);
         }
     }
 }
