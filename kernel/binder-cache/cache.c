@@ -82,6 +82,7 @@ static void settle_locked(struct binder_cache *cache, struct list_head *gone)
 		cache->format = cache->offered;
 		active = true;
 	}
+	cache->recognised = false;
 	forget_all_locked(cache, gone);
 	WRITE_ONCE(cache->active, active);
 }
@@ -233,7 +234,8 @@ bool binder_cache_is_readonly(const struct binder_cache *cache, u32 code)
 void binder_cache_refuse_format_locked(struct binder_cache *cache, struct list_head *gone)
 {
 	binder_cache_count(cache, BINDER_CACHE_REFUSED_FORMAT);
-	if (cache->mode != BINDER_CACHE_TRANSPARENT)
+	/* One odd client must not turn the cache off for all. */
+	if (cache->mode != BINDER_CACHE_TRANSPARENT || cache->recognised)
 		return;
 	cache->refused = true;
 	settle_locked(cache, gone);

@@ -71,7 +71,8 @@ struct binder_cache_format {
  *			a proc's outer lock, outside node and inner locks
  * @core:		the entries
  * @mode:		what the administrator allows
- * @refused:		something did not look as the profile says
+ * @refused:		the first look-up did not look as the profile says
+ * @recognised:		a look-up looked as the format says
  * @has_profile:	@profile was set
  * @opted_in:		the manager gave @offered
  * @profile:		the administrator's format
@@ -94,6 +95,7 @@ struct binder_cache {
 	struct bc_core core;
 	enum binder_cache_mode mode;
 	bool refused;
+	bool recognised;
 	bool has_profile;
 	bool opted_in;
 	struct binder_cache_format profile;

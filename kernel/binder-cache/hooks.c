@@ -43,28 +43,24 @@ static noinline void binder_cache_drop_note(unsigned long note)
 }
 
 /*
- * A one-way call is over when the manager frees its buffer.  Called where the
- * manager reads the call, with its inner lock held.
+ * The manager gets a call, whose buffer it cannot have freed yet.  A one-way
+ * call is over when it does.
  */
-static bool binder_cache_hand_over(struct binder_transaction *t)
-{
-	if (!(t->flags & TF_ONE_WAY) || !t->buffer->allow_user_free)
-		return false;
-	t->buffer->cache_change = true;
-	return true;
-}
-
-static void binder_cache_handed_over(struct binder_transaction *t)
+static noinline void binder_cache_delivered(struct binder_transaction *t)
 {
 	struct binder_cache *cache = (void *)(t->cache_note & ~BINDER_CACHE_CHANGE);
 
+	if (!(t->cache_note & BINDER_CACHE_CHANGE) || !(t->flags & TF_ONE_WAY))
+		return;
 	t->cache_note = 0;
+	t->buffer->cache_change = true;
 	spin_lock(&cache->lock);
 	cache->oneway_changes++;
 	spin_unlock(&cache->lock);
 }
 
-static void binder_cache_buffer_freed(struct binder_proc *proc, struct binder_buffer *buffer)
+static noinline void binder_cache_buffer_freed(struct binder_proc *proc,
+					       struct binder_buffer *buffer)
 {
 	struct binder_cache *cache = proc->context->cache;
 
@@ -379,6 +375,7 @@ static bool binder_cache_look_up(struct binder_proc *proc, struct binder_thread 
 		binder_cache_refuse_format(cache, thread);
 		return false;
 	}
+	cache->recognised = true;
 	binder_cache_identify(cache, task_euid(proc->tsk), security_id, &caller);
 	entry = bc_find(&cache->core, &question, &caller);
 	if (!entry) {
@@ -415,13 +412,19 @@ static bool binder_cache_answers(struct binder_proc *proc, struct binder_thread 
 	if (READ_ONCE(cache->manager_pid) == proc->pid)
 		return false;
 	if (bit & READ_ONCE(cache->format.lookup)) {
-		if (!has_extra && !tr->offsets_size && !(tr->flags & TF_ONE_WAY))
+		if (has_extra || tr->offsets_size || tr->flags & TF_ONE_WAY)
+			binder_cache_refuse_format(cache, thread);
+		else if (tr->flags & ~TF_ACCEPT_FDS)
+			/* managers copy some flags to their answers */
+			binder_cache_count(cache, BINDER_CACHE_REFUSED_CALLER);
+		else
 			return binder_cache_look_up(proc, thread, tr);
-		binder_cache_refuse_format(cache, thread);
 		return false;
 	}
 	thread->cache.announces_clients = bit & READ_ONCE(cache->format.clients);
-	if (!binder_cache_is_readonly(cache, tr->code))
+	/* Who sends a binder registers something, whatever the profile says. */
+	if (!binder_cache_is_readonly(cache, tr->code) ||
+	    (cache->mode == BINDER_CACHE_TRANSPARENT && (has_extra || tr->offsets_size)))
 		binder_cache_change(cache, thread);
 	return false;
 }
