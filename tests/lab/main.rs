@@ -2,6 +2,7 @@
 //!
 //! `$BRISK_BINARY` names the static binary; without it, the one that `./dev build` makes is brought up to date.
 
+mod binder_cache;
 mod lookup;
 mod undo;
 

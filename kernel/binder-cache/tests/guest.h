@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A guest's cache as a person sets and reads it, and processes to look up in. */
+#ifndef _GUEST_H
+#define _GUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define DEVICE	"/dev/binder"
+#define MAP	(64 << 10)
+
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+
+/* The mode that is being tested. */
+extern bool cooperative;
+
+/* A file below /sys/kernel/binder_cache/CONTEXT; without a context: of DEVICE. */
+void set_in(const char *context, const char *file, const char *text);
+void set(const char *file, const char *text);
+void get(const char *file, char *text, size_t size);
+long stat_of(const char *name);
+
+/* The profile of wire.c's manager. */
+void set_profile(const char *context);
+
+pid_t start_manager(const char *device);
+
+/* With the services that guest.c names, their binders from @first on. */
+pid_t start_server(const char *device, uint64_t first);
+
+/* Kills, and gives the driver time to clean up. */
+void end(pid_t pid);
+
+/* race.c: true when no look-up got what had been replaced before it began. */
+bool no_stale_answer(uint64_t look_ups);
+
+#endif
