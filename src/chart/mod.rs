@@ -1,8 +1,9 @@
-//! One boot, recorded: read from a bootchart log, judged and drawn.
+//! One boot, recorded: read from a bootchart log, judged, compared and drawn.
 //!
 //! [`read`] turns an archive or a folder into a [`Boot`]; everything else is a pure function of that.
 
 pub mod columns;
+pub mod compare;
 pub mod diagnose;
 pub mod fold;
 pub mod generate;

@@ -1,6 +1,7 @@
-//! `brisk boot`: see a boot, and be told what would shorten it.
+//! `brisk boot`: see a boot, be told what would shorten it, and what has changed.
 
 mod chart;
+mod compare;
 mod diagnose;
 
 use std::path::Path;
@@ -22,6 +23,8 @@ enum Command {
     Chart(chart::Arguments),
     /// Name the phases of a recorded boot and what could be won in each
     Diagnose(diagnose::Arguments),
+    /// Say what changed between two boots, or two sets of boots
+    Compare(compare::Arguments),
 }
 
 /// Runs `brisk boot`.
@@ -32,6 +35,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         Command::Chart(arguments) => chart::run(arguments),
         Command::Diagnose(arguments) => diagnose::run(arguments),
+        Command::Compare(arguments) => compare::run(arguments),
     }
 }
 
