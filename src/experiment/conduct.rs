@@ -257,7 +257,8 @@ fn mode_note(mode: Mode) -> Option<&'static str> {
         ),
         Mode::Parallel => Some(
             "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
-             Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused.",
+             Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused. The virtual \
+             frequency itself is checked in deterministic mode alone.",
         ),
         Mode::Native => None,
     }
