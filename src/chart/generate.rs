@@ -343,7 +343,7 @@ impl<'a> World<'a> {
             writeln!(
                 out,
                 "{pid} ({name}) {state} {parent} {pid} 0 0 -1 4194560 {pages} 0 0 0 {user} {system} 0 0 20 0 1 0 {start} \
-                 {} {pages} 18446744073709551615 1 1 0 0 0 0 4612 0 1073775864 0 0 0 17 {} 0 0 0 0 0 0 0 0 0 0 0 0 0",
+                 {} {pages} 18446744073709551615 1 1 0 0 0 0 4612 0 1073775864 0 0 0 17 {}",
                 u64::from(pages) * 40_960,
                 pid % self.shape.cpus,
             )?;

@@ -1,6 +1,7 @@
-//! What the repository makes from the program: man pages and completions from its command tree, numbers of its daemon.
+//! What the repository makes from the program: man pages and completions from its command tree, numbers of its daemon and its charts.
 
 mod bench;
+mod chart;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,11 @@ enum Task {
         /// The binary to measure
         brisk: PathBuf,
     },
+    /// Measure the drawing of a large boot, beside pybootchartgui where that is in PATH
+    BenchChart {
+        /// The binary to measure
+        brisk: PathBuf,
+    },
     /// The part of `bench` that runs in the lab's guest as well
     #[command(hide = true)]
     Latency {
@@ -42,6 +48,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Docs { folder } => docs(&folder),
         Task::Bench { brisk } => bench::run(&brisk),
+        Task::BenchChart { brisk } => chart::run(&brisk),
         Task::Latency { brisk } => bench::run_latency(&brisk),
     }
 }
