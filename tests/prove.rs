@@ -46,6 +46,39 @@ arm = "fast"
 required = ">= 20"
 "#;
 
+/// Two drivers, each in a guest of its own, and the cache in one of them.
+const LOOK_UPS: &str = r#"
+name = "mini"
+title = "Look-ups"
+description = "A stock driver, and ours with its cache on."
+mechanism = "lookup"
+mode = "deterministic"
+scenario = "binder-6.1"
+look_ups = { services = 20, count = 60, misses = 5 }
+replicates = { quick = 2, full = 2, warm_up = 0 }
+[[arm]]
+name = "stock"
+title = "stock"
+baseline = true
+scenario = "binder-stock-6.1"
+look_up = { manager = "own", format = "android-5" }
+[[arm]]
+name = "cached"
+title = "cached"
+look_up = { manager = "own", format = "android-5", cache = { mode = "transparent" } }
+[[arm]]
+name = "wrong"
+title = "a mode that waits for a manager that takes part, and none does"
+look_up = { manager = "own", format = "android-5", cache = { mode = "cooperative" } }
+[[claim]]
+id = "lookup.mini"
+text = "The cache saves most of it."
+measure = "gain"
+metric = "look-up"
+arm = "cached"
+required = ">= 50"
+"#;
+
 /// What `--here` may do on a device whose governor is its own.
 const HERE: &str = r#"
 name = "mini-here"
@@ -184,6 +217,28 @@ fn a_claim_that_fails_and_an_arm_that_cannot_be_set_have_their_exit_codes() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_code(&output, 2);
     assert!(stderr.contains("cannot be governed by warp"), "{stderr}");
+}
+
+#[test]
+fn look_ups_of_two_drivers_are_compared_and_a_cache_that_does_nothing_is_noticed() {
+    if static_brisk().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = prove(folder.path(), LOOK_UPS, &[]);
+    assert_code(&output, 0);
+    let result = result(folder.path());
+    let medians = |metric: &str| {
+        let series = result.arms.iter().filter(|arm| arm.metric == metric && !arm.samples.is_empty());
+        series.map(|arm| (arm.name.clone(), arm.median)).collect::<Vec<_>>()
+    };
+    let [(stock, slow), (cached, fast)] = &medians("look-up")[..] else { panic!("{result:?}") };
+    assert_eq!((stock.as_str(), cached.as_str()), ("stock", "cached"));
+    assert!(*slow > 20_000.0 && *fast < 8_000.0, "{slow} {fast}");
+    // A cache that is on and answers nothing would look like a slow one.
+    let [rejection] = &result.rejections[..] else { panic!("{:?}", result.rejections) };
+    assert_eq!((rejection.arm.as_str(), rejection.count), ("wrong", 2));
+    assert!(rejection.reason.contains("answered 0 look-ups"), "{}", rejection.reason);
 }
 
 #[test]

@@ -14,6 +14,8 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     ("launch-schedutil", include_str!("../../experiments/launch-schedutil.toml")),
     ("launch-stock", include_str!("../../experiments/launch-stock.toml")),
     ("launch-threads", include_str!("../../experiments/launch-threads.toml")),
+    ("lookup-hub", include_str!("../../experiments/lookup-hub.toml")),
+    ("lookup-list", include_str!("../../experiments/lookup-list.toml")),
     ("launch-here", include_str!("../../experiments/launch-here.toml")),
 ];
 
@@ -132,7 +134,8 @@ mod tests {
     fn experiments_are_found_by_name_mechanism_and_place() {
         let launch = names(&["launch"], false).unwrap();
         assert_eq!(launch.len(), 7);
-        assert_eq!(names(&[], false).unwrap().len(), 7);
+        assert_eq!(names(&["lookup"], false).unwrap(), ["lookup-hub", "lookup-list"]);
+        assert_eq!(names(&[], false).unwrap().len(), 9);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert!(names(&["launch-here"], false).unwrap_err().contains("add --here"));
@@ -154,7 +157,8 @@ mod tests {
             for claim in &experiment.claims {
                 assert!(claim.id.starts_with(&format!("{}.", experiment.mechanism)), "{}", claim.id);
             }
-            if let Some(scenario) = &experiment.scenario {
+            let of_arms = experiment.arms.iter().filter_map(|arm| arm.scenario.as_ref());
+            for scenario in experiment.scenario.iter().chain(of_arms) {
                 let scenario = lab::Scenario::load(scenario).unwrap();
                 let deterministic = scenario.machine.mode == lab::Mode::Deterministic;
                 assert_eq!(deterministic, experiment.mode == Mode::Deterministic, "{file_name}");

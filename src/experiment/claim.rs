@@ -19,11 +19,42 @@ pub enum Metric {
     Energy,
     /// What the daemon did about the launch: the number of its actions.
     Actions,
+    /// A service look-up, its median over a replicate: one call of the driver and all that it causes.
+    LookUp,
+    /// The same, its mean: what papers give, and what hits and misses together make.
+    LookUpMean,
+    /// The same, its 99th percentile.
+    LookUpP99,
+    /// A look-up right after the driver's cache was made to forget, its median.
+    Miss,
+    /// A call of the driver that does nothing.
+    EmptyCall,
+    /// A call of the driver that takes one reference and lets it go.
+    ReferencePair,
 }
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 4] = [Self::Launch, Self::Basic, Self::Energy, Self::Actions];
+    pub const ALL: [Self; 10] = [
+        Self::Launch,
+        Self::Basic,
+        Self::Energy,
+        Self::Actions,
+        Self::LookUp,
+        Self::LookUpMean,
+        Self::LookUpP99,
+        Self::Miss,
+        Self::EmptyCall,
+        Self::ReferencePair,
+    ];
+
+    /// True for what is measured of look-ups, false for what is measured of launches.
+    pub fn is_of_look_ups(self) -> bool {
+        matches!(
+            self,
+            Self::LookUp | Self::LookUpMean | Self::LookUpP99 | Self::Miss | Self::EmptyCall | Self::ReferencePair
+        )
+    }
 
     /// Its name in results.
     pub fn name(self) -> &'static str {
@@ -32,6 +63,12 @@ impl Metric {
             Self::Basic => "basic",
             Self::Energy => "energy",
             Self::Actions => "actions",
+            Self::LookUp => "look-up",
+            Self::LookUpMean => "look-up mean",
+            Self::LookUpP99 => "look-up p99",
+            Self::Miss => "miss",
+            Self::EmptyCall => "empty call",
+            Self::ReferencePair => "reference pair",
         }
     }
 
@@ -41,6 +78,9 @@ impl Metric {
             Self::Launch | Self::Basic => "ms",
             Self::Energy => "mJ",
             Self::Actions => "actions",
+            Self::LookUp | Self::LookUpMean | Self::LookUpP99 | Self::Miss | Self::EmptyCall | Self::ReferencePair => {
+                "instructions"
+            }
         }
     }
 
@@ -51,6 +91,12 @@ impl Metric {
             Self::Basic => "basic_ms",
             Self::Energy => "energy_mj",
             Self::Actions => "actions",
+            Self::LookUp => "look_up",
+            Self::LookUpMean => "look_up_mean",
+            Self::LookUpP99 => "look_up_p99",
+            Self::Miss => "miss",
+            Self::EmptyCall => "empty_call",
+            Self::ReferencePair => "reference_pair",
         }
     }
 }
@@ -63,6 +109,8 @@ pub enum Measure {
     Gain,
     /// The part of the distance from `against` to `toward` that the arm covers, in %.
     GapClosed,
+    /// How much the arm takes, in the metric's unit.
+    Level,
     /// How much more the arm takes than `toward`, in the metric's unit.
     Loss,
     /// The arm's standard deviation, in the metric's unit.
@@ -85,7 +133,7 @@ pub enum Centre {
 /// The points of the workload that a claim is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum At {
-    /// One result a launch point.
+    /// One result a launch point, or one for the look-ups.
     #[default]
     Each,
     /// One result: the mean of the measure over the launch points.

@@ -96,7 +96,7 @@ impl Run<'_> {
             arms: self.experiment.arms.len(),
             replicates: self.experiment.replicates_by_point(self.quick),
             warm_up: self.experiment.replicates.warm_up,
-            settle_us: self.experiment.workload.settle_ms.map(|ms| u64::from(ms) * 1000),
+            settle_us: self.settle_ms().map(|ms| u64::from(ms) * 1000),
             seed: self.seed,
         }
     }
@@ -104,14 +104,21 @@ impl Run<'_> {
     /// About how long a replicate keeps a device busy, in milliseconds: for progress only.
     pub fn cost_ms(&self, replicate: &Replicate) -> u64 {
         // In deterministic mode the emulator works off busy time about four times as fast, idle time eight times.
-        let workload = &self.experiment.workload;
-        let [shortest, longest] = workload.settle_ms;
+        let [shortest, longest] = self.settle_ms();
         let rest = u64::from(shortest.midpoint(longest));
+        let window = self.experiment.launches.as_ref().map_or(0, |launches| launches.window_beyond_work_ms);
         let (busy, idle) = match self.experiment.points(self.quick)[replicate.point] {
-            Point::Work(work_ms) => (u64::from(work_ms), rest + u64::from(workload.window_beyond_work_ms)),
+            Point::Work(work_ms) => (u64::from(work_ms), rest + u64::from(window)),
             Point::Idle(idle_ms) => (0, rest + u64::from(idle_ms)),
+            // Some 30 microseconds each, and as much again for what comes before.
+            Point::LookUps(count) => (2 * u64::from(count) * 30 / 1000, 0),
         };
         if self.experiment.mode == Mode::Deterministic { 300 + busy / 4 + idle / 8 } else { busy + idle }
+    }
+
+    /// Shortest and longest rest before a replicate.
+    fn settle_ms(&self) -> [u32; 2] {
+        self.experiment.launches.as_ref().map_or([0, 0], |launches| launches.settle_ms)
     }
 
     /// The replicates that `findings` has not, each with its cost.
@@ -137,27 +144,24 @@ impl Run<'_> {
         let design = self.design();
         let devices = place.devices(self.experiment).clamp(1, design.blocks());
         let done = findings.measured.keys().copied().collect();
-        let plans = (0..devices).map(|device| self.plan(share(&design, device, devices, &done)));
-        let plans: Vec<Plan> = plans.filter(|plan| !plan.replicates.is_empty()).collect();
+        let plans = (0..devices).map(|device| self.plans(&share(&design, device, devices, &done)));
+        let plans: Vec<Vec<Plan>> = plans.filter(|plans| !plans.is_empty()).collect();
         let stop = AtomicBool::new(false);
         let (sender, receiver) = mpsc::channel();
         let outcome = std::thread::scope(|scope| -> anyhow::Result<()> {
             let threads: Vec<_> = (0u32..)
                 .zip(&plans)
-                .map(|(device, plan)| {
+                .map(|(device, plans)| {
                     let (sender, stop) = (sender.clone(), &stop);
                     scope.spawn(move || {
-                        let checks = place.run(self.experiment, plan, device, stop, &mut |line| {
-                            // Nobody listens any more when the store has failed.
-                            let _ = sender.send(line);
-                        });
-                        if checks.is_err() {
-                            stop.store(true, Ordering::Relaxed);
+                        // Nobody listens any more when the store has failed.
+                        let send = |line| drop(sender.send(line));
+                        for plan in plans.iter().take_while(|_| !stop.load(Ordering::Relaxed)) {
+                            let checks = place.run(self.experiment, plan, device, stop, &mut |line| send(line));
+                            stop.fetch_or(checks.is_err(), Ordering::Relaxed);
+                            checks?.into_iter().for_each(|self_check| send(Line::SelfCheck { self_check }));
                         }
-                        for self_check in checks.as_ref().into_iter().flatten() {
-                            let _ = sender.send(Line::SelfCheck { self_check: self_check.clone() });
-                        }
-                        checks.map(drop)
+                        Ok(())
                     })
                 })
                 .collect();
@@ -200,15 +204,28 @@ impl Run<'_> {
         }
     }
 
-    fn plan(&self, replicates: Vec<Replicate>) -> Plan {
-        Plan {
-            experiment: self.experiment.name.clone(),
-            arms: self.experiment.arms.clone(),
-            points: self.experiment.points(self.quick),
-            workload: self.experiment.workload.clone(),
-            guarded: self.experiment.mode == Mode::Native,
-            replicates,
+    /// What one device runs: a plan for each scenario of its arms, in the order in which they come first.
+    fn plans(&self, replicates: &[Replicate]) -> Vec<Plan> {
+        let scenario = |replicate: &Replicate| {
+            self.experiment.arms[replicate.arm].scenario.as_ref().or(self.experiment.scenario.as_ref()).cloned()
+        };
+        let mut plans: Vec<Plan> = Vec::new();
+        for replicate in replicates {
+            let scenario = scenario(replicate);
+            match plans.iter_mut().find(|plan| plan.scenario == scenario) {
+                Some(plan) => plan.replicates.push(*replicate),
+                None => plans.extend(self.experiment.workload().map(|workload| Plan {
+                    experiment: self.experiment.name.clone(),
+                    arms: self.experiment.arms.clone(),
+                    points: self.experiment.points(self.quick),
+                    scenario,
+                    workload,
+                    guarded: self.experiment.mode == Mode::Native,
+                    replicates: vec![*replicate],
+                })),
+            }
         }
+        plans
     }
 
     /// The result of what was found.
@@ -219,7 +236,7 @@ impl Run<'_> {
         let pairs = all.iter().filter_map(|replicate| Some((replicate, findings.measured.get(&replicate.id)?)));
         let samples = Samples::new(experiment.arms.len(), &points, pairs);
         let mut notes = experiment.notes.clone();
-        notes.extend(mode_note(experiment.mode).map(str::to_owned));
+        notes.extend(mode_note(experiment).map(str::to_owned));
         notes.extend(findings.notes.iter().cloned());
         ExperimentResult {
             name: experiment.name.clone(),
@@ -242,15 +259,20 @@ impl Run<'_> {
 /// The metrics worth a series: times and energy always, the others where a claim is about them.
 fn metrics(experiment: &Experiment) -> Vec<Metric> {
     let claimed = |metric: &Metric| match metric {
-        Metric::Launch | Metric::Energy => true,
+        metric if metric.is_of_look_ups() != experiment.look_ups.is_some() => false,
         Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
         Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
+        _ => true,
     };
     Metric::ALL.into_iter().filter(claimed).collect()
 }
 
-fn mode_note(mode: Mode) -> Option<&'static str> {
-    match mode {
+fn mode_note(experiment: &Experiment) -> Option<&'static str> {
+    match experiment.mode {
+        Mode::Deterministic if experiment.look_ups.is_some() => Some(
+            "Figures are instructions executed by the guest: repeatable, but blind to caches and memory, and to what \
+             switching between processes costs beside them.",
+        ),
         Mode::Deterministic => Some(
             "Time is counted in instructions executed by the guest: repeatable, but blind to caches and memory. \
              Energy is the virtual CPU's model, C x V^2 x f while busy.",
@@ -261,5 +283,40 @@ fn mode_note(mode: Mode) -> Option<&'static str> {
              frequency itself is checked in deterministic mode alone.",
         ),
         Mode::Native => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arms_of_other_scenarios_are_plans_of_their_own() {
+        let text = r#"name = "x"
+title = "x"
+description = "x"
+mechanism = "lookup"
+mode = "deterministic"
+scenario = "ours"
+look_ups = { services = 1, count = 1, misses = 1 }
+replicates = { quick = 3, full = 3 }
+arm = [
+  { name = "stock", title = "", baseline = true, scenario = "theirs", look_up = { manager = "own", format = "android-5" } },
+  { name = "off", title = "", look_up = { manager = "own", format = "android-5" } },
+  { name = "on", title = "", look_up = { manager = "own", format = "android-5" } },
+]
+"#;
+        let experiment = Experiment::parse("x", text).unwrap();
+        let run = Run { experiment: &experiment, quick: true, seed: 5 };
+        let all = blocks(&run.design());
+        let plans = run.plans(&all);
+        assert_eq!(plans.len(), 2);
+        for plan in &plans {
+            let is_stock = plan.scenario.as_deref() == Some("theirs");
+            assert!(plan.replicates.iter().all(|replicate| (replicate.arm == 0) == is_stock));
+            assert!(plan.replicates.is_sorted_by_key(|replicate| replicate.id), "the schedule's order is kept");
+        }
+        assert_eq!(plans.iter().map(|plan| plan.replicates.len()).sum::<usize>(), all.len());
+        assert!(run.plans(&[]).is_empty());
     }
 }

@@ -19,7 +19,9 @@ pub struct Plan {
     pub arms: Vec<Arm>,
     /// The points, which replicates name by index.
     pub points: Vec<Point>,
-    /// What is launched, and around it.
+    /// The lab's scenario, or none on the user's own device.
+    pub scenario: Option<String>,
+    /// What a replicate runs.
     pub workload: Workload,
     /// Whether a guardian gives everything back when the runner is killed: on a device that outlives it.
     pub guarded: bool,

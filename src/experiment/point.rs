@@ -1,4 +1,4 @@
-//! A place on a workload's scale: how much is launched, or how long nothing is.
+//! A place on a workload's scale: how much is launched, how long nothing is, or how much is looked up.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +10,15 @@ pub enum Point {
     Work(u32),
     /// Nothing is launched for this long, in milliseconds.
     Idle(u32),
+    /// So many service look-ups in a row.
+    LookUps(u32),
 }
 
 impl std::fmt::Display for Point {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Work(work_ms) => write!(f, "work {work_ms} ms"),
+            Self::LookUps(count) => write!(f, "{count} look-ups"),
             Self::Idle(idle_ms) => write!(f, "idle {} s", f64::from(*idle_ms) / 1000.0),
         }
     }

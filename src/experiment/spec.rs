@@ -8,6 +8,7 @@ use toml::Spanned;
 
 use super::claim::{At, Claim, Measure, Metric};
 use super::point::Point;
+use crate::device::binder::WireFormat;
 use crate::report::proof::Mode;
 
 /// One experiment, as its file describes it.
@@ -26,8 +27,11 @@ pub struct Experiment {
     pub mode: Mode,
     /// The lab's scenario; absent for the user's own device.
     pub scenario: Option<String>,
-    /// What is launched, and around it.
-    pub workload: Workload,
+    /// What is launched, and around it: for experiments about launches.
+    #[serde(rename = "workload")]
+    pub launches: Option<Launches>,
+    /// What is looked up: for experiments about look-ups.
+    pub look_ups: Option<LookUps>,
     /// How often.
     pub replicates: Replicates,
     /// What is compared.
@@ -43,8 +47,30 @@ pub struct Experiment {
 
 /// What a replicate runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// One launch, or a time without.
+    Launches(Launches),
+    /// A row of service look-ups.
+    LookUps(LookUps),
+}
+
+/// Service look-ups through binder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Workload {
+pub struct LookUps {
+    /// Services that are registered and looked up by their popularity.
+    pub services: u32,
+    /// Look-ups of a replicate, after one of every service.
+    pub count: u32,
+    /// Look-ups after which the driver's cache is made to forget, so that each of them is a miss.
+    pub misses: u32,
+}
+
+/// Launches of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Launches {
     /// The program that is launched.
     pub program: Program,
     /// CPU time of a launch at the highest frequency, one point each, in milliseconds.
@@ -132,6 +158,24 @@ pub struct Arm {
     pub policy: BTreeMap<String, String>,
     /// The configuration of the brisk daemon that runs during this arm; none runs when absent.
     pub brisk: Option<toml::Table>,
+    /// Who answers look-ups, and how the driver's cache is set.
+    pub look_up: Option<LookUpArm>,
+    /// The lab's scenario of this arm alone: in deterministic mode, guests of different kernels compare.
+    pub scenario: Option<String>,
+}
+
+/// An arm of an experiment about look-ups.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LookUpArm {
+    /// `own`, `cooperating`, or a command; see `brisk lookup bench --manager`.
+    pub manager: String,
+    /// The wire format: `android-5`.
+    pub format: String,
+    /// Files below /sys/kernel/binder_cache/ and their values; none are written for a driver without cache. `mode` comes
+    /// last, and `profile` from the wire format when the mode is transparent.
+    #[serde(default, deserialize_with = "values")]
+    pub cache: BTreeMap<String, String>,
 }
 
 fn one() -> u32 {
@@ -216,11 +260,20 @@ impl Experiment {
         self.arms.iter().position(|arm| arm.name == name)
     }
 
+    /// What a replicate runs; a parsed experiment has one workload.
+    pub fn workload(&self) -> Option<Workload> {
+        let launches = || self.launches.clone().map(Workload::Launches);
+        self.look_ups.map(Workload::LookUps).or_else(launches)
+    }
+
     /// The workload's points in the quick or the full form.
     pub fn points(&self, quick: bool) -> Vec<Point> {
         let short = self.replicates.quick_work_ms.as_ref().filter(|_| quick);
-        let work = short.unwrap_or(&self.workload.work_ms).iter().map(|&work_ms| Point::Work(work_ms));
-        work.chain(self.workload.idle_ms.map(Point::Idle)).collect()
+        let launches = self.launches.iter().flat_map(|launches| {
+            let work = short.unwrap_or(&launches.work_ms).iter().map(|&work_ms| Point::Work(work_ms));
+            work.chain(launches.idle_ms.map(Point::Idle))
+        });
+        launches.chain(self.look_ups.map(|look_ups| Point::LookUps(look_ups.count))).collect()
     }
 
     /// How often each arm is run at each of [`Experiment::points`].
@@ -239,11 +292,19 @@ impl Experiment {
     }
 
     fn workload_fault(&self) -> Option<String> {
-        let workload = &self.workload;
-        let quick = self.replicates.quick_work_ms.iter().flatten();
         if (self.mode == Mode::Native) != self.scenario.is_none() {
             return Some("an experiment in the lab names its `scenario`, one with mode = \"native\" has none".into());
         }
+        let fault = match (&self.launches, &self.look_ups) {
+            (Some(launches), None) => self.launches_fault(launches),
+            (None, Some(look_ups)) => self.look_ups_fault(look_ups),
+            _ => Some("an experiment has either a `workload`, which is launched, or `look_ups`".into()),
+        };
+        fault.or_else(|| self.replicates_fault())
+    }
+
+    fn launches_fault(&self, workload: &Launches) -> Option<String> {
+        let mut quick = self.replicates.quick_work_ms.iter().flatten();
         if workload.work_ms.is_empty() && workload.idle_ms.is_none() {
             return Some("the workload needs `work_ms` or `idle_ms`".into());
         }
@@ -259,9 +320,37 @@ impl Experiment {
         if workload.window_beyond_work_ms == 0 {
             return Some("window_beyond_work_ms must be above zero".into());
         }
-        if let Some(stranger) = quick.clone().find(|work_ms| !workload.work_ms.contains(work_ms)) {
+        if let Some(arm) = self.arms.iter().find(|arm| arm.look_up.is_some() || arm.scenario.is_some()) {
+            return Some(format!("arm {}: look_up and scenario belong to experiments with look_ups", arm.name));
+        }
+        if let Some(stranger) = quick.find(|work_ms| !workload.work_ms.contains(work_ms)) {
             return Some(format!("quick_work_ms has {stranger}, which work_ms has not"));
         }
+        workload.background.filter(|b| b.period_ms == 0).map(|_| "background: period_ms must be above zero".into())
+    }
+
+    fn look_ups_fault(&self, look_ups: &LookUps) -> Option<String> {
+        if self.mode != Mode::Deterministic {
+            return Some("look-ups are measured in instructions: mode = \"deterministic\"".into());
+        }
+        if look_ups.services == 0 || look_ups.count == 0 || look_ups.misses == 0 {
+            return Some("services, count and misses must be above zero".into());
+        }
+        if self.replicates.quick_work_ms.is_some() {
+            return Some("quick_work_ms is for launches".into());
+        }
+        let fault = |arm: &Arm| match &arm.look_up {
+            None => Some(format!("arm {}: look_up says who answers", arm.name)),
+            Some(look_up) if WireFormat::named(&look_up.format).is_none() => {
+                Some(format!("arm {}: there is no wire format {:?}", arm.name, look_up.format))
+            }
+            Some(look_up) if look_up.manager.trim().is_empty() => Some(format!("arm {}: no manager", arm.name)),
+            Some(_) => None,
+        };
+        self.arms.iter().find_map(fault)
+    }
+
+    fn replicates_fault(&self) -> Option<String> {
         let full = self.replicates_by_point(false);
         if full.len() != self.points(false).len() {
             return Some(format!(
@@ -270,10 +359,8 @@ impl Experiment {
                 self.points(false).len()
             ));
         }
-        if self.replicates.quick < 2 || full.iter().any(|&full| full < self.replicates.quick) {
-            return Some("replicates: quick must be at least 2, and full at least quick".into());
-        }
-        workload.background.filter(|b| b.period_ms == 0).map(|_| "background: period_ms must be above zero".into())
+        let too_few = self.replicates.quick < 2 || full.iter().any(|&full| full < self.replicates.quick);
+        too_few.then(|| "replicates: quick must be at least 2, and full at least quick".into())
     }
 
     fn arms_fault(&self) -> Option<String> {
@@ -317,12 +404,17 @@ impl Experiment {
         if (claim.measure == Measure::StaysOff) != (claim.metric == Metric::Actions) {
             return Some("stays-off and the metric actions belong together".into());
         }
+        if claim.metric.is_of_look_ups() != self.look_ups.is_some() {
+            return Some("its metric belongs to the other kind of workload".into());
+        }
         match &claim.at {
-            At::Idle if self.workload.idle_ms.is_none() => Some("at = \"idle\" needs idle_ms in the workload".into()),
+            At::Idle if self.launches.as_ref().is_none_or(|launches| launches.idle_ms.is_none()) => {
+                Some("at = \"idle\" needs idle_ms in the workload".into())
+            }
             At::Idle if claim.metric != Metric::Energy => Some("the idle point measures energy only".into()),
             At::Work(list) => list
                 .iter()
-                .find(|work_ms| !self.workload.work_ms.contains(work_ms))
+                .find(|work_ms| self.launches.as_ref().is_none_or(|launches| !launches.work_ms.contains(work_ms)))
                 .map(|work_ms| format!("at has {work_ms}, which work_ms has not")),
             _ => None,
         }
@@ -410,5 +502,59 @@ required = ">= 1"
             let error = Experiment::parse("x", &text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}\n  wanted {expected}");
         }
+    }
+
+    const LOOK_UPS: &str = r#"name = "looks"
+title = "Looks"
+description = "Two drivers."
+mechanism = "lookup"
+mode = "deterministic"
+scenario = "binder-6.1"
+look_ups = { services = 10, count = 20, misses = 5 }
+replicates = { quick = 2, full = 4 }
+[[arm]]
+name = "off"
+title = "off"
+baseline = true
+look_up = { manager = "own", format = "android-5", cache = { mode = "off" } }
+[[arm]]
+name = "on"
+title = "on"
+look_up = { manager = "own", format = "android-5", cache = { mode = "transparent", capacity = 10 } }
+[[claim]]
+id = "lookup.level"
+text = "short"
+measure = "level"
+metric = "look-up"
+arm = "on"
+required = "<= 5000"
+"#;
+
+    #[test]
+    fn experiments_about_look_ups_are_read_and_their_mistakes_named() {
+        let experiment = Experiment::parse("x", LOOK_UPS).unwrap();
+        assert_eq!(experiment.points(true), [Point::LookUps(20)]);
+        assert_eq!(experiment.replicates_by_point(false), [4]);
+        assert_eq!(experiment.arms[1].look_up.as_ref().unwrap().cache["capacity"], "10");
+        for (from, to, expected) in [
+            ("android-5", "android-4", "arm off: there is no wire format \"android-4\""),
+            ("deterministic", "parallel", "look-ups are measured in instructions"),
+            ("count = 20", "count = 0", "services, count and misses must be above zero"),
+            (
+                "look_up = { manager = \"own\", format = \"android-5\", cache = { mode = \"off\" } }",
+                "",
+                "arm off: look_up",
+            ),
+            ("metric = \"look-up\"", "metric = \"launch\"", "its metric belongs to the other kind of workload"),
+            ("look_ups = { services = 10, count = 20, misses = 5 }", "", "either a `workload`"),
+        ] {
+            let text = LOOK_UPS.replacen(from, to, 1);
+            assert_ne!(text, LOOK_UPS, "{from}");
+            let error = Experiment::parse("x", &text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}\n  wanted {expected}");
+        }
+        let launches = MINIMAL.replacen("governor = \"performance\"", "scenario = \"other\"", 1);
+        let error = Experiment::parse("x", &launches).unwrap_err().to_string();
+        assert!(error.contains("belong to experiments with look_ups"), "{error}");
     }
 }

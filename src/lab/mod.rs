@@ -19,6 +19,7 @@ mod machine;
 mod modules;
 mod packages;
 mod program;
+mod programs;
 mod record;
 pub mod scenario;
 pub mod self_check;
@@ -61,6 +62,15 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, Lab
     let vcpu_threads = if scenario.machine.mode == Mode::Parallel { scenario.machine.cpus } else { 0 };
     let ended = watch::watch(machine, streams, job.timeout, vcpu_threads, on_line)?;
     Ok(Outcome { status: ended.status, kernel: kernel.release, wall: ended.wall, self_check: ended.self_check })
+}
+
+/// The program `name` of others, built for the guest of `scenario`: its bytes.
+///
+/// # Errors
+/// [`LabError`] when it is not known, or cannot be built or read.
+pub fn program(name: &str, scenario: &Scenario) -> Result<Vec<u8>, LabError> {
+    let path = programs::build(&Cache::open()?, name, scenario)?;
+    std::fs::read(&path).map_err(cache::fault("read", &path))
 }
 
 /// Puts brisk, the modules, BusyBox and the job's files into an archive. The guest's memory holds it twice while the

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::context::ContextArguments;
 use crate::device::Root;
 use crate::device::binder::Connection;
-use crate::experiment::lookup::{Cast, Client, Figures, LookUps, Manager, Measured};
+use crate::experiment::lookup::{Cast, Client, Figures, LookUps, Manager, Measured, Steps};
 use crate::mechanism::lookup::services::names;
 
 /// The number of the JSON schema.
@@ -43,7 +43,7 @@ pub struct Arguments {
     /// Services to register with it
     #[arg(long, value_name = "N", default_value_t = 100, requires = "manager")]
     services: usize,
-    /// Look-ups that are measured, after a tenth as many that are not
+    /// Look-ups that are measured, after one of every service
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..))]
     look_ups: u32,
     /// What the order of the names follows from
@@ -61,17 +61,17 @@ struct Report<'a> {
     format: &'a str,
     #[serde(flatten)]
     measured: Measured,
+    /// What the calls consist of; `None` when no manager was asked, or the driver's events cannot be had.
+    steps: Option<Steps>,
 }
 
 fn manager(text: &str) -> Result<Manager, String> {
-    match text {
+    match text.trim() {
         "" => Err("no command".into()),
         "own" | "cooperating" if cfg!(not(feature = "lab")) => {
             Err("this brisk was built for a device, without the lab's context manager; name a command".into())
         }
-        "own" => Ok(Manager::Own { cooperate: false }),
-        "cooperating" => Ok(Manager::Own { cooperate: true }),
-        command => Ok(Manager::Program(command.split_whitespace().map(str::to_owned).collect())),
+        command => Ok(Manager::named(command)),
     }
 }
 
@@ -93,16 +93,11 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     if names.is_empty() {
         bail!("no service is registered on {}", device.display());
     }
-    let look_ups = arguments.look_ups as usize;
-    let plan = LookUps {
-        code: format.check_code(),
-        names: &names,
-        count: look_ups,
-        warm_up: look_ups / 10,
-        seed: arguments.seed,
-    };
-    let measured = plan.measure(&mut client, root)?;
-    let report = Report { schema: SCHEMA, device: device.display().to_string(), format: &format.name, measured };
+    let plan =
+        LookUps { code: format.check_code(), names: &names, count: arguments.look_ups as usize, seed: arguments.seed };
+    let measured = plan.measure(&mut client)?;
+    let steps = plan.steps(&mut client, root, measured.call.p50)?;
+    let report = Report { schema: SCHEMA, device: device.display().to_string(), format: &format.name, measured, steps };
     let mut out = anstream::stdout().lock();
     if arguments.json {
         writeln!(out, "{}", serde_json::to_string(&report)?)?;
@@ -131,7 +126,7 @@ fn table(report: &Report<'_>) -> String {
     };
     row("request, in user space", &report.measured.request);
     row("look-up, one call of the driver", &report.measured.call);
-    if let Some(steps) = &report.measured.steps {
+    if let Some(steps) = &report.steps {
         row("  into the driver, request copied", &steps.entry);
         row("  to the context manager", &steps.switch);
         row("  the manager's search", &steps.search);
@@ -141,7 +136,7 @@ fn table(report: &Report<'_>) -> String {
     let floors = &report.measured.floors;
     let _ = writeln!(text, "{:NAME_WIDTH$}{:>10.0}", "floor: a call that does nothing", floors.empty_call);
     let _ = writeln!(text, "{:NAME_WIDTH$}{:>10.0}", "floor: one pair of references", floors.reference_pair);
-    let note = match &report.measured.steps {
+    let note = match &report.steps {
         Some(steps) => format!(
             "Steps: {} look-ups recorded by trace events, whose own cost ({:.0} each) is taken off.",
             steps.look_ups, steps.event_cost

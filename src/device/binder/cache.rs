@@ -99,10 +99,14 @@ pub fn folder() -> &'static str {
 /// # Errors
 /// [`DeviceError`] when the driver has none, or a file cannot be read.
 pub fn status(root: &Root) -> Result<Vec<CacheStatus>, DeviceError> {
-    root.list(FOLDER)?.into_iter().map(|context| status_of(root, context)).collect()
+    root.list(FOLDER)?.iter().map(|context| status_of(root, context)).collect()
 }
 
-fn status_of(root: &Root, context: String) -> Result<CacheStatus, DeviceError> {
+/// The cache of `context`.
+///
+/// # Errors
+/// [`DeviceError`] when the driver has none, or a file cannot be read.
+pub fn status_of(root: &Root, context: &str) -> Result<CacheStatus, DeviceError> {
     let folder = format!("{FOLDER}/{context}");
     let read = |file: &str| root.read(format!("{folder}/{file}"));
     let file = format!("{folder}/stats");
@@ -115,8 +119,51 @@ fn status_of(root: &Root, context: String) -> Result<CacheStatus, DeviceError> {
         policy: read("policy")?,
         capacity: root.read_number(format!("{folder}/capacity"))?,
         counters,
-        context,
+        context: context.to_owned(),
     })
+}
+
+/// How an experiment sets the cache of a context.
+#[derive(Debug, Clone)]
+pub struct CacheSettings<'a> {
+    /// Where.
+    pub root: &'a Root,
+    /// The context.
+    pub context: &'a str,
+    /// Files and values; nothing is done when there are none.
+    pub files: &'a BTreeMap<String, String>,
+    /// What is written to `profile` when the mode is to be transparent.
+    pub profile: String,
+}
+
+impl CacheSettings<'_> {
+    /// Writes the files, `mode` last.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the driver has no cache or refuses a value.
+    pub fn apply(&self) -> Result<(), DeviceError> {
+        let Some(mode) = self.files.get("mode") else { return Ok(()) };
+        self.write("mode", "off")?;
+        for (file, value) in self.files.iter().filter(|(file, _)| *file != "mode") {
+            self.write(file, value)?;
+        }
+        if mode == "transparent" {
+            self.write("profile", &self.profile)?;
+        }
+        self.write("mode", mode)
+    }
+
+    /// Makes the cache forget what it holds, if there is one.
+    ///
+    /// # Errors
+    /// [`DeviceError`].
+    pub fn forget(&self) -> Result<(), DeviceError> {
+        if self.files.is_empty() { Ok(()) } else { self.write("flush", "1") }
+    }
+
+    fn write(&self, file: &str, value: &str) -> Result<(), DeviceError> {
+        self.root.write(format!("{FOLDER}/{}/{file}", self.context), value)
+    }
 }
 
 /// The answers that the cache of `context` holds.

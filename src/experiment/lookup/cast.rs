@@ -9,7 +9,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::client::Client;
-use crate::device::binder::{Connection, WireFormat};
+use crate::device::binder::{CallError, Connection, WireFormat};
+
+/// How often, and how far apart, a context is looked at.
+const TRIALS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Which context manager is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +25,25 @@ pub enum Manager {
     },
     /// Another program, with its arguments; it needs some time until it answers.
     Program(Vec<String>),
+}
+
+impl Manager {
+    /// `own`, `cooperating` (own, and it lets the driver keep its answers), or a command.
+    pub fn named(text: &str) -> Self {
+        match text {
+            "own" => Self::Own { cooperate: false },
+            "cooperating" => Self::Own { cooperate: true },
+            command => Self::Program(command.split_whitespace().map(str::to_owned).collect()),
+        }
+    }
+
+    /// The program that is started, if it is not brisk itself.
+    pub fn program(&self) -> Option<&str> {
+        match self {
+            Self::Own { .. } => None,
+            Self::Program(words) => words.first().map(String::as_str),
+        }
+    }
 }
 
 /// Processes that end with this value.
@@ -39,6 +62,7 @@ impl Cast {
         let own = std::env::current_exe().context("cannot find this program's own file")?;
         let device_text = device.display().to_string();
         let mut cast = Self { children: Vec::new() };
+        wait_until_free(device)?;
         match manager {
             Manager::Own { cooperate } => {
                 let mut command = Command::new(&own);
@@ -76,20 +100,37 @@ impl Cast {
 
     /// Waits until somebody answers for handle 0.
     fn wait_for_manager(&mut self, device: &Path) -> anyhow::Result<()> {
-        const TRIALS: u32 = 200;
-        const MAP_BYTES: usize = 8192;
         for _ in 0..TRIALS {
-            let format = WireFormat::all().first().context("no wire format")?;
-            let mut client = Client::new(Connection::open(device, MAP_BYTES)?, format);
-            if client.ping().is_ok() {
+            if has_manager(device)? {
                 return Ok(());
             }
             if let Some(status) = self.children[0].try_wait()? {
                 bail!("the context manager ended with {status}; its reason is above");
             }
-            sleep(Duration::from_millis(50));
+            sleep(PAUSE);
         }
         bail!("nobody answers for handle 0 of {}", device.display())
+    }
+}
+
+/// The driver lets a context go some time after its manager has ended.
+fn wait_until_free(device: &Path) -> anyhow::Result<()> {
+    for _ in 0..TRIALS {
+        if !has_manager(device)? {
+            return Ok(());
+        }
+        sleep(PAUSE);
+    }
+    bail!("{} has a context manager already: measure that one, without --manager", device.display())
+}
+
+fn has_manager(device: &Path) -> anyhow::Result<bool> {
+    const MAP_BYTES: usize = 8192;
+    let format = WireFormat::all().first().context("no wire format")?;
+    match Client::new(Connection::open(device, MAP_BYTES)?, format).ping() {
+        Ok(()) => Ok(true),
+        Err(CallError::Dead | CallError::Failed) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

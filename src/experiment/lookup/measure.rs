@@ -26,8 +26,6 @@ pub struct LookUps<'a> {
     pub names: &'a [String],
     /// How many look-ups are measured.
     pub count: usize,
-    /// How many come before and are not counted.
-    pub warm_up: usize,
     /// What the order of the names follows from.
     pub seed: u64,
 }
@@ -58,58 +56,85 @@ pub struct Measured {
     pub answer: Figures,
     /// What remains when nothing is looked up.
     pub floors: Floors,
-    /// What the calls consist of; `None` when no manager was asked, or the driver's events cannot be had.
-    pub steps: Option<Steps>,
 }
 
 impl LookUps<'_> {
-    /// Looks up and measures; the steps in a second row, recorded by the driver's events below `root`.
+    /// Looks every service up once, then measures.
     ///
     /// # Errors
     /// [`CallError`], also when a service is not there.
-    pub fn measure(&self, client: &mut Client, root: &Root) -> Result<Measured, CallError> {
+    pub fn measure(&self, client: &mut Client) -> Result<Measured, CallError> {
         let ticks = Ticks::calibrate();
         let mut random = Random::new(self.seed);
-        self.run(client, self.warm_up, &mut random)?;
+        for name in self.names {
+            self.look_up(client, name)?;
+        }
         let timings = self.run(client, self.count, &mut random)?;
         let part = |part: fn(&Timing) -> u64| figures(timings.iter().map(|timing| ticks.of(part(timing))).collect());
-        let call = part(|timing| timing.call);
-        let floors = self.floors(client, &ticks)?;
-        let steps = match steps::record(root) {
-            Ok(trace) => {
-                let recorded = self.run(client, self.count.min(RECORDED), &mut random)?;
-                let events = trace.finish()?;
-                steps::steps(&events, &recorded, std::process::id(), call.p50, &ticks)
-            }
-            Err(error) => {
-                tracing::info!("the steps cannot be told apart: {error}");
-                None
-            }
-        };
         Ok(Measured {
             unit: ticks.unit,
             look_ups: self.count,
             services: self.names.len(),
-            call,
+            call: part(|timing| timing.call),
             request: part(|timing| timing.request),
             answer: part(|timing| timing.answer),
-            floors,
-            steps,
+            floors: self.floors(client, &ticks)?,
         })
     }
 
-    fn run(&self, client: &mut Client, count: usize, random: &mut Random) -> Result<Vec<Timing>, CallError> {
-        let popularity = Popularity::zipf(self.names.len() as u32, ZIPF_EXPONENT);
-        let mut timings = Vec::with_capacity(count);
+    /// Calls of `count` look-ups, before each of which `forget` makes the driver's cache forget what it holds.
+    ///
+    /// # Errors
+    /// [`CallError`], and those of `forget`.
+    pub fn misses(
+        &self,
+        client: &mut Client,
+        count: usize,
+        forget: &mut dyn FnMut() -> Result<(), CallError>,
+    ) -> Result<Figures, CallError> {
+        let ticks = Ticks::calibrate();
+        let mut random = Random::stream(self.seed, 1);
+        let popularity = self.popularity();
+        let mut calls = Vec::with_capacity(count);
         for _ in 0..count {
-            let name = &self.names[popularity.draw(random)];
-            let (object, timing) = client.look_up(self.code, name)?;
-            if object == Object::Null {
-                return Err(CallError::Malformed(format!("a manager that knows {name}")));
-            }
-            timings.push(timing);
+            forget()?;
+            calls.push(ticks.of(self.look_up(client, &self.names[popularity.draw(&mut random)])?.call));
         }
-        Ok(timings)
+        Ok(figures(calls))
+    }
+
+    /// What the calls consist of, from a further row of look-ups that the driver's events below `root` record; `untraced`
+    /// is their median without. `None` when no manager was asked, or the events cannot be had.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn steps(&self, client: &mut Client, root: &Root, untraced: f64) -> Result<Option<Steps>, CallError> {
+        let trace = match steps::record(root) {
+            Ok(trace) => trace,
+            Err(error) => {
+                tracing::info!("the steps cannot be told apart: {error}");
+                return Ok(None);
+            }
+        };
+        let recorded = self.run(client, self.count.min(RECORDED), &mut Random::stream(self.seed, 2))?;
+        let events = trace.finish()?;
+        Ok(steps::steps(&events, &recorded, std::process::id(), untraced, &Ticks::calibrate()))
+    }
+
+    fn popularity(&self) -> Popularity {
+        Popularity::zipf(self.names.len() as u32, ZIPF_EXPONENT)
+    }
+
+    fn look_up(&self, client: &mut Client, name: &str) -> Result<Timing, CallError> {
+        match client.look_up(self.code, name)? {
+            (Object::Null, _) => Err(CallError::Malformed(format!("a manager that knows {name}"))),
+            (_, timing) => Ok(timing),
+        }
+    }
+
+    fn run(&self, client: &mut Client, count: usize, random: &mut Random) -> Result<Vec<Timing>, CallError> {
+        let popularity = self.popularity();
+        (0..count).map(|_| self.look_up(client, &self.names[popularity.draw(random)])).collect()
     }
 
     fn floors(&self, client: &mut Client, ticks: &Ticks) -> Result<Floors, CallError> {

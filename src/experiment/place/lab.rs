@@ -1,6 +1,6 @@
 //! The lab: each device is a guest that boots, runs `brisk replicate` and powers off.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -8,10 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::super::conduct::Place;
+use super::super::lookup::Manager;
 use super::super::plan::{Line, Plan};
 use super::super::point::Point;
-use super::super::spec::Experiment;
-use crate::lab::{self, Channel, GuestLine, HostClock, Job, Scenario};
+use super::super::spec::{Experiment, Workload};
+use crate::lab::{self, Channel, GuestFile, GuestLine, HostClock, Job, Scenario};
 use crate::report::proof::{Mode, SelfCheck};
 
 /// Where a guest finds its plan.
@@ -48,12 +49,16 @@ impl Place for Lab {
         _interrupted: &AtomicBool,
         on_line: &mut dyn FnMut(Line),
     ) -> anyhow::Result<Vec<SelfCheck>> {
-        let name = experiment.scenario.as_deref().context("the experiment names no scenario")?;
+        let name = plan.scenario.as_deref().context("the experiment names no scenario")?;
         let mut scenario = Scenario::load(name)?;
         let known = self.checked.lock().ok().and_then(|checked| checked.get(name).cloned());
         scenario.guest.self_check &= device == 0 && known.is_none();
         let mut job = Job::new(scenario, ["brisk", "replicate", "--plan", PLAN_FILE])
             .with_file(PLAN_FILE, serde_json::to_vec(plan)?);
+        for program in programs(plan) {
+            let contents = lab::program(&program, &job.scenario)?;
+            job.files.push(GuestFile { path: format!("/bin/{program}"), contents, mode: 0o755 });
+        }
         job.timeout = longest(plan);
         let mut ear = Ear::default();
         let outcome = lab::run(&job, &mut |line| ear.hear(&line, experiment.mode, on_line))?;
@@ -78,11 +83,24 @@ impl Place for Lab {
     }
 }
 
+/// Programs other than brisk that the plan's arms run: context managers by their command's first word.
+fn programs(plan: &Plan) -> BTreeSet<String> {
+    let arms = plan.replicates.iter().filter_map(|replicate| plan.arms.get(replicate.arm)?.look_up.as_ref());
+    let managers = arms.map(|look_up| Manager::named(&look_up.manager));
+    managers.filter_map(|manager| manager.program().map(str::to_owned)).collect()
+}
+
 /// More host time than a plan can take on a host that is loaded several times over.
 fn longest(plan: &Plan) -> Duration {
+    let window_ms = match &plan.workload {
+        Workload::Launches(launches) => u64::from(launches.window_beyond_work_ms),
+        Workload::LookUps(_) => 0,
+    };
     let replicate = |index: usize| match plan.points.get(index) {
-        Some(Point::Work(work_ms)) => u64::from(*work_ms) * 6 + u64::from(plan.workload.window_beyond_work_ms),
+        Some(Point::Work(work_ms)) => u64::from(*work_ms) * 6 + window_ms,
         Some(Point::Idle(idle_ms)) => u64::from(*idle_ms),
+        // A millisecond each: ten times what a stock driver takes, and what comes before.
+        Some(Point::LookUps(count)) => u64::from(*count),
         None => 0,
     };
     let guest_ms: u64 = plan.replicates.iter().map(|r| replicate(r.point) + r.settle_us / 1000).sum();

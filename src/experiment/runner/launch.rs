@@ -15,7 +15,7 @@ pub(super) struct Application {
 
 impl Application {
     pub(super) fn start(runner: &Runner<'_>, work_ms: u32) -> anyhow::Result<Self> {
-        let workload = &runner.plan.workload;
+        let workload = runner.workload;
         let mut command = Command::new(&runner.application);
         command.args(["load", "--json", "--stay", "--work-ms"]).arg(work_ms.to_string());
         command.arg("--start-up-ms").arg(workload.start_up_ms.to_string());

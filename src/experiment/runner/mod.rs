@@ -3,6 +3,7 @@
 mod background;
 mod daemon;
 mod launch;
+mod look_ups;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use super::claim::Metric;
 use super::load;
 use super::plan::{Line, Measured, Plan, Replicate};
 use super::point::Point;
+use super::spec::{Launches, Workload};
 use crate::device::energy::{Meter, Reading};
 use crate::device::guardian::Guardian;
 use crate::device::{BootTime, Root};
@@ -42,6 +44,7 @@ const WAKE_UPS: (u32, Duration) = (20, Duration::from_millis(25));
 /// A device at work on a plan.
 struct Runner<'a> {
     plan: &'a Plan,
+    workload: &'a Launches,
     root: &'a Root,
     folder: PathBuf,
     settings: Settings,
@@ -54,10 +57,23 @@ struct Runner<'a> {
 /// with everything given back, when `interrupted` becomes true.
 ///
 /// # Errors
-/// When the device has no cpufreq, an arm cannot be set, or a line cannot be handed on. What goes wrong in one
-/// replicate rejects that replicate.
+/// When the device lacks what the workload needs (cpufreq, binder), an arm cannot be set, or a line cannot be handed on.
+/// What goes wrong in one replicate rejects that replicate.
 pub fn run(
     plan: &Plan,
+    root: &Root,
+    interrupted: &AtomicBool,
+    report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    match &plan.workload {
+        Workload::Launches(workload) => run_launches(plan, workload, root, interrupted, report),
+        Workload::LookUps(workload) => look_ups::run(plan, workload, root, interrupted, report),
+    }
+}
+
+fn run_launches(
+    plan: &Plan,
+    workload: &Launches,
     root: &Root,
     interrupted: &AtomicBool,
     report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
@@ -72,7 +88,7 @@ pub fn run(
     let meter = Meter::find(root);
     report(&Line::Device { device: describe(root, meter.as_ref())? })?;
     let application = install_application(&folder)?;
-    let mut runner = Runner { plan, root, folder, settings, meter, turns_per_ms, application };
+    let mut runner = Runner { plan, workload, root, folder, settings, meter, turns_per_ms, application };
     for replicate in &plan.replicates {
         if interrupted.load(Ordering::Relaxed) {
             break;
@@ -122,14 +138,14 @@ impl Runner<'_> {
     /// Rests, then measures the point; an error rejects the replicate.
     fn measure(&self, replicate: &Replicate, point: Point, metrics: &mut BTreeMap<String, f64>) -> anyhow::Result<()> {
         let rest_until = BootTime::now() + Duration::from_micros(replicate.settle_us);
-        let load = self.plan.workload.background.as_ref();
+        let load = self.workload.background.as_ref();
         let background = load.map(|load| Background::start(load, self.turns_per_ms, replicate.seed)).transpose()?;
         sleep_until(rest_until);
         let mut readings = Vec::from_iter(self.reading());
         let started = BootTime::now();
         match point {
             Point::Work(work_ms) => {
-                let window_ms = work_ms + self.plan.workload.window_beyond_work_ms;
+                let window_ms = work_ms + self.workload.window_beyond_work_ms;
                 let window = Duration::from_millis(u64::from(window_ms));
                 let mut launched = launch::Application::start(self, work_ms)?;
                 let screen = launched.first_screen()?;
@@ -144,6 +160,7 @@ impl Runner<'_> {
             Point::Idle(idle_ms) => {
                 self.watch_energy_until(started + Duration::from_millis(u64::from(idle_ms)), &mut readings);
             }
+            Point::LookUps(_) => bail!("a plan of launches has a point of look-ups"),
         }
         drop(background);
         if let (Some(meter), true) = (&self.meter, readings.len() > 1) {

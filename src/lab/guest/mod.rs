@@ -53,6 +53,7 @@ fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
         run::install_busybox()?;
     }
     run::load_modules(&job.modules)?;
+    mounts::binderfs(&root)?;
     settle::settle(&root)?;
     if job.self_check {
         let check = check(&root)?;

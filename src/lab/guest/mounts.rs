@@ -1,11 +1,13 @@
 //! The file systems that a device has.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use anyhow::Context;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 
+use crate::device::Root;
 use crate::lab::scenario::CgroupVersion;
 
 /// Controllers that a version 1 guest has, where its kernel knows them.
@@ -65,6 +67,22 @@ pub fn cgroup(version: CgroupVersion) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+/// Makes the binder devices of a driver without binderfs appear where that would show them, for programs that look
+/// nowhere else.
+///
+/// # Errors
+/// When a link cannot be made.
+pub fn binderfs(root: &Root) -> anyhow::Result<()> {
+    const FOLDER: &str = "/dev/binderfs";
+    let Ok(devices) = root.read("/sys/module/binder_linux/parameters/devices") else { return Ok(()) };
+    fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
+    for device in devices.split(',') {
+        let (link, target) = (format!("{FOLDER}/{device}"), format!("/dev/{device}"));
+        symlink(&target, &link).with_context(|| format!("cannot link {link} to {target}"))?;
+    }
+    Ok(())
 }
 
 fn mount_at(kind: &str, target: &str, text: &str) -> anyhow::Result<()> {
