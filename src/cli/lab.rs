@@ -1,10 +1,11 @@
 //! `brisk lab`: the virtual device.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anstream::println;
+use anstream::{println, stdout};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
@@ -117,7 +118,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         LabCommand::ContextManager(arguments) => binder::manage(arguments),
         LabCommand::Services(arguments) => binder::serve(arguments),
         LabCommand::Describe => {
-            println!("{}", serde_json::to_string_pretty(&Description::read(root))?);
+            writeln!(stdout(), "{}", serde_json::to_string_pretty(&Description::read(root))?)?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -181,11 +182,11 @@ fn list(json: bool) -> anyhow::Result<ExitCode> {
                 "memory_mib": scenario.machine.memory_mib,
             })
         };
-        println!("{}", serde_json::to_string_pretty(&scenarios.iter().map(describe).collect::<Vec<_>>())?);
+        writeln!(stdout(), "{}", serde_json::to_string_pretty(&scenarios.iter().map(describe).collect::<Vec<_>>())?)?;
     } else {
         let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
         for scenario in &scenarios {
-            println!("{:width$}  {}", scenario.name, scenario.title);
+            writeln!(stdout(), "{:width$}  {}", scenario.name, scenario.title)?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,6 @@
 //! `brisk load`: the program that experiments launch.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -44,7 +44,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let stay: &mut dyn io::Read = if arguments.stay { &mut io::stdin() } else { &mut io::empty() };
         show_and_stay(&screen, stay)?;
     } else {
-        println!("launch {:.3} ms, basic launch {:.3} ms", screen.launch_ms(started), screen.basic_ms(started));
+        let (launch_ms, basic_ms) = (screen.launch_ms(started), screen.basic_ms(started));
+        writeln!(io::stdout(), "launch {launch_ms:.3} ms, basic launch {basic_ms:.3} ms")?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -20,6 +20,7 @@ pub mod run;
 pub mod soak;
 pub mod status;
 
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -90,11 +91,19 @@ pub fn main() -> ExitCode {
     }
     match run(&Cli::parse()) {
         Ok(code) => code,
+        Err(error) if reader_has_left(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("brisk: {}", sentence(error.as_ref()));
             ExitCode::from(2)
         }
     }
+}
+
+/// Whoever read our output has seen enough, as in `brisk boot diagnose FOLDER | head`. Other broken pipes come with a
+/// context that says which.
+fn reader_has_left(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<io::Error>();
+    error.chain().len() == 1 && cause.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {

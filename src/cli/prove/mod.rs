@@ -2,7 +2,7 @@
 
 mod progress;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -232,12 +232,12 @@ fn finish(arguments: &Arguments, jobs: &[Job], quick: bool, base: &Path, started
     let page = folder.join("report.html");
     write(&page, &report::html::render(&proof))?;
     if arguments.json {
-        anstream::println!("{}", json.trim_end());
+        writeln!(anstream::stdout(), "{}", json.trim_end())?;
     } else {
         let terminal = std::io::stdout().is_terminal();
         let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col.into());
         let width = if width == 0 { TABLE_WIDTH } else { width };
-        anstream::print!("{}", report::table::render(&proof, width, terminal));
+        write!(anstream::stdout(), "{}", report::table::render(&proof, width, terminal))?;
     }
     eprintln!("report: {}", page.display());
     let shown = proof.experiments.iter().all(|experiment| all_shown(&experiment.claims));
