@@ -6,7 +6,7 @@
 use std::fs;
 
 use brisk::chart::read::{self, Limits};
-use brisk::chart::{diagnose, html as page, svg};
+use brisk::chart::{diagnose, html as page, perfetto, svg};
 use brisk::config::Config;
 use brisk::device::binder::returns::Returns;
 use brisk::device::binder::{WireFormat, cache};
@@ -191,6 +191,7 @@ fn bootchart(names: &[&str], bytes: &[u8]) {
             assert!(diagnose::diagnose(&boot).phases.len() <= boot.cpu.len());
             svg::render(&boot);
             page::render(&boot);
+            perfetto::render(&boot);
         }
     }
 }

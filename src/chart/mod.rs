@@ -10,6 +10,7 @@ pub mod generate;
 pub mod html;
 pub mod json;
 pub mod model;
+pub mod perfetto;
 pub mod read;
 pub mod summary;
 pub mod svg;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::chart::{Boot, html, json, svg};
+use crate::chart::{Boot, html, json, perfetto, svg};
 
 /// Arguments of `brisk boot chart`.
 #[derive(Debug, clap::Args)]
@@ -16,9 +16,10 @@ Recordings: Android's /data/bootchart, bootchart 0.8 and bootchart2, as .tgz, as
 a recording cannot be used is left out, and said on standard error and in the chart.
 
 The name of the output decides what is drawn:
-  .svg   a picture for documents
-  .html  a page to zoom, hover, search and fold in; one file that asks nothing of the network
-  .json  the whole recording and its diagnosis, for programs
+  .svg      a picture for documents
+  .html     a page to zoom, hover, search and fold in; one file that asks nothing of the network
+  .json     the whole recording and its diagnosis, for programs
+  .pftrace  a Perfetto trace, for ui.perfetto.dev and trace_processor
 
 Examples:
   brisk boot chart bootchart.tgz --output boot.html
@@ -54,10 +55,12 @@ enum Format {
     Svg,
     Html,
     Json,
+    Perfetto,
 }
 
 impl Format {
-    const ALL: [(&'static str, Self); 3] = [("svg", Self::Svg), ("html", Self::Html), ("json", Self::Json)];
+    const ALL: [(&'static str, Self); 4] =
+        [("svg", Self::Svg), ("html", Self::Html), ("json", Self::Json), ("pftrace", Self::Perfetto)];
 
     fn of(path: &Path) -> anyhow::Result<Self> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
@@ -75,6 +78,7 @@ impl Format {
             Self::Svg => svg::render(boot).into_bytes(),
             Self::Html => html::render(boot).into_bytes(),
             Self::Json => json::render(boot),
+            Self::Perfetto => perfetto::render(boot),
         }
     }
 }
