@@ -347,8 +347,8 @@ static void serve_call(struct client *c, const struct binder_transaction_data *t
 {
 	const uint8_t *data = (const void *)(uintptr_t)t->data.ptr.buffer;
 	const binder_size_t *objects = (const void *)(uintptr_t)t->data.ptr.offsets;
-	struct flat_binder_object sent = { 0 };
 	static __thread struct parcel reply;
+	struct flat_binder_object sent = { 0 };
 	bool is_look_up = false;
 	uint32_t flags = 0;
 	char name[NAME];

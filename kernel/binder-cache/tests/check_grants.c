@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Who may have which answer, and how much of the cache. */
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "../binder_cache.h"
+#include "checks.h"
+
+void a_hit_is_what_the_manager_said(void)
+{
+	struct binder_transaction_data first;
+	uint8_t data[256];
+	uint32_t handle;
+	long hits;
+
+	CHECK(look_up(&client, "plain") == FOUND);
+	first = client.reply;
+	memcpy(data, (void *)(uintptr_t)first.data.ptr.buffer, first.data_size);
+	handle = object(&client)->handle;
+	hits = stat_of("hits");
+	/* the first answer is kept, so the buffer is another one */
+	CHECK(look_up(&client, "plain") == FOUND);
+	CHECK(stat_of("hits") == hits + 1);
+	CHECK(client.completed);
+	CHECK(client.reply.data_size == first.data_size);
+	CHECK(client.reply.offsets_size == first.offsets_size);
+	CHECK(client.reply.flags == first.flags && client.reply.code == first.code);
+	CHECK(client.reply.sender_euid == first.sender_euid);
+	CHECK(client.reply.sender_pid == first.sender_pid);
+	CHECK(object(&client)->handle == handle);
+	CHECK(!memcmp(data, (void *)(uintptr_t)client.reply.data.ptr.buffer, first.data_size));
+	free_reply(&client);
+	client.reply = first;
+	free_reply(&client);
+	CHECK(hits_while(FOUND, "plain", 50) == 50);
+}
+
+static void secret_is_refused(void)
+{
+	CHECK(hits_while(NOTHING, "secret.key", 3) == 0);
+}
+
+void what_one_may_have_another_may_not(void)
+{
+	CHECK(hits_while(FOUND, "secret.key", 3) == 2);
+	as_user(1000, secret_is_refused);
+	CHECK(hits_while(FOUND, "secret.key", 1) == 1);
+}
+
+/* The manager is told who the process is now, not who opened the device. */
+void who_changes_user_is_another(void)
+{
+	CHECK(hits_while(FOUND, "secret.key", 3) == 2);
+	CHECK(!setresuid(-1, 1000, -1));
+	CHECK(look_up(&client, "secret.key") == NOTHING);
+	free_reply(&client);
+	CHECK(!setresuid(-1, 0, -1));
+	CHECK(look_up(&client, "secret.key") == FOUND);
+	free_reply(&client);
+}
+
+static void isolated_is_asked_for(void)
+{
+	CHECK(hits_while(FOUND, "plain", 2) == (cooperative ? 0 : 1));
+}
+
+static void plain_is_shared(void)
+{
+	CHECK(hits_while(FOUND, "plain", 2) == (cooperative ? 2 : 1));
+}
+
+void scopes_are_kept(void)
+{
+	hits_while(FOUND, "plain", 2);
+	as_user(10001, plain_is_shared);
+	as_user(99001, isolated_is_asked_for);
+}
+
+void contexts_know_nothing_of_each_other(void)
+{
+	pid_t other_manager, other_server;
+	struct client other;
+
+	CHECK(hits_while(FOUND, "plain", 2) == 1);
+	set_profile("hwbinder");
+	set_in("hwbinder", "mode", cooperative ? "cooperative" : "transparent");
+	other_manager = start_manager("/dev/hwbinder");
+	open_binder(&other, "/dev/hwbinder", MAP);
+	CHECK(look_up(&other, "plain") == NOTHING);
+	free_reply(&other);
+	other_server = start_server("/dev/hwbinder", 0x70000);
+	CHECK(look_up(&other, "plain") == FOUND);
+	free_reply(&other);
+	/* a change there is none here */
+	CHECK(hits_while(FOUND, "plain", 2) == 2);
+	close_binder(&other);
+	end(other_server);
+	end(other_manager);
+	CHECK(hits_while(FOUND, "plain", 2) == 2);
+}
+
+void no_user_takes_all_memory(void)
+{
+	set("uid_limit_bytes", "600");
+	set("flush", "1");
+	CHECK(hits_while(FOUND, "plain", 2) == 1);
+	hits_while(FOUND, "exact.one", 2);
+	hits_while(FOUND, "label.one", 2);
+	CHECK(stat_of("refused_limit") > 0);
+	CHECK(stat_of("bytes") <= 600);
+	set("uid_limit_bytes", "65536");
+}
+
+void only_the_manager_opts_in(void)
+{
+	struct binder_cache_profile profile = { .lookup_codes = 2 };
+	struct binder_cache_flush flush = { 0 };
+
+	CHECK(ioctl(client.fd, BINDER_CACHE_OPT_IN, &profile) == -1 && errno == EPERM);
+	CHECK(ioctl(client.fd, BINDER_CACHE_FLUSH, &flush) == -1 && errno == EPERM);
+	profile.header_size = BINDER_CACHE_HEADER_MAX + 1;
+	CHECK(ioctl(client.fd, BINDER_CACHE_OPT_IN, &profile) == -1 && errno == EINVAL);
+}
+
+static void set_enforce(const char *value)
+{
+	int fd = open("/sys/fs/selinux/enforce", O_WRONLY);
+
+	CHECK(write(fd, value, 1) == 1);
+	close(fd);
+}
+
+/* Where SELinux is on; letting go of enforcing is a change of policy to all who ask. */
+void a_new_policy_is_heard_of(void)
+{
+	if (access("/sys/fs/selinux", F_OK))
+		return;
+	mount("selinuxfs", "/sys/fs/selinux", "selinuxfs", 0, NULL);
+	if (access("/sys/fs/selinux/enforce", F_OK)) {
+		CHECK(!"selinuxfs can be mounted");
+		return;
+	}
+	CHECK(hits_while(FOUND, "plain", 3) == 2);
+	set_enforce("1");
+	set_enforce("0");
+	CHECK(stat_of("entries") == 0);
+	/* a manager with a policy cache of its own may not know yet */
+	CHECK(hits_while(FOUND, "plain", 3) == 0);
+	usleep(2200000);
+	CHECK(hits_while(FOUND, "plain", 3) == 2);
+}

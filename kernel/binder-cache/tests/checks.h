@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What all checks use; each has a manager and a process with services of its own. */
+#ifndef _CHECKS_H
+#define _CHECKS_H
+
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "guest.h"
+#include "wire.h"
+
+extern const char *check_name;
+extern int failures;
+extern pid_t manager_pid, server_pid;
+extern struct client client;
+
+#define CHECK(condition)							\
+	do {									\
+		if (!(condition)) {						\
+			printf("not ok %s (%s), line %d: %s\n", check_name,	\
+			       cooperative ? "cooperative" : "transparent",	\
+			       __LINE__, #condition);				\
+			failures++;						\
+		}								\
+	} while (0)
+
+/* Looks @name up so often, expecting the same each time. */
+long hits_while(enum found expected, const char *name, int times);
+
+/* Runs @body as another user with a descriptor of its own; its failures count. */
+void as_user(uid_t uid, void (*body)(void));
+
+void a_hit_is_what_the_manager_said(void);
+void what_one_may_have_another_may_not(void);
+void who_changes_user_is_another(void);
+void scopes_are_kept(void);
+void a_replaced_service_is_never_found_again(void);
+void an_answer_under_way_is_not_learnt(void);
+void a_one_way_change_lasts_until_the_manager_is_done(void);
+void a_dead_service_is_not_given_out(void);
+void a_dead_manager_is_not_spoken_for(void);
+void the_manager_counts_what_stock_counts(void);
+void a_lazy_service_is_not_kept(void);
+void a_service_that_wants_to_know_its_clients_is_not_kept(void);
+void odd_answers_are_not_kept(void);
+void an_owner_finds_its_own_binder(void);
+void a_full_buffer_fails_as_stock(void);
+void a_small_read_gets_its_parts(void);
+void unread_answers_wait_in_order(void);
+void a_thread_may_end_without_reading(void);
+void odd_calls_get_stock_errors(void);
+void contexts_know_nothing_of_each_other(void);
+void another_format_turns_it_off(void);
+void no_user_takes_all_memory(void);
+void only_the_manager_opts_in(void);
+void one_name_can_be_flushed(void);
+void policies_are_arms(void);
+void a_new_policy_is_heard_of(void);
+void a_hit_costs_little(void);
+void the_driver_stays(void);
+
+#endif
