@@ -462,6 +462,8 @@ static bool binder_cache_read_reply(struct binder_cache *cache, struct binder_pr
 	if (binder_alloc_copy_from_buffer(&client->alloc, answer->data, buffer, 0,
 					  ALIGN(size, sizeof(u64)) + sizeof(offset)))
 		return false;
+	/* what lies between is the client's, from calls before */
+	memset((u8 *)answer->data + size, 0, ALIGN(size, sizeof(u64)) - size);
 	/* checked when the reply was translated: within the data */
 	offset = answer->data[ALIGN(size, sizeof(u64)) / sizeof(u64)];
 	object = (void *)answer->data + offset;

@@ -82,6 +82,28 @@ void scopes_are_kept(void)
 	as_user(99001, isolated_is_asked_for);
 }
 
+/* The first to ask has had other data where its answer ends. */
+static void ask_in_a_used_buffer(void)
+{
+	CHECK(look_up(&client, "two.one") == FOUND);
+	free_reply(&client);
+	CHECK(look_up(&client, "ragged.one") == FOUND);
+	free_reply(&client);
+}
+
+void nothing_of_the_first_client_reaches_the_next(void)
+{
+	const uint8_t *end;
+
+	as_user(0, ask_in_a_used_buffer);
+	CHECK(hits_while(FOUND, "ragged.one", 1) == 1);
+	CHECK(look_up(&client, "ragged.one") == FOUND);
+	end = (const uint8_t *)(uintptr_t)client.reply.data.ptr.buffer + client.reply.data_size;
+	CHECK(client.reply.data_size % 8 == 4);
+	CHECK(!end[0] && !end[1] && !end[2] && !end[3]);
+	free_reply(&client);
+}
+
 void contexts_know_nothing_of_each_other(void)
 {
 	pid_t other_manager, other_server;

@@ -49,6 +49,7 @@ void a_small_read_gets_its_parts(void);
 void unread_answers_wait_in_order(void);
 void a_thread_may_end_without_reading(void);
 void odd_calls_get_stock_errors(void);
+void nothing_of_the_first_client_reaches_the_next(void);
 void contexts_know_nothing_of_each_other(void);
 void another_format_turns_it_off(void);
 void no_user_takes_all_memory(void);

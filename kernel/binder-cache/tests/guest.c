@@ -73,7 +73,7 @@ void set_profile(const char *context)
 	at += sprintf(at, "lookup=1,2 readonly=4,6,1599098439 clients=7 volatile=8 header=");
 	for (i = 8; i < header.size; i++)
 		at += sprintf(at, "%02x", header.data[i]);
-	sprintf(at, " reply=00000000 tail=0c000000,00000000");
+	sprintf(at, " reply=00000000 tail=0c000000,0c00000000000000");
 	set_in(context, "profile", text);
 }
 
@@ -97,7 +97,7 @@ pid_t start_manager(const char *device)
 
 static const char * const names[] = {
 	"plain", "plain.2", "secret.key", "exact.one", "label.one", "unmarked.one", "null.one",
-	"status.one", "fd.one", "two.one", "slow.one", "held.one",
+	"status.one", "fd.one", "two.one", "slow.one", "held.one", "ragged.one",
 };
 
 pid_t start_server(const char *device, uint64_t first)

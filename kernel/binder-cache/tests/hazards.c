@@ -81,6 +81,7 @@ static const struct {
 	ENTRY(unread_answers_wait_in_order),
 	ENTRY(a_thread_may_end_without_reading),
 	ENTRY(odd_calls_get_stock_errors),
+	ENTRY(nothing_of_the_first_client_reaches_the_next),
 	ENTRY(contexts_know_nothing_of_each_other),
 	ENTRY(another_format_turns_it_off),
 	ENTRY(no_user_takes_all_memory),

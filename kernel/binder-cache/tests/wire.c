@@ -327,6 +327,9 @@ static void answer_look_up(const char *name, uint32_t uid, struct parcel *reply,
 	if (begins(name, "two."))
 		put_object(reply, BINDER_TYPE_HANDLE, handle);
 	put_u32(reply, 12);
+	/* so that the answer does not end where a word does */
+	if (begins(name, "ragged."))
+		put_u32(reply, 0);
 }
 
 static void read_name(const struct binder_transaction_data *t, char *name, size_t *offset)
