@@ -10,7 +10,10 @@ use brisk::chart::{diagnose, html as page, perfetto, svg};
 use brisk::config::Config;
 use brisk::device::binder::returns::Returns;
 use brisk::device::binder::{WireFormat, cache};
-use brisk::device::{Root, energy, foreground, hotplug, journal, load, process, process_events, trace_events};
+use brisk::device::{
+    Root, energy, foreground, hotplug, journal, load, meminfo, process, process_events, process_memory, psi, swaps,
+    trace_events, vm_tunables, zoneinfo, zram, zram_owner,
+};
 use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
 use brisk::lab::scenario::Scenario;
@@ -74,6 +77,30 @@ pub const TARGETS: &[Target] = &[
             b"cpu  1 2 3 4 5 6 7 8 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n",
             b"t=1\nCH0(T=16086645)[S2M_VDD_CPUCL2], 124265856\n",
             b"12\n7\n7\n",
+        ],
+    },
+    Target {
+        name: "memory-files",
+        feed: memory_files,
+        seeds: &[
+            b"MemTotal: 353280 kB\nMemFree: 20000 kB\nActive(anon): 3 kB\nSwapTotal: 8 kB\n",
+            b"Node 0, zone Normal\n        min      1000\n        low      1250\n        high     1500\n",
+            b"some avg10=1.50 avg60=0.02 avg300=0.00 total=44\nfull avg10=0.00 avg60=0.01 avg300=0.00 total=7\n",
+            b"Filename Type Size Used Priority\n/dev/zram0 partition 4194300 1024 100\n/a\\040b file 10 2 -2\n",
+            b"VmRSS: 16 kB\nRssAnon: 8 kB\nVmSwap: 2 kB\nPss: 7 kB\nSwapPss: 1 kB\n",
+            b"1000 300 100 5 0 123 0\n",
+            b"0x0007\n",
+        ],
+    },
+    Target {
+        name: "zram-files",
+        feed: zram_files,
+        seeds: &[
+            b"lzo [lzo-rle] lz4 zstd\n",
+            b"10485760 3000000 4194304 0 4194304 12 0 3 4\n",
+            b"[zram0]\nzram-size = min(ram / 2, 4096)\n# x\n[zram1]\nzram-size = 0\n",
+            b"ALGO=lz4\nPERCENT=\"50\"\n",
+            b"/dev/block/zram0 none swap defaults zramsize=75%,max_comp_streams=8\n",
         ],
     },
     Target { name: "journal", feed: journal_log, seeds: &[JOURNAL] },
@@ -227,6 +254,34 @@ fn counters(bytes: &[u8]) {
     if let Some(pids) = foreground::parse_pids(&text) {
         assert!(pids.is_sorted_by(|one, other| one < other));
     }
+}
+
+fn memory_files(bytes: &[u8]) {
+    let text = text(bytes);
+    let _ = (meminfo::parse(&text), zoneinfo::parse(&text, 4), vm_tunables::parse_lru_gen(&text));
+    if let Some(pressure) = psi::parse(&text) {
+        assert!((0.0..=100.0).contains(&pressure.some.average_10s_percent));
+    }
+    if let Some(swaps) = swaps::parse(&text) {
+        assert!(swaps.is_sorted_by(|one, other| one.priority >= other.priority));
+        assert!(swaps.iter().all(|swap| swap.free_kib() <= swap.size_kib));
+        let _ = swaps.iter().filter_map(swaps::Swap::zram_name).count();
+    }
+    let _ = (process_memory::parse_status(&text), process_memory::parse_rollup(&text));
+    let _ = process_memory::parse_statm(&text, 4);
+}
+
+fn zram_files(bytes: &[u8]) {
+    let text = text(bytes);
+    if let Some((chosen, offered)) = zram::parse_algorithms(&text) {
+        assert!(offered.contains(&chosen));
+    }
+    assert!(zram::parse_usage(&text).and_then(|usage| usage.ratio()).is_none_or(|ratio| ratio >= 0.0));
+    let _ = zram::parse_backing("none", &text);
+    for devices in [zram_owner::parse_generator(&text), zram_owner::parse_fstab(&text)] {
+        assert!(devices.keys().all(|name| name.starts_with("zram")));
+    }
+    let _ = zram_owner::parse_shell(&text);
 }
 
 fn journal_log(bytes: &[u8]) {

@@ -149,6 +149,8 @@ fuzz_tests! {
     control: "control",
     process_files: "process-files",
     counters: "counters",
+    memory_files: "memory-files",
+    zram_files: "zram-files",
     journal: "journal",
     learned: "learned",
     device_tree: "device-tree",

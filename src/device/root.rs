@@ -45,6 +45,11 @@ impl Root {
         self.path.join(file.strip_prefix("/").unwrap_or(file))
     }
 
+    /// `message` with its paths as named on the device, so that a recorded tree reads like the device.
+    pub fn as_on_device(&self, message: &impl ToString) -> String {
+        message.to_string().replace(&self.path("/").display().to_string(), "/")
+    }
+
     /// Where brisk keeps what must not survive a reboot: `/run/brisk`, and `/dev/brisk` on Android, whose /dev is a tmpfs
     /// and which has no /run. The real place, not as named on the device.
     pub fn runtime_folder(&self) -> PathBuf {

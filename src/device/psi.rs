@@ -1,0 +1,91 @@
+//! How long tasks wait for memory: pressure stall information, /proc/pressure/memory (Documentation/accounting/psi.rst).
+
+use serde::Serialize;
+
+use super::{DeviceError, Root};
+
+/// The file, as named on the device.
+pub const MEMORY_FILE: &str = "/proc/pressure/memory";
+
+/// The shares of time in which tasks waited.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Stall {
+    /// Share of the last ten seconds, in percent.
+    pub average_10s_percent: f64,
+    /// Of the last minute.
+    pub average_60s_percent: f64,
+    /// Of the last five minutes.
+    pub average_300s_percent: f64,
+    /// All waiting since boot.
+    pub total_us: u64,
+}
+
+/// The two lines of a pressure file.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Pressure {
+    /// At least one task waited.
+    pub some: Stall,
+    /// All tasks that could have run waited.
+    pub full: Stall,
+}
+
+/// The present memory pressure.
+///
+/// # Errors
+/// [`DeviceError::is_missing`] without CONFIG_PSI; some kernels have the file and refuse to open it unless booted with
+/// psi=1; [`DeviceError::Malformed`] when it is not as documented.
+pub fn memory(root: &Root) -> Result<Pressure, DeviceError> {
+    let text = root.read(MEMORY_FILE)?;
+    parse(&text).ok_or_else(|| {
+        DeviceError::malformed(&root.path(MEMORY_FILE), "`some` and `full` with avg10, avg60, avg300 and total", &text)
+    })
+}
+
+/// Parses both lines.
+pub fn parse(text: &str) -> Option<Pressure> {
+    let stall = |kind: &str| text.lines().find_map(|line| parse_stall(line.strip_prefix(kind)?));
+    Some(Pressure { some: stall("some ")?, full: stall("full ")? })
+}
+
+fn parse_stall(fields: &str) -> Option<Stall> {
+    let field = |name: &str| {
+        let named = |word: &str| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_owned());
+        fields.split_ascii_whitespace().find_map(named)
+    };
+    let percent = |name| field(name)?.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    Some(Stall {
+        average_10s_percent: percent("avg10")?,
+        average_60s_percent: percent("avg60")?,
+        average_300s_percent: percent("avg300")?,
+        total_us: field("total")?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_lines_are_read() {
+        let text =
+            "some avg10=1.50 avg60=0.02 avg300=0.00 total=4420193\nfull avg10=0.00 avg60=0.01 avg300=100.00 total=7\n";
+        let pressure = parse(text).unwrap();
+        assert_eq!((pressure.some.average_10s_percent, pressure.some.total_us), (1.5, 4_420_193));
+        assert_eq!((pressure.full.average_300s_percent, pressure.full.total_us), (100.0, 7));
+    }
+
+    #[test]
+    fn what_is_no_pressure_is_refused() {
+        let whole = "avg10=0.00 avg60=0.00 avg300=0.00 total=0";
+        for text in [
+            String::new(),
+            format!("some {whole}"),
+            format!("some {whole}\nfull avg10=nan avg60=0.00 avg300=0.00 total=0"),
+            format!("some {whole}\nfull avg10=-1.0 avg60=0.00 avg300=0.00 total=0"),
+            format!("some {whole}\nfull avg10=0.00 avg60=0.00 total=0"),
+            format!("some {whole}\nfull {}", whole.replace("total=0", "total=-1")),
+        ] {
+            assert_eq!(parse(&text), None, "{text:?}");
+        }
+    }
+}
