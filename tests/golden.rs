@@ -1,7 +1,7 @@
 //! Recorded device trees through the real program: what doctor says of each, and that leases leave no trace in any.
 //!
-//! `tests/golden/NN-name/` is a device's /proc, /sys and /dev, as far as brisk reads them; `doctor.txt` and `doctor.json`
-//! in it are what is expected. `UPDATE_GOLDEN=1 cargo test --test golden` writes them anew, for a person to look at.
+//! `tests/golden/NN-name/` is a device's /proc, /sys and /dev, as far as brisk reads them; `doctor.txt`, `doctor.json` and
+//! `memory-*.txt` in it are what is expected. `UPDATE_GOLDEN=1 cargo test --test golden` writes them anew, for a person to look at.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +16,7 @@ use brisk::device::journal::Journal;
 use brisk::device::{BootTime, Root, Target};
 
 const EXPECTED: [&str; 2] = ["doctor.txt", "doctor.json"];
+const MEMORY: [(&str, &[&str]); 1] = [("memory-plan.txt", &["memory", "plan"])];
 
 fn trees() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
@@ -40,6 +41,35 @@ fn doctor_says(name: &str, root: &Path) {
         }
         let expected = fs::read_to_string(&path).unwrap_or_default();
         assert!(found == expected, "{}: expected\n{expected}\nbut found\n{found}", path.display());
+    }
+}
+
+/// Compares what `brisk memory` says of `root`, with its exit code, with what is expected of the tree `name`.
+fn memory_says(name: &str, root: &Path) {
+    for (file, arguments) in MEMORY {
+        let output = brisk(root, arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some_and(|code| code < 2) && error.is_empty(), "{name}: {error}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let found = format!("{text}exit code {}\n", output.status.code().unwrap());
+        let path = trees().join(name).join(file);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::write(&path, &found).unwrap();
+        }
+        let expected = fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == expected, "{}: expected\n{expected}\nbut found\n{found}", path.display());
+    }
+}
+
+#[test]
+fn memory_on_every_tree() {
+    for tree in fs::read_dir(trees()).unwrap() {
+        let name = tree.unwrap().file_name().into_string().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        copy(&trees().join(&name), folder.path());
+        let before = everything(folder.path());
+        memory_says(&name, folder.path());
+        assert!(everything(folder.path()) == before, "{name}: a plan writes nothing");
     }
 }
 

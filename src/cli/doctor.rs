@@ -15,7 +15,7 @@ use crate::device::Root;
 use crate::engine::control::connection::Connection;
 use crate::engine::control::protocol::Request;
 use crate::engine::status::Status;
-use crate::mechanism::{Support, launch, lookup};
+use crate::mechanism::{Support, launch, lookup, memory};
 use facts::DeviceReport;
 
 /// The number of the JSON schema.
@@ -82,11 +82,15 @@ impl Report {
         let device = DeviceReport::of(root);
         let (config, configuration_fault) = match Layers::read(root) {
             Ok(layers) => (layers.config, None),
-            Err(error) => (Config::default(), Some(facts::as_on_device(root, &error.to_string()))),
+            Err(error) => (Config::default(), Some(root.as_on_device(&error.to_string()))),
         };
         let daemon = ask_daemon(root);
         // One line a mechanism; what a running daemon says of its own goes before.
-        let mechanisms = [("launch", launch::support(root, &config.launch, false)), ("lookup", lookup::support(root))];
+        let mechanisms = [
+            ("launch", launch::support(root, &config.launch, false)),
+            ("memory", memory::support(root)),
+            ("lookup", lookup::support(root)),
+        ];
         let mechanisms = mechanisms.into_iter().map(|(name, support)| {
             let its_own = daemon.as_ref().and_then(|status| status.mechanisms.iter().find(|it| it.name == name));
             MechanismReport::of(root, name, its_own.map_or(support, |it| it.support.clone()))
@@ -104,7 +108,7 @@ fn ask_daemon(root: &Root) -> Option<Status> {
 
 impl MechanismReport {
     fn of(root: &Root, name: &'static str, mut support: Support) -> Self {
-        support.reason = facts::as_on_device(root, &support.reason);
+        support.reason = root.as_on_device(&support.reason);
         Self { name, support }
     }
 }

@@ -13,6 +13,7 @@ pub mod launch;
 pub mod load;
 mod log;
 pub mod lookup;
+pub mod memory;
 pub mod prove;
 pub mod replicate;
 pub mod restore;
@@ -61,6 +62,8 @@ pub enum Command {
     Launch(launch::Arguments),
     /// Measure, watch and simulate service look-ups through binder
     Lookup(lookup::Arguments),
+    /// Plan zram and reclaim for this device
+    Memory(memory::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),
     /// Boot a virtual device: a stock kernel whose CPU frequency can be changed
@@ -117,6 +120,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Boot(arguments) => boot::run(arguments),
         Command::Launch(arguments) => launch::run(arguments, &root),
         Command::Lookup(arguments) => lookup::run(arguments, &root),
+        Command::Memory(arguments) => memory::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),
         #[cfg(feature = "lab")]
         Command::Lab(arguments) => lab::run(arguments, &root),

@@ -5,13 +5,16 @@
 
 pub mod action;
 pub mod event;
+pub mod glob;
 pub mod interest;
 pub mod launch;
 pub mod lookup;
+pub mod memory;
 pub mod support;
 
 pub use action::{Action, Decision, Target};
 pub use event::{Event, Process, ProcessEvent, ProcessEventKind};
+pub use glob::Glob;
 pub use interest::{Interest, ProcessEventKinds, ProcessFacts};
 pub use support::{Support, SupportState};
 

@@ -9,7 +9,7 @@ use crate::device::cpufreq::{self, Policies, Policy};
 use crate::device::energy::Meter;
 use crate::device::journal::JournalState;
 use crate::device::process_events::ProcessEvents;
-use crate::device::{DeviceError, Root, foreground, hotplug, uclamp};
+use crate::device::{DeviceError, Root, foreground, hotplug, kernel, psi, uclamp};
 use crate::experiment::runner;
 
 /// Capabilities of linux/capability.h that the daemon uses.
@@ -85,17 +85,17 @@ impl DeviceReport {
     pub fn of(root: &Root) -> Self {
         let mut faults = Vec::new();
         let policies = Policies::read(root);
-        faults.extend(policies.faults.iter().map(|fault| as_on_device(root, fault)));
+        faults.extend(policies.faults.iter().map(|fault| root.as_on_device(fault)));
         let mut cpus = |read: fn(&Root) -> Result<Vec<u32>, DeviceError>| match read(root) {
             Ok(cpus) => Some(hotplug::format_list(&cpus)),
             Err(fault) => {
-                faults.push(as_on_device(root, &fault));
+                faults.push(root.as_on_device(&fault));
                 None
             }
         };
         let (cpus_online, cpus_present) = (cpus(hotplug::online), cpus(hotplug::present));
         Self {
-            kernel: root.read("/proc/sys/kernel/osrelease").ok().filter(|release| !release.is_empty()),
+            kernel: kernel::release(root),
             cpus_online,
             cpus_present,
             policies: policies.list.into_iter().map(|policy| PolicyReport::of(root, policy)).collect(),
@@ -133,9 +133,9 @@ impl JournalReport {
     fn of(root: &Root, real: &Path) -> Self {
         let (state, fault) = match JournalState::of(real) {
             Ok(state) => (Some(state), None),
-            Err(error) => (None, Some(as_on_device(root, &error))),
+            Err(error) => (None, Some(root.as_on_device(&error))),
         };
-        Self { folder: as_on_device(root, &real.display()).into(), state, fault }
+        Self { folder: root.as_on_device(&real.display()).into(), state, fault }
     }
 }
 
@@ -170,13 +170,13 @@ fn utilization_clamps(root: &Root) -> Interface {
 }
 
 fn pressure(root: &Root) -> Interface {
-    const FILE: &str = "/proc/pressure/memory";
+    const FILE: &str = psi::MEMORY_FILE;
     const NO_PRESSURE: &str = "Linux has it since 4.20; boot with psi=1 where it is off by default";
-    let (available, reason, advice) = match root.read(FILE) {
-        Ok(text) if text.starts_with("some ") => (true, format!("{FILE} can be read"), ""),
-        Ok(_) => (false, format!("{FILE} is not as documented"), ""),
+    let (available, reason, advice) = match psi::memory(root) {
+        Ok(_) => (true, format!("{FILE} can be read"), ""),
+        Err(DeviceError::Malformed { .. }) => (false, format!("{FILE} is not as documented"), ""),
         Err(error) if error.is_missing() => (false, format!("{FILE} does not exist (CONFIG_PSI)"), NO_PRESSURE),
-        Err(error) => (false, as_on_device(root, &error), error.advice()),
+        Err(error) => (false, root.as_on_device(&error), error.advice()),
     };
     Interface { name: "pressure stall information", available, reason, advice: advice.to_owned() }
 }
@@ -190,7 +190,7 @@ fn energy(root: &Root) -> Interface {
         return Interface { name, available: true, reason, advice: String::new() };
     }
     let (reason, advice) = match all.first().map(|meter| meter.read(root)) {
-        Some(Err(error)) => (as_on_device(root, &error), error.advice()),
+        Some(Err(error)) => (root.as_on_device(&error), error.advice()),
         _ => ("neither powercap, nor a CPU's power rail, nor a battery".to_owned(), ""),
     };
     Interface { name, available: false, reason, advice: advice.to_owned() }
@@ -218,11 +218,6 @@ fn rights(root: &Root) -> Interface {
 pub fn parse_effective_capabilities(status: &str) -> Option<u64> {
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     u64::from_str_radix(mask.trim(), 16).ok()
-}
-
-/// A message whose paths are those on the device, so that a recorded tree reads like the device.
-pub fn as_on_device(root: &Root, message: &impl ToString) -> String {
-    message.to_string().replace(&root.path("/").display().to_string(), "/")
 }
 
 #[cfg(test)]

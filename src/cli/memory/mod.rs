@@ -1,0 +1,31 @@
+//! `brisk memory`: what zram and reclaim should be on this device, and how much memory is left.
+
+mod plan;
+
+use std::process::ExitCode;
+
+use crate::device::Root;
+
+/// Arguments of `brisk memory`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Say what would be set for zram and reclaim on this device, and why; nothing is written
+    Plan(plan::Arguments),
+}
+
+/// Runs `brisk memory`.
+///
+/// # Errors
+/// Those of the subcommand.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    match &arguments.command {
+        Command::Plan(arguments) => plan::run(arguments, root),
+    }
+}

@@ -1,0 +1,94 @@
+//! `brisk memory plan`: what would be set, and why. It reads, and writes nothing.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::device::Root;
+use crate::mechanism::memory::{Arm, DeviceFacts, Outcome, Plan, Setting};
+
+/// The number of the JSON schema.
+const SCHEMA: u32 = 1;
+
+/// Arguments of `brisk memory plan`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit code 0 when something would be changed, 1 when nothing would.
+
+Examples:
+  brisk memory plan               what brisk would set, each with its reason
+  brisk memory plan --arm paper   zram of 15 % of memory with lzo, and nothing else
+  brisk memory plan --json        the same for a program")]
+pub struct Arguments {
+    /// Whose plan
+    #[arg(long, value_enum, default_value_t)]
+    arm: Arm,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: u32,
+    #[serde(flatten)]
+    plan: Plan,
+    /// What is there but could not be read.
+    faults: Vec<String>,
+}
+
+/// Prints the plan.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let facts = DeviceFacts::probe(root);
+    let report = Report { schema: SCHEMA, plan: Plan::of(&facts, arguments.arm), faults: facts.faults };
+    let mut out = anstream::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        write!(out, "{}", text(&report))?;
+    }
+    Ok(ExitCode::from(u8::from(report.plan.changes().next().is_none())))
+}
+
+const BOLD: Style = Style::new().bold();
+const FAINT: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default();
+const MIDDLING: Style = AnsiColor::Yellow.on_default();
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    for setting in &report.plan.settings {
+        let (style, what) = what(setting);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{BOLD}{:<24}{BOLD:#}{style}{what}{style:#}", setting.name);
+        let _ = writeln!(text, "    {}", setting.reason);
+        if let (Outcome::Change, Some(file)) = (setting.outcome, &setting.file) {
+            let _ = writeln!(text, "    {FAINT}{file}{FAINT:#}");
+        }
+    }
+    for fault in &report.faults {
+        let _ = writeln!(text, "{MIDDLING}fault{MIDDLING:#}: {fault}");
+    }
+    text
+}
+
+fn what(setting: &Setting) -> (Style, String) {
+    let now = setting.now.as_deref();
+    match (setting.outcome, setting.planned.as_deref()) {
+        (Outcome::Change, planned) => {
+            let planned = planned.unwrap_or_default();
+            (GOOD, now.map_or_else(|| planned.to_owned(), |now| format!("{now} -> {planned}")))
+        }
+        (Outcome::Keep, _) => (FAINT, format!("stays {}", now.unwrap_or("as it is"))),
+        (Outcome::LeaveAlone, _) => {
+            (MIDDLING, now.map_or_else(|| "left alone".to_owned(), |now| format!("{now}, left alone")))
+        }
+        (Outcome::Unsupported, _) => (FAINT, "not to be had".to_owned()),
+    }
+}
