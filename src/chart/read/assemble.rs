@@ -147,9 +147,10 @@ fn add_unseen(lives: &mut Vec<Life>, ended: Vec<Ended>, boot_time_s: u64, sample
     for life in lives.iter() {
         starts.entry(life.pid).or_default().push(life.start_ms);
     }
+    let offset_ms = clock_offset_ms(lives, &ended, boot_time_s);
     for process in ended {
-        let start_ms =
-            u32::try_from(process.began_s.saturating_sub(boot_time_s).saturating_mul(1000)).unwrap_or(u32::MAX);
+        let start_ms = since_boot_ms(&process, boot_time_s) - offset_ms;
+        let start_ms = u32::try_from(start_ms.max(0)).unwrap_or(u32::MAX);
         let is_known = |starts: &Vec<u32>| starts.iter().any(|known| known.abs_diff(start_ms) <= 2 * SECOND_MS);
         let is_inside = (sampled.start_ms..sampled.end_ms).contains(&start_ms);
         if !is_inside || starts.get(&process.pid).is_some_and(is_known) {
@@ -172,6 +173,25 @@ fn add_unseen(lives: &mut Vec<Life>, ended: Vec<Ended>, boot_time_s: u64, sample
             },
         });
     }
+}
+
+/// By the wall clock, which is set during a boot.
+fn since_boot_ms(process: &Ended, boot_time_s: u64) -> i64 {
+    let seconds = i64::try_from(process.began_s).unwrap_or(0) - i64::try_from(boot_time_s).unwrap_or(0);
+    seconds.saturating_mul(1000)
+}
+
+/// How far the accounting's clock is before the samples': the median over the processes that both know.
+fn clock_offset_ms(lives: &[Life], ended: &[Ended], boot_time_s: u64) -> i64 {
+    let sampled: HashMap<(u32, &str), u32> =
+        lives.iter().map(|life| ((life.pid, life.name.as_str()), life.start_ms)).collect();
+    let offset = |process: &Ended| {
+        let start_ms = sampled.get(&(process.pid, process.name.as_str()))?;
+        Some(since_boot_ms(process, boot_time_s) - i64::from(*start_ms))
+    };
+    let mut offsets: Vec<i64> = ended.iter().filter_map(offset).collect();
+    offsets.sort_unstable();
+    offsets.get(offsets.len() / 2).copied().unwrap_or(0)
 }
 
 /// For each life the index of its parent: the last life of the parent's PID that began before it.
@@ -230,7 +250,12 @@ fn process(life: Life, parent: Option<usize>, commands: &HashMap<u32, String>) -
 /// Descendants of kthreadd; before Linux 2.6.23 of the first threads that init itself started.
 fn mark_kernel_threads(processes: &mut [Process]) {
     for index in 0..processes.len() {
-        let by_parent = processes[index].parent.is_some_and(|parent| processes[parent].kind == Kind::KernelThread);
+        let by_parent = processes[index].parent.is_some_and(|parent| {
+            let parent = &processes[parent];
+            // These start programs of user space on behalf of the kernel: hotplug, modprobe.
+            let starts_programs = parent.name.starts_with("khelper") || parent.name.starts_with("kworker");
+            parent.kind == Kind::KernelThread && !starts_programs
+        });
         let process = &mut processes[index];
         let is_root = process.pid == 2 && process.name == KTHREADD;
         let is_old_root = process.pid <= 16

@@ -181,6 +181,17 @@ fn real_recordings_read_whole() {
     }
 }
 
+/// Fedora's clock was set by three seconds while it booted, and khelper started hotplug.
+#[test]
+fn accounting_adds_those_that_no_sample_saw_and_nobody_twice() {
+    let boot = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bootchart/fedora-3-pacct.tgz")).unwrap();
+    let long_lived = |process: &&Process| process.name == "bootchartd" && process.span.length_ms() > 20_000;
+    assert_eq!(boot.processes.iter().filter(long_lived).count(), 4, "as many as were sampled");
+    assert!(boot.processes.len() > 1500, "most lived between two samples: {}", boot.processes.len());
+    assert_eq!(find(&boot, "hotplug").kind, Kind::Process);
+    assert_eq!(find(&boot, "kblockd/0").kind, Kind::KernelThread);
+}
+
 /// A recording of bootchart2, as its collector writes it.
 #[test]
 fn bootchart2_adds_command_lines_forks_and_initcalls() {

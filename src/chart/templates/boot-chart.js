@@ -71,7 +71,7 @@
   // ---- time ----
   const layout = () => {
     const width = chart.clientWidth;
-    const left = Math.min(250, Math.round(width * 0.3)), right = width < 600 ? 8 : 66;
+    const left = Math.min(250, Math.round(width * (width < 600 ? 0.38 : 0.3))), right = width < 600 ? 8 : 66;
     return { width, left, right: width - right, span: Math.max(width - right - left, 1) };
   };
   const place = (ms, at) => at.left + (ms - view.from) / (view.to - view.from) * at.span;
@@ -187,7 +187,7 @@
     const at = layout(), height = panelHeight(), context = prepare(panels, at.width, height);
     let y = 18;
     for (const [x, words] of ticks(at)) {
-      text(context, words, x, 12, colours.muted, 'center');
+      if (x + context.measureText(words).width / 2 <= at.width) text(context, words, x, 12, colours.muted, 'center');
       context.fillStyle = colours.rule;
       context.fillRect(Math.round(x), y, 1, height - y);
     }
@@ -326,7 +326,8 @@
       const process = data.processes[row.members[0]], x = 14 + Math.min(row.depth, 9) * 10;
       const sign = query ? '' : row.kind !== 0 ? (row.open ? '▾' : '▸') : row.parent ? (row.closed ? '▸' : '▾') : '';
       if (sign) text(context, sign, x - 12, y + 13, colours.muted);
-      text(context, fit(context, rowName(row), at.left - x - 8), x, y + 13, row.kind === 2 || process[KIND] ? colours.muted : colours.ink);
+      const count = row.kind === 1 ? ` × ${row.members.length}` : '', name = row.kind === 1 ? label(process) : rowName(row);
+      text(context, fit(context, name, at.left - x - 8 - context.measureText(count).width) + count, x, y + 13, row.kind === 2 || process[KIND] ? colours.muted : colours.ink);
       const cpu = sum(row.members, CPU_MS);
       if (cpu && at.width >= 600) text(context, seconds(cpu), at.right + 6, y + 13, colours.muted);
     }
