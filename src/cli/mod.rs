@@ -62,7 +62,7 @@ pub enum Command {
     Launch(launch::Arguments),
     /// Measure, watch and simulate service look-ups through binder
     Lookup(lookup::Arguments),
-    /// Plan zram and reclaim for this device
+    /// Plan zram and reclaim for this device, and say how much memory is left
     Memory(memory::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),

@@ -1,6 +1,7 @@
 //! `brisk memory`: what zram and reclaim should be on this device, and how much memory is left.
 
 mod plan;
+mod status;
 
 use std::process::ExitCode;
 
@@ -18,6 +19,8 @@ pub struct Arguments {
 enum Command {
     /// Say what would be set for zram and reclaim on this device, and why; nothing is written
     Plan(plan::Arguments),
+    /// Say how much memory can still be had, what zram makes of it, and who would go first and why
+    Status(status::Arguments),
 }
 
 /// Runs `brisk memory`.
@@ -27,5 +30,6 @@ enum Command {
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         Command::Plan(arguments) => plan::run(arguments, root),
+        Command::Status(arguments) => status::run(arguments, root),
     }
 }

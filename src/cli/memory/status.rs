@@ -1,0 +1,199 @@
+//! `brisk memory status`: how much memory can still be had, what zram makes of it, and who would go first.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use anyhow::Context as _;
+use serde::Serialize;
+
+use crate::device::Root;
+use crate::device::error::sentence;
+use crate::device::meminfo::MemoryInfo;
+use crate::device::psi::Pressure;
+use crate::device::zram::Zram;
+use crate::mechanism::memory::Snapshot;
+use crate::mechanism::memory::headroom::Headroom;
+use crate::mechanism::memory::victim::{self, Mode, Protection, Victim};
+
+/// The number of the JSON schema.
+const SCHEMA: u32 = 1;
+/// As many processes as a person reads.
+const SHOWN: usize = 10;
+
+/// Arguments of `brisk memory status`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+headroom = free above the high watermark + pages of files above 5 % of memory
+         + (1 - r) x what free swap could take; r is what a byte on swap costs in memory.
+
+Nobody is killed: the order says who would be, and why.
+
+Exit code 0 while there is headroom, 1 when there is none, 2 when memory cannot be read.
+
+Examples:
+  sudo brisk memory status              everybody's processes
+  brisk memory status --mode lmk-rss    as the kernel's Low Memory Killer would choose
+  brisk memory status --json            everything, with every process")]
+pub struct Arguments {
+    /// Whose order of victims
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: u32,
+    memory: MemoryInfo,
+    headroom: Headroom,
+    pressure: Option<Pressure>,
+    zram: Vec<Device>,
+    mode: Mode,
+    /// The lowest oom_score_adj that would be taken now; `None` when nobody would.
+    adj_threshold: Option<i16>,
+    protection: Protection,
+    /// How many processes hold memory.
+    process_count: usize,
+    victims: Vec<Victim>,
+    faults: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Device {
+    #[serde(flatten)]
+    zram: Zram,
+    /// Memory by byte held; `None` below a MiB.
+    ratio: Option<f64>,
+}
+
+/// Prints the state of memory.
+///
+/// # Errors
+/// When memory cannot be read or standard output cannot be written.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let snapshot = Snapshot::take(root, arguments.mode == Mode::LmkPss)
+        .map_err(|error| anyhow::anyhow!(root.as_on_device(&sentence(&error))))
+        .context("how much memory is left cannot be known")?;
+    let report = Report::of(snapshot, arguments.mode);
+    let mut out = anstream::stdout().lock();
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        write!(out, "{}", text(&report))?;
+    }
+    Ok(ExitCode::from(u8::from(report.headroom.total_kib <= 0)))
+}
+
+impl Report {
+    fn of(snapshot: Snapshot, mode: Mode) -> Self {
+        let victims = victim::order(mode, &snapshot.candidates, &snapshot.situation, &snapshot.protection);
+        let device = |zram: Zram| Device { ratio: zram.usage.and_then(|usage| usage.ratio()), zram };
+        Self {
+            schema: SCHEMA,
+            memory: snapshot.memory,
+            headroom: snapshot.headroom,
+            pressure: snapshot.pressure,
+            zram: snapshot.zram.into_iter().map(device).collect(),
+            mode,
+            adj_threshold: victim::adj_threshold(mode, &snapshot.situation),
+            protection: snapshot.protection,
+            process_count: snapshot.candidates.len(),
+            victims,
+            faults: snapshot.faults,
+        }
+    }
+}
+
+const BOLD: Style = Style::new().bold();
+const FAINT: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+const MIDDLING: Style = AnsiColor::Yellow.on_default();
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    let headroom = &report.headroom;
+    let style = if headroom.total_kib > 0 { GOOD } else { BAD };
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{BOLD}{:<16}{BOLD:#}{style}{:>9} MiB{style:#}  of {} MiB",
+        "Headroom",
+        headroom.total_kib / 1024,
+        report.memory.total_kib / 1024
+    );
+    let mut term = |name: &str, kib: i64, what: &str| {
+        let _ = writeln!(text, "  {name:<14}{:>9} MiB  {FAINT}{what}{FAINT:#}", kib / 1024);
+    };
+    term("free", headroom.free_kib, "above the high watermark");
+    term("files", headroom.file_kib, &format!("above the {} MiB that they keep", headroom.file_floor_kib / 1024));
+    for area in &headroom.swaps {
+        let price = match (area.ratio > 0.0, area.is_measured) {
+            (false, _) => "which costs no memory".to_owned(),
+            (true, true) => format!("at r = {:.2} (measured)", area.ratio),
+            (true, false) => format!("at r = {:.2} (assumed: too little is there)", area.ratio),
+        };
+        let what = format!("of {} MiB swapped out to {}, {price}", area.taken_kib / 1024, area.path);
+        term("swap", area.won_kib, &what);
+    }
+    if headroom.swaps.is_empty() {
+        term("swap", 0, "there is none");
+    }
+    pressure(&mut text, report.pressure.as_ref());
+    report.zram.iter().for_each(|device| zram(&mut text, device));
+    victims(&mut text, report);
+    for fault in &report.faults {
+        let _ = writeln!(text, "{MIDDLING}fault{MIDDLING:#}: {fault}");
+    }
+    text
+}
+
+fn pressure(text: &mut String, pressure: Option<&Pressure>) {
+    let what = match pressure {
+        Some(Pressure { some, full }) => format!(
+            "some waited {:.2} % of the last 10 s, all {:.2} %; {:.1} s since boot",
+            some.average_10s_percent,
+            full.average_10s_percent,
+            some.total_us as f64 / 1e6
+        ),
+        None => "this kernel does not say (CONFIG_PSI)".to_owned(),
+    };
+    let _ = writeln!(text, "{BOLD}{:<16}{BOLD:#}{what}", "Pressure");
+}
+
+fn zram(text: &mut String, device: &Device) {
+    let zram = &device.zram;
+    let algorithm = zram.algorithm.as_deref().unwrap_or("lzo");
+    let _ = write!(text, "{BOLD}{:<16}{BOLD:#}{} MiB, {algorithm}", zram.name, zram.disk_size_bytes >> 20);
+    if let Some(usage) = &zram.usage {
+        let ratio = device.ratio.map_or_else(|| "r not known yet".to_owned(), |ratio| format!("r = {ratio:.2}"));
+        let (held, taken) = (usage.original_bytes >> 20, usage.memory_bytes >> 20);
+        let _ = write!(text, "; holds {held} MiB in {taken} MiB of memory ({ratio})");
+    }
+    if let Some(backing) = &zram.backing {
+        let (written, read) = (backing.written_kib >> 10, backing.read_kib >> 10);
+        let _ = write!(text, "; {written} MiB written back to {}, {read} MiB read again", backing.path);
+    }
+    let _ = writeln!(text);
+}
+
+fn victims(text: &mut String, report: &Report) {
+    let (may_go, all) = (report.victims.len(), report.process_count);
+    let order = if may_go > 1 { ", in this order" } else { "" };
+    let _ = writeln!(text, "{BOLD}{:<16}{BOLD:#}{may_go} of {all} processes may go{order}", "Victims");
+    if report.adj_threshold.is_none() {
+        let _ = writeln!(text, "  memory is not tight enough for this killer to take anybody");
+    }
+    for victim in report.victims.iter().take(SHOWN) {
+        let mib = victim.predicted_kib as f64 / 1024.0;
+        let _ =
+            writeln!(text, "  {:>7} {:<16}{mib:>8.1} MiB  {FAINT}{}{FAINT:#}", victim.pid, victim.name, victim.reason);
+    }
+    if may_go > SHOWN {
+        let _ = writeln!(text, "  {FAINT}and {} more (--json has all){FAINT:#}", may_go - SHOWN);
+    }
+}

@@ -1,0 +1,259 @@
+//! Who goes first when somebody must: pure, as the paper's killers, lmkd and brisk would choose.
+
+use serde::Serialize;
+
+use crate::mechanism::Glob;
+
+/// A process that could go.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Candidate {
+    /// The process.
+    pub pid: u32,
+    /// Its name (`comm`).
+    pub name: String,
+    /// How readily it is killed: Android writes the class of an application there, 900 and above for cached ones.
+    pub oom_score_adj: i16,
+    /// Resident, shared pages included.
+    pub rss_kib: u64,
+    /// Resident and anonymous: what its death returns.
+    pub rss_anonymous_kib: u64,
+    /// On swap, before compression.
+    pub swap_kib: u64,
+    /// Proportional resident set, where it was sampled.
+    pub pss_kib: Option<u64>,
+    /// How long it has not been in front, where that is known.
+    pub background_s: Option<u64>,
+    /// What starting it again costs, where that is known.
+    pub relaunch_cost_ms: Option<f64>,
+    /// How probable it is that the user comes back to it, 0 to 1, where that is known.
+    pub return_probability: Option<f64>,
+}
+
+impl Candidate {
+    /// What its death returns when a byte on swap costs `swap_ratio` bytes of memory.
+    pub fn returned_kib(&self, swap_ratio: f64) -> u64 {
+        self.rss_anonymous_kib.saturating_add((self.swap_kib as f64 * swap_ratio.clamp(0.0, 1.0)) as u64)
+    }
+
+    /// What its death costs the user: relaunch cost by probability of return; the same for all of whom nothing is known.
+    fn cost_ms(&self) -> f64 {
+        let known =
+            |value: Option<f64>, unknown: f64| value.filter(|value| value.is_finite()).unwrap_or(unknown).max(0.0);
+        known(self.relaunch_cost_ms, UNKNOWN_COST_MS) * known(self.return_probability, 1.0)
+    }
+}
+
+/// A second: the cold start of an application of which nothing is known.
+const UNKNOWN_COST_MS: f64 = 1000.0;
+
+/// How a victim is chosen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// The class that would be missed least first, in it the least cost for what a death really returns
+    #[default]
+    Brisk,
+    /// The kernel's Low Memory Killer: minfree and adj, then the largest resident set (the paper's)
+    LmkRss,
+    /// The same with the proportional resident set (what the paper proposes)
+    LmkPss,
+    /// Android's lmkd: a floor by pressure, the one longest in the background first
+    LmkdPsi,
+}
+
+/// How tight memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Situation {
+    /// Free memory.
+    pub free_kib: u64,
+    /// Pages of files.
+    pub file_kib: u64,
+    /// Share of the last ten seconds in which some task waited for memory, in percent.
+    pub some_percent: f64,
+    /// In which all of them waited.
+    pub full_percent: f64,
+    /// Memory that a byte on swap costs.
+    pub swap_ratio: f64,
+}
+
+/// Who is never chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Protection {
+    /// Globs of names.
+    pub names: Vec<Glob>,
+    /// Nobody below this `oom_score_adj`.
+    pub adj_floor: i16,
+}
+
+/// Without these a system is gone, whatever their adj says.
+const SYSTEM_NAMES: [&str; 24] = [
+    "init",
+    "systemd*",
+    "(sd-pam)",
+    "dbus-*",
+    "brisk*",
+    "sshd*",
+    "login",
+    "agetty",
+    "udevd",
+    "Xorg",
+    "Xwayland",
+    "weston*",
+    "gnome-shell",
+    "kwin_*",
+    "zygote*",
+    "system_server",
+    "surfaceflinger",
+    "*servicemanager",
+    "lmkd*",
+    "ueventd",
+    "vold",
+    "adbd",
+    "netd",
+    "logd",
+];
+
+impl Protection {
+    /// For Android, where zero is the application in front, and for other systems, where it is everybody.
+    pub fn of_system(is_android: bool) -> Self {
+        let glob = |name: &&str| name.parse().ok();
+        Self { names: SYSTEM_NAMES.iter().filter_map(glob).collect(), adj_floor: i16::from(is_android) }
+    }
+
+    fn covers(&self, candidate: &Candidate) -> bool {
+        candidate.pid <= 1
+            || candidate.oom_score_adj < self.adj_floor
+            || self.names.iter().any(|name| name.matches(&candidate.name))
+    }
+}
+
+/// Somebody who would go, and why then.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Victim {
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its `oom_score_adj`.
+    pub oom_score_adj: i16,
+    /// What this mode takes its death to return.
+    pub predicted_kib: u64,
+    /// Why it stands where it stands.
+    pub reason: String,
+}
+
+/// The kernel's own thresholds: below `minfree_kib` of free memory and of pages of files, adj and above may go
+/// (drivers/staging/android/lowmemorykiller.c; adj 0, 1, 6 and 12 of 15 as `oom_score_adj`).
+const MINFREE: [(u64, i16); 4] = [(6 << 10, 0), (8 << 10, 58), (16 << 10, 352), (64 << 10, 705)];
+/// lmkd's defaults: 70 ms of a second in which some waited, or 700 ms in which all did.
+const LMKD_MEDIUM_PERCENT: f64 = 7.0;
+const LMKD_CRITICAL_PERCENT: f64 = 70.0;
+/// What may go then (`ro.lmk.medium`, `ro.lmk.critical`), and up to where lmkd takes the heaviest.
+const LMKD_MEDIUM_ADJ: i16 = 800;
+const LMKD_CRITICAL_ADJ: i16 = 0;
+const LMKD_HEAVIEST_UP_TO_ADJ: i16 = 200;
+
+/// The lowest `oom_score_adj` that `mode` would take now; `None` when it would take nobody.
+pub fn adj_threshold(mode: Mode, situation: &Situation) -> Option<i16> {
+    match mode {
+        // When somebody must go is for the headroom to say.
+        Mode::Brisk => Some(i16::MIN),
+        Mode::LmkRss | Mode::LmkPss => {
+            let is_below = |&&(kib, _): &&(u64, i16)| situation.free_kib < kib && situation.file_kib < kib;
+            MINFREE.iter().find(is_below).map(|&(_, adj)| adj)
+        }
+        Mode::LmkdPsi if situation.full_percent >= LMKD_CRITICAL_PERCENT => Some(LMKD_CRITICAL_ADJ),
+        Mode::LmkdPsi if situation.some_percent >= LMKD_MEDIUM_PERCENT => Some(LMKD_MEDIUM_ADJ),
+        Mode::LmkdPsi => None,
+    }
+}
+
+/// Those who would go, the first one first.
+pub fn order(mode: Mode, candidates: &[Candidate], situation: &Situation, protection: &Protection) -> Vec<Victim> {
+    let Some(threshold) = adj_threshold(mode, situation) else { return Vec::new() };
+    let may_go = |candidate: &&Candidate| candidate.oom_score_adj >= threshold && !protection.covers(candidate);
+    let mut ranked: Vec<(Rank, &Candidate, u64)> = candidates
+        .iter()
+        .filter(may_go)
+        .map(|candidate| {
+            let kib = predicted_kib(mode, candidate, situation);
+            (Rank::of(mode, candidate, kib), candidate, kib)
+        })
+        .filter(|&(_, _, kib)| kib > 0)
+        .collect();
+    ranked.sort_by(|(one, first, _), (other, second, _)| one.compare(other).then(first.pid.cmp(&second.pid)));
+    let victim = |(_, candidate, predicted_kib): (Rank, &Candidate, u64)| Victim {
+        pid: candidate.pid,
+        name: candidate.name.clone(),
+        oom_score_adj: candidate.oom_score_adj,
+        predicted_kib,
+        reason: reason(mode, candidate, situation),
+    };
+    ranked.into_iter().map(victim).collect()
+}
+
+fn predicted_kib(mode: Mode, candidate: &Candidate, situation: &Situation) -> u64 {
+    match mode {
+        Mode::Brisk => candidate.returned_kib(situation.swap_ratio),
+        Mode::LmkPss => candidate.pss_kib.unwrap_or(candidate.rss_kib),
+        Mode::LmkRss | Mode::LmkdPsi => candidate.rss_kib,
+    }
+}
+
+/// Where a candidate stands: the greater class first, then the less `cost`.
+struct Rank {
+    class: i16,
+    cost: f64,
+}
+
+impl Rank {
+    fn of(mode: Mode, candidate: &Candidate, predicted_kib: u64) -> Self {
+        let adj = candidate.oom_score_adj;
+        let largest_first = -(predicted_kib as f64);
+        match mode {
+            Mode::Brisk => Self { class: class(adj), cost: candidate.cost_ms() / predicted_kib.max(1) as f64 },
+            Mode::LmkRss | Mode::LmkPss => Self { class: adj, cost: largest_first },
+            Mode::LmkdPsi if adj <= LMKD_HEAVIEST_UP_TO_ADJ => Self { class: adj, cost: largest_first },
+            Mode::LmkdPsi => Self { class: adj, cost: -(candidate.background_s.unwrap_or(0) as f64) },
+        }
+    }
+
+    fn compare(&self, other: &Self) -> std::cmp::Ordering {
+        other.class.cmp(&self.class).then(self.cost.total_cmp(&other.cost))
+    }
+}
+
+/// Android's classes begin at whole hundreds; within one the adj says only who was used last.
+pub fn class(oom_score_adj: i16) -> i16 {
+    oom_score_adj.div_euclid(100).saturating_mul(100)
+}
+
+fn reason(mode: Mode, candidate: &Candidate, situation: &Situation) -> String {
+    let adj = candidate.oom_score_adj;
+    match mode {
+        Mode::Brisk => {
+            let swapped = match candidate.swap_kib {
+                0 => String::new(),
+                kib => format!(" + {:.2} x {kib} KiB on swap", situation.swap_ratio),
+            };
+            let cost = match (candidate.relaunch_cost_ms, candidate.return_probability) {
+                (None, None) => "nothing is known of its relaunch".to_owned(),
+                _ => format!("a relaunch costs {:.0} ms by probability", candidate.cost_ms()),
+            };
+            format!("class {}: {} KiB in memory{swapped}; {cost}", class(adj), candidate.rss_anonymous_kib)
+        }
+        Mode::LmkRss => format!("adj {adj}, resident {} KiB", candidate.rss_kib),
+        Mode::LmkPss => match candidate.pss_kib {
+            Some(kib) => format!("adj {adj}, proportional {kib} KiB"),
+            None => format!("adj {adj}, resident {} KiB: not sampled", candidate.rss_kib),
+        },
+        Mode::LmkdPsi if adj <= LMKD_HEAVIEST_UP_TO_ADJ => format!("adj {adj}, resident {} KiB", candidate.rss_kib),
+        Mode::LmkdPsi => match candidate.background_s {
+            Some(seconds) => format!("adj {adj}, in the background for {seconds} s"),
+            None => format!("adj {adj}"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;
