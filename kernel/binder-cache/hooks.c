@@ -447,6 +447,36 @@ static noinline void binder_cache_transaction(struct binder_proc *proc,
 	slot->announces_clients = false;
 }
 
+/*
+ * The caller may have written another question over the one that was looked
+ * up: what the manager will read is what its answer is learnt for.
+ */
+static noinline void binder_cache_sent(struct binder_proc *manager, struct binder_transaction *t)
+{
+	struct bc_entry *entry = binder_cache_entry(t->cache_note);
+	struct binder_cache *cache = manager->context->cache;
+	size_t size = t->buffer->data_size;
+	u8 request[BINDER_CACHE_REQUEST_MAX];
+	bool same = false;
+
+	if (!entry)
+		return;
+	if (size >= entry->size && size <= sizeof(request) &&
+	    !binder_alloc_copy_from_buffer(&manager->alloc, request, t->buffer, 0, size)) {
+		u32 prefix = size - entry->size;
+
+		spin_lock(&cache->lock);
+		same = binder_cache_recognise(cache, prefix, request, size) &&
+		       !memcmp(request + prefix, entry->key, entry->size);
+		spin_unlock(&cache->lock);
+	}
+	if (same)
+		return;
+	binder_cache_count(cache, BINDER_CACHE_REFUSED_STALE);
+	t->cache_note = 0;
+	kfree(entry);
+}
+
 /* Fills in the answer from the reply @t; false: it is none to be kept. */
 static bool binder_cache_read_reply(struct binder_cache *cache, struct binder_proc *client,
 				    struct binder_transaction *t, struct bc_answer *answer)

@@ -36,4 +36,7 @@ void end(pid_t pid);
 /* race.c: true when no look-up got what had been replaced before it began. */
 bool no_stale_answer(uint64_t look_ups);
 
+/* After that one: true when nobody got one service by the name of another. */
+bool no_forged_answer(uint64_t rounds);
+
 #endif

@@ -130,10 +130,14 @@ int main(int argc, char **argv)
 	chmod(DEVICE, 0666);
 	for (mode = 0; mode < 2; mode++) {
 		cooperative = mode;
-		if (argc > 2 && !strcmp(argv[1], "race"))
-			failures += !no_stale_answer(strtoull(argv[2], NULL, 10));
-		else
+		if (argc > 2 && !strcmp(argv[1], "race")) {
+			uint64_t look_ups = strtoull(argv[2], NULL, 10);
+
+			failures += !no_stale_answer(look_ups);
+			failures += !no_forged_answer(look_ups / 20);
+		} else {
 			run_checks();
+		}
 	}
 	printf(failures ? "%d failures\n" : "all ok\n", failures);
 	return !!failures;

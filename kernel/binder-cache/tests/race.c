@@ -2,7 +2,8 @@
 /*
  * Look-ups of several processes against a service that is replaced all the
  * time.  Each service says its number; one that is below the last number whose
- * registration had returned before the look-up began is stale.
+ * registration had returned before the look-up began is stale.  Then one that
+ * rewrites its question while the driver reads it.
  */
 
 #define _GNU_SOURCE
@@ -144,4 +145,99 @@ bool no_stale_answer(uint64_t look_ups)
 	       (unsigned long long)shared->registered, (unsigned long long)shared->failed,
 	       (unsigned long long)shared->stale);
 	return !shared->stale && !shared->failed && stat_of("hits") > hits;
+}
+
+#define GOOD	0x10
+#define EVIL	0x20
+
+static struct parcel flipping;
+static size_t name_at;
+
+static void serve_two(void)
+{
+	pthread_t thread;
+
+	open_binder(&server, DEVICE, MAP);
+	pthread_create(&thread, NULL, serve_numbers, NULL);
+	add_service(&server, "forge.good", GOOD, CODE_ADD, 0);
+	add_service(&server, "forge.evil", EVIL, CODE_ADD, 0);
+	__atomic_store_n(&shared->registered, 1, __ATOMIC_SEQ_CST);
+	for (;;)
+		pause();
+}
+
+/* Writes one name over the other while the driver reads. */
+static void *flip(void *unused)
+{
+	struct parcel good = { 0 }, evil = { 0 };
+
+	put_string(&good, "forge.good");
+	put_string(&evil, "forge.evil");
+	while (!__atomic_load_n(&shared->over, __ATOMIC_RELAXED)) {
+		memcpy(flipping.data + name_at, evil.data, evil.size);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		memcpy(flipping.data + name_at, good.data, good.size);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	}
+	return unused;
+}
+
+static uint64_t number_of(struct client *c, const char *name)
+{
+	struct parcel p = { 0 };
+	uint64_t number = 0;
+	uint32_t handle;
+
+	if (look_up(c, name) != FOUND)
+		return 0;
+	handle = object(c)->handle;
+	queue_u32(c, BC_ACQUIRE);
+	queue_u32(c, handle);
+	free_reply(c);
+	call(c, handle, 1, 0, &p);
+	if (c->reply.data_size == sizeof(number))
+		memcpy(&number, (void *)(uintptr_t)c->reply.data.ptr.buffer, sizeof(number));
+	free_reply(c);
+	queue_u32(c, BC_RELEASE);
+	queue_u32(c, handle);
+	exchange(c, 0);
+	return number;
+}
+
+bool no_forged_answer(uint64_t rounds)
+{
+	uint64_t round, forged = 0;
+	struct client forger;
+	pid_t manager, two;
+	pthread_t thread;
+
+	memset(shared, 0, sizeof(*shared));
+	manager = start_manager(DEVICE);
+	two = fork();
+	if (!two)
+		serve_two();
+	while (!__atomic_load_n(&shared->registered, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	put_header(&flipping);
+	name_at = flipping.size;
+	put_string(&flipping, "forge.good");
+	open_binder(&forger, DEVICE, MAP);
+	open_binder(&client, DEVICE, MAP);
+	pthread_create(&thread, NULL, flip, NULL);
+	for (round = 0; round < rounds; round++) {
+		set("flush", "1");
+		call(&forger, 0, CODE_CHECK, 0, &flipping);
+		free_reply(&forger);
+		forged += number_of(&client, "forge.good") != GOOD;
+	}
+	shared->over = true;
+	pthread_join(thread, NULL);
+	close_binder(&client);
+	close_binder(&forger);
+	end(two);
+	end(manager);
+	printf("forger (%s): %llu rounds, %llu forged\n",
+	       cooperative ? "cooperative" : "transparent",
+	       (unsigned long long)rounds, (unsigned long long)forged);
+	return !forged;
 }
