@@ -91,31 +91,23 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<CpuLog, ReadErro
         before_ms: None,
         has_sample: false,
     };
-    let limits = notes.limits;
-    let mut too_many = None;
+    let (limits, file) = (notes.limits, notes.file);
+    let too_many = |what, limit| Err(ReadError::TooMany { file: file.to_owned(), what, limit });
     blocks::each(input, notes, &mut |item| {
-        match item {
-            Item::Time(time_ms) => {
-                reader.end_block();
-                (reader.before_ms, reader.time_ms) = (reader.time_ms, Some(time_ms));
-                let samples = reader.log.samples.len();
-                if samples >= limits.samples {
-                    too_many = Some(("samples", limits.samples));
-                } else if samples * reader.cores.len() > limits.core_samples || reader.cores.len() > limits.cores {
-                    too_many = Some(("samples of CPUs", limits.core_samples));
-                }
-            }
+        let time_ms = match item {
+            Item::Time(time_ms) => time_ms,
             Item::Line(line) => return Ok(reader.line(line, limits.cores)),
+        };
+        reader.end_block();
+        (reader.before_ms, reader.time_ms) = (reader.time_ms, Some(time_ms));
+        let samples = reader.log.samples.len();
+        if samples >= limits.samples {
+            return too_many("samples", limits.samples);
         }
-        match too_many {
-            // The caller knows the file's name.
-            Some(_) => Err(ReadError::TooMany { file: String::new(), what: "", limit: 0 }),
-            None => Ok(true),
+        if samples * reader.cores.len() > limits.core_samples {
+            return too_many("samples of CPUs", limits.core_samples);
         }
-    })
-    .map_err(|error| match too_many {
-        Some((what, limit)) => notes.too_many(what, limit),
-        None => error,
+        Ok(true)
     })?;
     reader.end_block();
     reader.log.cores = reader.cores.into_iter().map(|state| state.core).collect();
