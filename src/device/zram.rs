@@ -52,10 +52,25 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The memory that a byte swapped out takes; `None` below a MiB, of which nothing can be learned.
+    /// The memory that a byte swapped out takes, those on a backing device included; `None` below a MiB, of which nothing
+    /// can be learned.
     pub fn ratio(&self) -> Option<f64> {
-        (self.original_bytes >= 1 << 20).then(|| self.memory_bytes as f64 / self.original_bytes as f64)
+        memory_by_byte(self.memory_bytes, self.original_bytes)
     }
+}
+
+impl Zram {
+    /// The memory that one more byte swapped out will take: the kernel counts pages that were written back among those
+    /// held, although they take none.
+    pub fn next_ratio(&self) -> Option<f64> {
+        let usage = self.usage?;
+        let written_back_bytes = self.backing.as_ref().map_or(0, |backing| backing.held_kib.saturating_mul(1024));
+        memory_by_byte(usage.memory_bytes, usage.original_bytes.saturating_sub(written_back_bytes))
+    }
+}
+
+fn memory_by_byte(memory_bytes: u64, original_bytes: u64) -> Option<f64> {
+    (original_bytes >= 1 << 20).then(|| memory_bytes as f64 / original_bytes as f64)
 }
 
 /// A backing device and its wear since it was set, from `backing_dev` and `bd_stat`.

@@ -39,7 +39,8 @@ pub struct SwapHeadroom {
     pub path: String,
     /// What would be swapped out to it.
     pub taken_kib: u64,
-    /// The memory that a byte there costs: zero on a disk, `mem_used / orig_data` on zram.
+    /// The memory that one more byte there costs: zero on a disk; on zram `mem_used / orig_data`, without what was written
+    /// back.
     pub ratio: f64,
     /// False while too little lies there to know the ratio, which is then assumed.
     pub is_measured: bool,
@@ -66,7 +67,7 @@ pub fn headroom(memory: &MemoryInfo, watermarks: Watermarks, swaps: &[Swap], zra
 }
 
 fn of_swap(swap: &Swap, device: Option<&Zram>, anonymous_left_kib: u64) -> SwapHeadroom {
-    let measured = device.and_then(|zram| zram.usage?.ratio());
+    let measured = device.and_then(Zram::next_ratio);
     let ratio = match (swap.zram_name(), measured) {
         (None, _) => 0.0,
         (Some(_), measured) => measured.unwrap_or(ASSUMED_RATIO),
@@ -94,11 +95,12 @@ fn signed(kib: u64) -> i64 {
     i64::try_from(kib).unwrap_or(i64::MAX)
 }
 
-/// The memory that a byte swapped out costs on this device: that of the zram that is filled first, or nothing on a disk.
+/// The memory that a byte on swap costs on this device, on average: what a death frees of it. That of the zram that is
+/// filled first, or nothing on a disk.
 pub fn swap_ratio(swaps: &[Swap], zram: &[Zram]) -> f64 {
-    let Some(first) = swaps.first() else { return 0.0 };
-    let device = first.zram_name().and_then(|name| zram.iter().find(|zram| zram.name == name));
-    of_swap(first, device, 0).ratio
+    let Some(name) = swaps.first().and_then(Swap::zram_name) else { return 0.0 };
+    let device = zram.iter().find(|zram| zram.name == name);
+    device.and_then(|zram| zram.usage?.ratio()).unwrap_or(ASSUMED_RATIO)
 }
 
 #[cfg(test)]
@@ -106,7 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::device::zram::Usage;
+    use crate::device::zram::{Backing, Usage};
 
     fn memory(free_kib: u64, anonymous_kib: u64, file_kib: u64) -> MemoryInfo {
         MemoryInfo { total_kib: 100_000, free_kib, anonymous_kib, file_kib, ..MemoryInfo::default() }
@@ -159,6 +161,16 @@ mod tests {
             assert_eq!((found.free_kib, found.file_kib, found.swap_kib), terms, "{found:?}");
             assert_eq!(found.total_kib, terms.0 + terms.1 + terms.2);
         }
+    }
+
+    #[test]
+    fn what_was_written_back_makes_nothing_cheaper_that_is_still_to_come() {
+        let backing = Backing { held_kib: 8000, ..Backing::default() };
+        let zram = [Zram { backing: Some(backing), ..zram(10_000, 1000, 0) }];
+        let swaps = [swap("/dev/zram0", 50_000, 10_000)];
+        let found = headroom(&memory(4000, 40_000, 9000), MARKS, &swaps, &zram);
+        assert_eq!(found.swap_kib, 20_000, "1000 KiB of memory hold 2000, not 10 000: {found:?}");
+        assert!((swap_ratio(&swaps, &zram) - 0.1).abs() < 1e-9, "a death frees a tenth of what it had on swap");
     }
 
     #[test]
