@@ -1,12 +1,21 @@
-//! `brisk lab context-manager` and `brisk lab services`: who answers look-ups in the lab, and what is looked up.
+//! `brisk lab context-manager`, `services` and `binder-programs`: who answers look-ups in the lab, what is looked up, and
+//! what two drivers must do alike.
 
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Args;
 
-use super::lookup::context::ContextArguments;
-use crate::lab::binder::{ContextManager, register_and_serve};
+use super::lookup::context::{ContextArguments, wire_format};
+use crate::device::Root;
+use crate::device::binder::WireFormat;
+use crate::device::binder::cache::{self, CacheSettings, CacheStatus};
+use crate::experiment::lookup::{Cast, Manager};
+use crate::lab::binder::{ContextManager, programs, register_and_serve};
 use crate::mechanism::lookup::services::names;
 
 /// What these programs print once they can be used.
@@ -34,6 +43,29 @@ pub struct ServicesArguments {
     count: usize,
 }
 
+/// Arguments of `brisk lab binder-programs`.
+#[derive(Debug, Args)]
+pub struct ProgramsArguments {
+    /// The wire format of the context managers
+    #[arg(long, value_name = "FORMAT", default_value = "android-16", value_parser = wire_format)]
+    format: &'static WireFormat,
+    /// The first program's seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many programs
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    programs: u64,
+    /// Steps of each
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    steps: usize,
+    /// The mode of the driver's cache; a stock driver has none
+    #[arg(long)]
+    mode: Option<String>,
+    /// Print what the programs saw, not only its digest
+    #[arg(long)]
+    transcript: bool,
+}
+
 /// Serves a context.
 ///
 /// # Errors
@@ -55,4 +87,43 @@ pub fn serve(arguments: &ServicesArguments) -> anyhow::Result<ExitCode> {
 fn say_ready() {
     // Nobody listens when this fails, and nothing else depends on it.
     let _ = writeln!(std::io::stdout(), "{READY}").and_then(|()| std::io::stdout().flush());
+}
+
+/// Runs random programs and prints a digest of what each saw, then how many look-ups the driver's cache answered.
+///
+/// # Errors
+/// When there are no binder devices, or the caller is not root.
+pub fn run_programs(arguments: &ProgramsArguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let ProgramsArguments { format, seed, steps, .. } = *arguments;
+    let mut files = BTreeMap::new();
+    files.extend(arguments.mode.clone().map(|mode| ("mode".to_owned(), mode)));
+    let manager = Manager::Own { cooperate: arguments.mode.as_deref() == Some("cooperative") };
+    for device in programs::devices() {
+        // The actors are not root all the time.
+        fs::set_permissions(device, Permissions::from_mode(0o666)).context("cannot open the device to everybody")?;
+        let context = device.file_name().unwrap_or_default().to_string_lossy();
+        let profile = format.transparent_profile();
+        CacheSettings { root, context: &context, files: &files, profile }.apply()?;
+    }
+    let mut casts: Vec<Option<Cast>> = programs::devices().map(|_| None).collect();
+    let mut restart = |which: Option<usize>| -> anyhow::Result<()> {
+        for (index, device) in programs::devices().enumerate().filter(|(index, _)| which.is_none_or(|it| it == *index))
+        {
+            casts[index] = None;
+            casts[index] = Some(Cast::start_manager(device, format, &manager)?);
+        }
+        Ok(())
+    };
+    let mut out = std::io::stdout().lock();
+    for seed in seed..seed + arguments.programs {
+        let transcript = programs::run(seed, steps, format, &mut restart)?;
+        if arguments.transcript {
+            write!(out, "{transcript}")?;
+        }
+        writeln!(out, "program {seed} {:016x}", programs::digest(&transcript))?;
+    }
+    let hits = |status: &CacheStatus| status.counters.get("hits").copied().unwrap_or(0);
+    let answered: u64 = cache::status(root).unwrap_or_default().iter().map(hits).sum();
+    writeln!(out, "hits {answered}")?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -37,6 +37,9 @@ enum LabCommand {
     ContextManager(binder::ManagerArguments),
     /// Register services that do nothing, and stay
     Services(binder::ServicesArguments),
+    /// Run random programs against the binder driver and print what they see
+    #[command(hide = true)]
+    BinderPrograms(binder::ProgramsArguments),
     /// Print the facts of this device as JSON
     #[command(hide = true)]
     Describe,
@@ -117,6 +120,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         LabCommand::List { json } => list(*json),
         LabCommand::ContextManager(arguments) => binder::manage(arguments),
         LabCommand::Services(arguments) => binder::serve(arguments),
+        LabCommand::BinderPrograms(arguments) => binder::run_programs(arguments, root),
         LabCommand::Describe => {
             writeln!(stdout(), "{}", serde_json::to_string_pretty(&Description::read(root))?)?;
             Ok(ExitCode::SUCCESS)

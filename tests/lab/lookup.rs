@@ -44,3 +44,26 @@ fn look_ups_of_others_are_recorded_by_process() {
         "{report}"
     );
 }
+
+/// Random programs register, look up, call, watch and close as several users in two contexts; managers are replaced.
+/// Everything that they see with our driver must be what they see with the stock one, in every mode of its cache.
+#[test]
+fn two_drivers_do_the_same_to_random_programs() {
+    let Some(binary) = static_brisk() else { return };
+    let digests = |scenario: &str, mode: &[&str]| {
+        let programs = ["brisk", "lab", "binder-programs", "--programs", "8", "--steps", "200"];
+        let (outcome, lines) = run(&job(binary, scenario, &[&programs[..], mode].concat()));
+        assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
+        let mut said: Vec<String> = results(&lines).into_iter().map(str::to_owned).collect();
+        let hits = said.pop().and_then(|line| line.strip_prefix("hits ")?.parse::<u64>().ok());
+        (said, hits.expect("the last line says how many look-ups the cache answered"))
+    };
+    let (stock, _) = digests("binder-stock-6.1", &[]);
+    assert_eq!(stock.len(), 8);
+    for mode in ["off", "transparent", "cooperative"] {
+        let (ours, hits) = digests("binder-6.1", &["--mode", mode]);
+        // `brisk lab binder-programs --seed N --transcript` shows what the program N saw.
+        assert_eq!(ours, stock, "{mode}");
+        assert_eq!(hits > 0, mode != "off", "{mode} answered {hits} look-ups");
+    }
+}

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
+use rustix::fs::OFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::abi;
@@ -100,6 +101,15 @@ impl Connection {
         let address = if key.is_empty() { 0 } else { key.as_ptr() as u64 };
         let mut flush = CacheFlush { key: address, key_size: key.len() as u32, reserved: 0 };
         self.control(FLUSH, &raw mut flush)
+    }
+
+    /// Makes [`Connection::write_read`] wait for something to read, as it does at first, or fail with EAGAIN.
+    ///
+    /// # Errors
+    /// [`DeviceError`].
+    pub fn set_waiting(&self, waits: bool) -> Result<(), DeviceError> {
+        let flags = if waits { OFlags::empty() } else { OFlags::NONBLOCK };
+        rustix::fs::fcntl_setfl(&self.file, flags).map_err(|error| DeviceError::io(&self.path, Operation::Call, error))
     }
 
     /// Writes `commands`, then reads returns into `returns` and says how many bytes of it are filled. It waits when there is

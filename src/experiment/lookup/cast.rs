@@ -59,14 +59,23 @@ impl Cast {
     /// # Errors
     /// When one of them does not start, or does not become ready.
     pub fn start(device: &Path, format: &WireFormat, manager: &Manager, services: usize) -> anyhow::Result<Self> {
-        let own = std::env::current_exe().context("cannot find this program's own file")?;
-        let device_text = device.display().to_string();
+        let mut cast = Self::start_manager(device, format, manager)?;
+        let mut command = own_command("services", device, format)?;
+        command.args(["--count", &services.to_string()]);
+        cast.start_ready(command, "the process with the services")?;
+        Ok(cast)
+    }
+
+    /// Starts `manager` alone, once the context of `device` is free.
+    ///
+    /// # Errors
+    /// When it does not start, or does not become ready.
+    pub fn start_manager(device: &Path, format: &WireFormat, manager: &Manager) -> anyhow::Result<Self> {
         let mut cast = Self { children: Vec::new() };
         wait_until_free(device)?;
         match manager {
             Manager::Own { cooperate } => {
-                let mut command = Command::new(&own);
-                command.args(["lab", "context-manager", "--device", &device_text, "--format", &format.name]);
+                let mut command = own_command("context-manager", device, format)?;
                 command.args(cooperate.then_some("--cooperate"));
                 cast.start_ready(command, "the context manager")?;
             }
@@ -77,10 +86,6 @@ impl Cast {
                 cast.wait_for_manager(device)?;
             }
         }
-        let mut command = Command::new(&own);
-        command.args(["lab", "services", "--device", &device_text, "--format", &format.name]);
-        command.args(["--count", &services.to_string()]);
-        cast.start_ready(command, "the process with the services")?;
         Ok(cast)
     }
 
@@ -111,6 +116,14 @@ impl Cast {
         }
         bail!("nobody answers for handle 0 of {}", device.display())
     }
+}
+
+/// `brisk lab NAME` for the context of `device`.
+fn own_command(name: &str, device: &Path, format: &WireFormat) -> anyhow::Result<Command> {
+    let own = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut command = Command::new(own);
+    command.args(["lab", name, "--format", &format.name, "--device"]).arg(device);
+    Ok(command)
 }
 
 /// The driver lets a context go some time after its manager has ended.

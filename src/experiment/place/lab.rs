@@ -99,8 +99,8 @@ fn longest(plan: &Plan) -> Duration {
     let replicate = |index: usize| match plan.points.get(index) {
         Some(Point::Work(work_ms)) => u64::from(*work_ms) * 6 + window_ms,
         Some(Point::Idle(idle_ms)) => u64::from(*idle_ms),
-        // A millisecond each: ten times what a stock driver takes, and what comes before.
-        Some(Point::LookUps(count)) => u64::from(*count),
+        // What a stock driver takes, ten times over, and three processes that start before.
+        Some(Point::LookUps(count)) => u64::from(*count) * 4 + 3000,
         None => 0,
     };
     let guest_ms: u64 = plan.replicates.iter().map(|r| replicate(r.point) + r.settle_us / 1000).sum();

@@ -1,6 +1,8 @@
-//! The lab's own users of binder: a context manager as Android 5's was, and a process that registers services.
+//! The lab's own users of binder: a context manager as Android 5's was, a process that registers services, and
+//! random programs.
 
 mod context_manager;
+pub mod programs;
 mod services;
 
 pub use context_manager::{ContextManager, Registry};
