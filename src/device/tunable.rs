@@ -56,8 +56,7 @@ impl Tunable {
         operation: Operation,
         attempt: impl Fn(&Self) -> io::Result<T>,
     ) -> Result<T, DeviceError> {
-        let outcome = if self.is_unlinked() { Err(io::ErrorKind::NotFound.into()) } else { attempt(self) };
-        let error = match outcome {
+        let error = match attempt(self) {
             Ok(value) => return Ok(value),
             Err(source) => DeviceError::io(&self.path, operation, source),
         };
@@ -68,14 +67,22 @@ impl Tunable {
         attempt(self).map_err(|source| DeviceError::io(&self.path, operation, source))
     }
 
-    /// The kernel answers ENODEV on a descriptor whose file it removed; a recorded tree's files say it by their link count.
-    fn is_unlinked(&self) -> bool {
-        self.recorded && self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+    /// The length of a recorded tree's file. The kernel answers ENODEV on a descriptor whose file it removed; such files say
+    /// it by their link count.
+    fn recorded_length(&self) -> io::Result<usize> {
+        let metadata = self.file.metadata()?;
+        if metadata.nlink() == 0 {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(usize::try_from(metadata.len()).unwrap_or(PAGE_BYTES).min(PAGE_BYTES))
     }
 
     fn try_read(&self) -> io::Result<String> {
         if !self.readable {
             return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        if self.recorded {
+            self.recorded_length()?;
         }
         let mut page = [0u8; PAGE_BYTES];
         // kernfs shows the present value again for every read at offset 0.
@@ -91,13 +98,13 @@ impl Tunable {
             return write_once(&self.file, value.as_bytes());
         }
         // One system call here too, so that a kill leaves the old value or the new one: blanks cover the old one's tail.
-        let covered = usize::try_from(self.file.metadata()?.len()).unwrap_or(PAGE_BYTES).min(PAGE_BYTES);
+        let covered = self.recorded_length()?;
         let mut bytes = value.as_bytes().to_vec();
         bytes.push(b'\n');
         let length = bytes.len();
         bytes.resize(covered.max(length), b'\n');
         write_once(&self.file, &bytes)?;
-        self.file.set_len(length as u64)
+        if covered > length { self.file.set_len(length as u64) } else { Ok(()) }
     }
 }
 

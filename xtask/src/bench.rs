@@ -1,7 +1,8 @@
 //! The daemon's numbers: how soon it acts, what it costs when nothing happens, and what it adds to a fork storm.
 //!
 //! The daemon under test is the release binary with real process events, of this machine's kernel and of the lab's in
-//! deterministic mode. It writes into a device tree on a tmpfs, so nothing of the machine is changed.
+//! deterministic mode. Here it writes into a device tree on a tmpfs, so nothing of the machine is changed; in the lab it
+//! drives the guest's own governor, at the CPU's full speed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 /// Launches whose latency is measured, one every few milliseconds, as a person's are: the daemon sleeps in between.
-const LAUNCHES: u32 = 2_000;
-const LAUNCH_SPACING: Duration = Duration::from_millis(5);
+const LAUNCHES: u32 = 1_000;
+const LAUNCH_SPACING: Duration = Duration::from_millis(20);
 /// Forks in one half of a pair, and pairs: short ones, so that both halves see the same host.
 const STORM_FORKS: u32 = 200;
 const STORM_PAIRS: usize = 101;
@@ -34,8 +35,9 @@ const TREE: [(&str, &str); 8] = [
     ("sys/devices/system/cpu/cpufreq/ondemand/io_is_busy", "0\n"),
 ];
 
-/// Every launch counts, however many there are; otherwise the defaults.
-const EVERY_LAUNCH: &str = "[launch]\nmaximum_launches_per_minute = 60000\nburst_launches = 1000\n";
+/// Every launch counts, however many there are and however little it gains; otherwise the defaults.
+const EVERY_LAUNCH: &str = "[launch]\nforce = true\nmaximum_launches_per_minute = 60000\nburst_launches = 1000\n\
+                            [launch.end]\ndeadline_ms = 10\n";
 
 /// Measures `brisk` and prints one table.
 pub fn run(brisk: &Path) -> anyhow::Result<()> {
@@ -73,14 +75,19 @@ pub fn run(brisk: &Path) -> anyhow::Result<()> {
 
 /// The guest's part of the latency: one JSON line.
 pub fn run_latency(brisk: &Path) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string(&latency(brisk, &Tree::make()?)?)?);
+    println!("{}", serde_json::to_string(&latency(brisk, &Tree::of_the_guest()?)?)?);
     Ok(())
 }
 
-/// The same in a guest whose time is counted in instructions, at its full speed: no module there slows the CPU.
+/// The same in a guest whose time is counted in instructions, at its full speed: the frequencies that its governor may
+/// choose are all about the highest.
 fn latency_in_lab(brisk: &Path) -> anyhow::Result<Latency> {
     let mut scenario = Scenario::load("debian-6.1")?;
-    scenario.modules.clear();
+    for module in scenario.modules.iter_mut().filter(|module| module.name == "virtual_cpufreq") {
+        for (name, values) in [("frequencies_mhz", "1190,1200"), ("voltages_mv", "1290,1300")] {
+            module.parameters.insert(name.to_owned(), values.into());
+        }
+    }
     scenario.guest.self_check = false;
     let contents = fs::read(std::env::current_exe()?)?;
     let mut job = Job::new(scenario, ["/xtask", "latency", "/release"]);
@@ -95,14 +102,17 @@ fn latency_in_lab(brisk: &Path) -> anyhow::Result<Latency> {
     serde_json::from_str(&results).with_context(|| format!("the guest said {results:?}"))
 }
 
-/// A device tree on a tmpfs, gone with this value.
+/// The files that the daemon reads and writes, and a folder on a tmpfs that is gone with this value.
 struct Tree {
+    root: PathBuf,
     folder: PathBuf,
 }
 
 impl Tree {
+    /// A device tree of its own.
     fn make() -> anyhow::Result<Self> {
-        let tree = Self { folder: PathBuf::from(format!("/dev/shm/brisk-bench-{}", std::process::id())) };
+        let folder = PathBuf::from(format!("/dev/shm/brisk-bench-{}", std::process::id()));
+        let tree = Self { root: folder.clone(), folder };
         for (name, text) in TREE {
             let path = tree.folder.join(name);
             fs::create_dir_all(path.parent().context("a file in a folder")?)?;
@@ -111,6 +121,16 @@ impl Tree {
         fs::create_dir(tree.folder.join("run"))?;
         std::os::unix::fs::symlink("/proc", tree.folder.join("proc"))?;
         Ok(tree)
+    }
+
+    /// The guest's own files, with a slow ondemand; only for a machine that ends with this process.
+    fn of_the_guest() -> anyhow::Result<Self> {
+        let cpufreq = Path::new("/sys/devices/system/cpu/cpufreq");
+        fs::write(cpufreq.join("policy0/scaling_governor"), "ondemand")?;
+        fs::write(cpufreq.join("ondemand/sampling_rate"), "100000")?;
+        let folder = PathBuf::from("/run/brisk-bench");
+        fs::create_dir_all(&folder)?;
+        Ok(Self { root: PathBuf::from("/"), folder })
     }
 }
 
@@ -132,9 +152,9 @@ impl Daemon {
         let file = tree.folder.join("brisk.toml");
         fs::write(&file, config)?;
         let mut command = Command::new(brisk);
-        command.arg("--root").arg(&tree.folder).arg("run").arg("--config").arg(&file);
+        command.arg("--root").arg(&tree.root).arg("run").arg("--config").arg(&file);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let mut daemon = Self { child, brisk: brisk.to_owned(), root: tree.folder.clone() };
+        let mut daemon = Self { child, brisk: brisk.to_owned(), root: tree.root.clone() };
         let start = Instant::now();
         while daemon.status().is_err() {
             if let Some(status) = daemon.child.try_wait()? {
