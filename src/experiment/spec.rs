@@ -1,14 +1,14 @@
 //! Experiment files: TOML, unknown keys refused, every mistake named with its line and column.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod fault;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
-use toml::Spanned;
 
-use super::claim::{At, Claim, Measure, Metric};
+use super::claim::Claim;
 use super::point::Point;
-use crate::device::binder::WireFormat;
 use crate::report::proof::Mode;
 
 /// One experiment, as its file describes it.
@@ -285,140 +285,6 @@ impl Experiment {
             Count::Each(counts) => counts.clone(),
         }
     }
-
-    /// The first thing that does not make sense, with its offset in the text where one is known.
-    fn fault(&self) -> Option<(usize, String)> {
-        self.workload_fault().or_else(|| self.arms_fault()).map(|message| (0, message)).or_else(|| self.claims_fault())
-    }
-
-    fn workload_fault(&self) -> Option<String> {
-        if (self.mode == Mode::Native) != self.scenario.is_none() {
-            return Some("an experiment in the lab names its `scenario`, one with mode = \"native\" has none".into());
-        }
-        let fault = match (&self.launches, &self.look_ups) {
-            (Some(launches), None) => self.launches_fault(launches),
-            (None, Some(look_ups)) => self.look_ups_fault(look_ups),
-            _ => Some("an experiment has either a `workload`, which is launched, or `look_ups`".into()),
-        };
-        fault.or_else(|| self.replicates_fault())
-    }
-
-    fn launches_fault(&self, workload: &Launches) -> Option<String> {
-        let mut quick = self.replicates.quick_work_ms.iter().flatten();
-        if workload.work_ms.is_empty() && workload.idle_ms.is_none() {
-            return Some("the workload needs `work_ms` or `idle_ms`".into());
-        }
-        if workload.work_ms.contains(&0) || workload.threads == 0 || workload.idle_ms == Some(0) {
-            return Some("work_ms, threads and idle_ms must be above zero".into());
-        }
-        if workload.work_ms.iter().any(|&work_ms| work_ms < workload.start_up_ms) {
-            return Some("start_up_ms is a part of every work_ms and cannot be longer".into());
-        }
-        if workload.settle_ms[0] > workload.settle_ms[1] {
-            return Some("settle_ms is [shortest, longest]".into());
-        }
-        if workload.window_beyond_work_ms == 0 {
-            return Some("window_beyond_work_ms must be above zero".into());
-        }
-        if let Some(arm) = self.arms.iter().find(|arm| arm.look_up.is_some() || arm.scenario.is_some()) {
-            return Some(format!("arm {}: look_up and scenario belong to experiments with look_ups", arm.name));
-        }
-        if let Some(stranger) = quick.find(|work_ms| !workload.work_ms.contains(work_ms)) {
-            return Some(format!("quick_work_ms has {stranger}, which work_ms has not"));
-        }
-        workload.background.filter(|b| b.period_ms == 0).map(|_| "background: period_ms must be above zero".into())
-    }
-
-    fn look_ups_fault(&self, look_ups: &LookUps) -> Option<String> {
-        if self.mode != Mode::Deterministic {
-            return Some("look-ups are measured in instructions: mode = \"deterministic\"".into());
-        }
-        if look_ups.services == 0 || look_ups.count == 0 || look_ups.misses == 0 {
-            return Some("services, count and misses must be above zero".into());
-        }
-        if self.replicates.quick_work_ms.is_some() {
-            return Some("quick_work_ms is for launches".into());
-        }
-        let fault = |arm: &Arm| match &arm.look_up {
-            None => Some(format!("arm {}: look_up says who answers", arm.name)),
-            Some(look_up) if WireFormat::named(&look_up.format).is_none() => {
-                Some(format!("arm {}: there is no wire format {:?}", arm.name, look_up.format))
-            }
-            Some(look_up) if look_up.manager.trim().is_empty() => Some(format!("arm {}: no manager", arm.name)),
-            Some(_) => None,
-        };
-        self.arms.iter().find_map(fault)
-    }
-
-    fn replicates_fault(&self) -> Option<String> {
-        let full = self.replicates_by_point(false);
-        if full.len() != self.points(false).len() {
-            return Some(format!(
-                "replicates: full lists {} numbers for {} points",
-                full.len(),
-                self.points(false).len()
-            ));
-        }
-        let too_few = self.replicates.quick < 2 || full.iter().any(|&full| full < self.replicates.quick);
-        too_few.then(|| "replicates: quick must be at least 2, and full at least quick".into())
-    }
-
-    fn arms_fault(&self) -> Option<String> {
-        let names: BTreeSet<_> = self.arms.iter().map(|arm| &arm.name).collect();
-        if names.len() != self.arms.len() {
-            return Some("two arms have the same name".into());
-        }
-        // The kernel forgets a governor's tunables when another one takes over.
-        if let Some(arm) = self.arms.iter().find(|arm| self.mode == Mode::Native && arm.governor.is_some()) {
-            return Some(format!(
-                "arm {}: a device keeps its own governor; pin the frequency with policy = {{ scaling_min_freq = \
-                 \"maximum\" }}",
-                arm.name
-            ));
-        }
-        let baselines = self.arms.iter().filter(|arm| arm.baseline).count();
-        (baselines != 1).then(|| format!("{baselines} arms have `baseline = true`, exactly one must"))
-    }
-
-    fn claims_fault(&self) -> Option<(usize, String)> {
-        for claim in &self.claims {
-            let named = [Some(&claim.arm), claim.against.as_ref(), claim.toward.as_ref()];
-            for name in named.into_iter().flatten() {
-                if self.arm(name.get_ref()).is_none() {
-                    return Some((name.span().start, format!("there is no arm {:?}", name.get_ref())));
-                }
-            }
-            if let Some(message) = self.claim_fault(claim) {
-                return Some((claim.arm.span().start, format!("claim {}: {message}", claim.id)));
-            }
-        }
-        None
-    }
-
-    fn claim_fault(&self, claim: &Claim) -> Option<String> {
-        let toward = claim.toward.as_ref().map(Spanned::get_ref);
-        let needs_toward = matches!(claim.measure, Measure::GapClosed | Measure::Loss);
-        if needs_toward != toward.is_some() {
-            return Some("gap-closed and loss need `toward`, others have none".into());
-        }
-        if (claim.measure == Measure::StaysOff) != (claim.metric == Metric::Actions) {
-            return Some("stays-off and the metric actions belong together".into());
-        }
-        if claim.metric.is_of_look_ups() != self.look_ups.is_some() {
-            return Some("its metric belongs to the other kind of workload".into());
-        }
-        match &claim.at {
-            At::Idle if self.launches.as_ref().is_none_or(|launches| launches.idle_ms.is_none()) => {
-                Some("at = \"idle\" needs idle_ms in the workload".into())
-            }
-            At::Idle if claim.metric != Metric::Energy => Some("the idle point measures energy only".into()),
-            At::Work(list) => list
-                .iter()
-                .find(|work_ms| self.launches.as_ref().is_none_or(|launches| !launches.work_ms.contains(work_ms)))
-                .map(|work_ms| format!("at has {work_ms}, which work_ms has not")),
-            _ => None,
-        }
-    }
 }
 
 /// Line and column, both from 1, of a byte offset; the column counts characters.
@@ -429,6 +295,7 @@ fn place(text: &str, offset: usize) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::claim::At;
     use super::*;
 
     const MINIMAL: &str = r#"name = "small"
