@@ -1,6 +1,7 @@
 //! The fuzz targets on stable Rust for a short while: seeds, mutated at random, from a seed that can be repeated.
 //!
-//! `BRISK_FUZZ_SECONDS` (a target, 1 by default) and `BRISK_FUZZ_SEED` change the run; `./dev fuzz` uses both.
+//! Each target gets the same inputs in every run. `BRISK_FUZZ_SECONDS` (a target, instead of a number of inputs) and
+//! `BRISK_FUZZ_SEED` change that; `./dev fuzz` uses both.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -11,6 +12,15 @@ mod targets;
 
 use targets::{TARGETS, Target};
 
+/// When to stop.
+#[derive(Clone, Copy)]
+enum Limit {
+    Inputs(u64),
+    Time(Duration),
+}
+
+/// For each target when no time is asked for.
+const DEFAULT_LIMIT: Limit = Limit::Inputs(5_000);
 /// Inputs grow no longer than this, but for the few that are repeated on purpose.
 const LENGTH_LIMIT_BYTES: usize = 4096;
 
@@ -89,8 +99,8 @@ fn mutant(random: &mut Random, seeds: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// Feeds mutants for `duration`; the first that makes the target panic is the error.
-fn fuzz(target: &Target, seed: u64, duration: Duration) -> Result<u64, Vec<u8>> {
+/// Feeds mutants up to `limit`; the first that makes the target panic is the error.
+fn fuzz(target: &Target, seed: u64, limit: Limit) -> Result<u64, Vec<u8>> {
     let mut random = Random(seed);
     let survives = |bytes: &[u8]| catch_unwind(AssertUnwindSafe(|| (target.feed)(bytes))).is_ok();
     for bytes in target.seeds {
@@ -100,7 +110,11 @@ fn fuzz(target: &Target, seed: u64, duration: Duration) -> Result<u64, Vec<u8>> 
     }
     let start = Instant::now();
     let mut fed = 0;
-    while start.elapsed() < duration {
+    let goes_on = |fed| match limit {
+        Limit::Inputs(inputs) => fed < inputs,
+        Limit::Time(duration) => start.elapsed() < duration,
+    };
+    while goes_on(fed) {
         let bytes = mutant(&mut random, target.seeds);
         if !survives(&bytes) {
             return Err(bytes);
@@ -110,14 +124,17 @@ fn fuzz(target: &Target, seed: u64, duration: Duration) -> Result<u64, Vec<u8>> 
     Ok(fed)
 }
 
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+fn setting(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
 fn run(name: &str) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("every test below names a target");
-    let seed = setting("BRISK_FUZZ_SEED", 20_170_201);
-    match fuzz(target, seed, Duration::from_secs(setting("BRISK_FUZZ_SECONDS", 1))) {
+    let seed = setting("BRISK_FUZZ_SEED").unwrap_or(20_170_201);
+    let limit =
+        setting("BRISK_FUZZ_SECONDS").map_or(DEFAULT_LIMIT, |seconds| Limit::Time(Duration::from_secs(seconds)));
+    match fuzz(target, seed, limit) {
         Ok(fed) => println!("{name}: {fed} inputs, seed {seed}"),
         Err(input) => {
             let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}"));
@@ -180,6 +197,6 @@ fn a_planted_fault_is_found() {
         feed: |bytes| assert!(!bytes.windows(2).any(|pair| pair == b"=="), "planted"),
         seeds: &[b"key = 1"],
     };
-    let input = fuzz(&planted, 1, Duration::from_secs(20)).expect_err("the fault is two mutations away");
+    let input = fuzz(&planted, 1, Limit::Inputs(1_000_000)).expect_err("the fault is two mutations away");
     assert!(input.windows(2).any(|pair| pair == b"=="));
 }

@@ -80,11 +80,12 @@ fn four_thousand_cpus_share_rows() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
-    /// Whatever the model holds, the chart is drawn and holds no number that is none.
+    /// Whatever the model holds, the chart is drawn and holds no number that is none. No name has an `n`, so that none
+    /// can read like what is looked for.
     #[test]
     fn any_boot_is_drawn(
         start_ms in 0u32..5000,
-        lives in prop::collection::vec((0u32..9000, 0u32..9000, any::<u16>(), 0usize..9, "[a-z<&/]{0,40}"), 0..60),
+        lives in prop::collection::vec((0u32..9000, 0u32..9000, any::<u16>(), 0usize..9, "[a-m<&/]{0,40}"), 0..60),
     ) {
         let mut boot = Boot { span: Span::new(start_ms, start_ms + 4000), ..Boot::default() };
         for (index, (from, length, cpu_permille, parent, name)) in lives.into_iter().enumerate() {
