@@ -141,12 +141,14 @@ fn render_metrics(status: &Status, lines: &mut Vec<String>) {
         metrics.failures,
         metrics.requests
     ));
-    let histogram = &metrics.event_to_write;
-    if let (Some(half), Some(most)) = (histogram.quantile_us(500), histogram.quantile_us(990)) {
-        lines.push(format!(
-            "event to write: half within {half} us, 99 % within {most} us, the longest {} us",
-            histogram.maximum_us
-        ));
+    let histograms = [("event to write", &metrics.event_to_write), ("  of that, ours", &metrics.wake_to_write)];
+    for (what, histogram) in histograms {
+        if let (Some(half), Some(most)) = (histogram.quantile_us(500), histogram.quantile_us(990)) {
+            lines.push(format!(
+                "{what}: half within {half} us, 99 % within {most} us, the longest {} us",
+                histogram.maximum_us
+            ));
+        }
     }
 }
 

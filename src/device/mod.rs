@@ -14,6 +14,7 @@ pub mod journal;
 pub mod kernel;
 pub mod load;
 pub mod meminfo;
+pub mod own_code;
 pub mod peer;
 pub mod process;
 pub mod process_events;

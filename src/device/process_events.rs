@@ -9,10 +9,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recvfrom, send, socket_with};
+use rustix::time::{ClockId, clock_gettime};
 
 /// `CN_IDX_PROC` and `CN_VAL_PROC`: the connector's address, and the multicast group.
 const CONNECTOR_PROCESS: u32 = 1;
 const LISTEN: u32 = 1;
+/// `PROC_CN_MCAST_IGNORE`: takes one `LISTEN` back.
+const IGNORE: u32 = 2;
 const NETLINK_HEADER_BYTES: usize = 16;
 const CONNECTOR_HEADER_BYTES: usize = 20;
 /// `what`, `cpu` and `timestamp_ns`, before the data of each kind.
@@ -80,6 +83,12 @@ pub struct TimedNotice {
     pub notice: Notice,
 }
 
+/// The present moment on the clock of [`TimedNotice::monotonic_ns`].
+pub fn monotonic_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Why process events cannot be had, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessEventsError {
@@ -111,9 +120,14 @@ pub enum ProcessEventsError {
 pub struct MalformedEvent(&'static str);
 
 /// A subscription to the process events of the whole system.
+///
+/// As long as anybody listens, the kernel makes a message of every fork, exec and exit. Before Linux 6.6 it only counts
+/// listeners and does not notice that one has died: a subscription that is dropped takes itself out of the count, one
+/// that ends by SIGKILL leaves the messages being made, for nobody, until the next start of the machine.
 #[derive(Debug)]
 pub struct ProcessEvents {
     socket: OwnedFd,
+    listening: bool,
     /// What arrived before the acknowledgement.
     early: Vec<TimedNotice>,
 }
@@ -144,9 +158,24 @@ impl ProcessEvents {
             Errno::PERM | Errno::ACCESS => ProcessEventsError::Denied,
             error => fault("subscribe to", error),
         })?;
-        let mut events = Self { socket, early: Vec::new() };
+        let mut events = Self { socket, listening: true, early: Vec::new() };
         events.await_acknowledgement()?;
         Ok(events)
+    }
+
+    /// Tells the kernel to make messages of processes, or that nobody here needs them for now; a fork then costs what it
+    /// does without us. What is on its way still arrives.
+    ///
+    /// # Errors
+    /// [`ProcessEventsError::Io`]; it goes on as before.
+    pub fn listen(&mut self, listen: bool) -> Result<(), ProcessEventsError> {
+        if listen != self.listening {
+            let operation = if listen { LISTEN } else { IGNORE };
+            send(&self.socket, &subscription(operation), SendFlags::empty())
+                .map_err(|error| fault(if listen { "resume" } else { "pause" }, error))?;
+            self.listening = listen;
+        }
+        Ok(())
     }
 
     fn await_acknowledgement(&mut self) -> Result<(), ProcessEventsError> {
@@ -206,6 +235,13 @@ impl ProcessEvents {
     }
 }
 
+impl Drop for ProcessEvents {
+    fn drop(&mut self) {
+        // At the end there is nobody left to tell of a failure.
+        let _ = self.listen(false);
+    }
+}
+
 impl AsFd for ProcessEvents {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -216,7 +252,7 @@ fn fault(operation: &'static str, error: Errno) -> ProcessEventsError {
     ProcessEventsError::Io { operation, cause: error.into() }
 }
 
-/// The request to start (`LISTEN`) the multicast: netlink header, connector header, one operation word.
+/// The request to start (`LISTEN`) or stop (`IGNORE`) the multicast: netlink header, connector header, one word.
 fn subscription(operation: u32) -> Vec<u8> {
     let length = (NETLINK_HEADER_BYTES + CONNECTOR_HEADER_BYTES + 4) as u32;
     let mut message = Vec::with_capacity(length as usize);
@@ -324,6 +360,38 @@ mod tests {
         let mut notices = Vec::new();
         parse(bytes, &mut notices).unwrap();
         notices.into_iter().map(|timed| timed.notice).collect()
+    }
+
+    /// Whether the birth of a process of ours is heard, however long that takes.
+    fn hears(events: &mut ProcessEvents) -> bool {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let is_its_birth =
+            |timed: &TimedNotice| matches!(timed.notice, Notice::Fork { child: born, .. } if born == child.id());
+        let started = std::time::Instant::now();
+        while started.elapsed() < Duration::from_secs(20) {
+            let mut notices = Vec::new();
+            events.receive(&mut notices).unwrap();
+            if notices.iter().any(is_its_birth) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+
+    #[test]
+    fn who_pauses_hears_again_and_who_ends_leaves_others_hearing() {
+        let (mut ours, other) = match (ProcessEvents::open(), ProcessEvents::open()) {
+            (Ok(ours), Ok(other)) => (ours, other),
+            (Err(error), _) | (_, Err(error)) => return eprintln!("skipped: {error}"),
+        };
+        ours.listen(false).unwrap();
+        ours.listen(false).unwrap();
+        ours.listen(true).unwrap();
+        assert!(hears(&mut ours));
+        drop(other);
+        assert!(hears(&mut ours));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Metrics {
     pub guardian_restarts: u64,
     /// From the kernel's event to the last write that it caused.
     pub event_to_write: Histogram,
+    /// The daemon's own part of that: from its waking to the last write.
+    pub wake_to_write: Histogram,
 }
 
 /// Counts of durations by upper bound.
@@ -40,7 +42,7 @@ pub struct Histogram {
 
 impl Histogram {
     /// Upper bounds, inclusive.
-    pub const BOUNDS_US: [u64; 12] = [10, 20, 30, 50, 75, 100, 200, 500, 1_000, 5_000, 20_000, 100_000];
+    pub const BOUNDS_US: [u64; 14] = [10, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1_000, 5_000, 20_000, 100_000];
 
     /// Adds one duration.
     pub fn observe(&mut self, duration: Duration) {

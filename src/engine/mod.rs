@@ -22,7 +22,8 @@ use crate::config::{ConfigError, Layers};
 use crate::device::error::sentence;
 use crate::device::guardian::Guardian;
 use crate::device::journal::Journal;
-use crate::device::{BootTime, Root, Timer, scheduling};
+use crate::device::process_events::monotonic_ns;
+use crate::device::{BootTime, Root, Timer, own_code, scheduling};
 use crate::mechanism::launch::Notice;
 use crate::mechanism::launch::config::Trigger;
 use crate::mechanism::{Event, Mechanism, Process, ProcessEvent, ProcessEventKind};
@@ -31,7 +32,7 @@ use executor::{Execution, Executor, Sink};
 use mechanisms::Mechanisms;
 use metrics::Metrics;
 use poller::{Poller, Token};
-use sensor::processes::{look_up, monotonic_ns};
+use sensor::processes::look_up;
 use signals::Signals;
 use state_file::StateFile;
 use subscriptions::Subscriptions;
@@ -178,6 +179,9 @@ impl Engine {
         }
         self.notify(&[NotifyState::Ready]);
         tracing::info!("ready");
+        if let Err(error) = own_code::unmap() {
+            tracing::debug!("the code of the start stays mapped: {error}");
+        }
         let outcome = self.work_until(|engine| engine.stopping);
         self.notify(&[NotifyState::Stopping]);
         self.stop();
@@ -278,6 +282,7 @@ impl Engine {
 
     fn take_processes(&mut self) {
         let Some(mut processes) = self.subscriptions.processes.take() else { return };
+        let woken_ns = monotonic_ns();
         let received = processes.receive();
         loop {
             let ignored = |kind, pid| self.mechanisms.ignore(BootTime::now(), kind, pid);
@@ -293,8 +298,10 @@ impl Engine {
                 self.metrics.process_events += 1;
             }
             if self.dispatch(now, &stamped.event) && stamped.monotonic_ns > 0 {
-                let nanoseconds = monotonic_ns().saturating_sub(stamped.monotonic_ns);
-                self.metrics.event_to_write.observe(Duration::from_nanos(nanoseconds));
+                let written_ns = monotonic_ns();
+                let since = |start_ns| Duration::from_nanos(written_ns.saturating_sub(start_ns));
+                self.metrics.event_to_write.observe(since(stamped.monotonic_ns));
+                self.metrics.wake_to_write.observe(since(woken_ns));
             }
         }
         self.subscriptions.processes = Some(processes);

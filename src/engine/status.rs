@@ -109,19 +109,26 @@ impl Status {
             active.sample(&[("mechanism", &mechanism.name)], f64::from(u8::from(mechanism.activity.is_some())))?;
         }
         let bounds = Histogram::BOUNDS_US.map(|bound| Duration::from_micros(bound).as_secs_f64());
-        exposition
-            .family(
+        let histograms = [
+            (
                 "brisk_event_to_write_seconds",
-                Kind::Histogram,
-                "seconds",
                 "From the kernel's event to the last write that it caused.",
-            )?
-            .histogram(
+                &metrics.event_to_write,
+            ),
+            (
+                "brisk_wake_to_write_seconds",
+                "The daemon's own part of that: from its waking to the last write.",
+                &metrics.wake_to_write,
+            ),
+        ];
+        for (name, help, histogram) in histograms {
+            exposition.family(name, Kind::Histogram, "seconds", help)?.histogram(
                 &[],
                 &bounds,
-                &metrics.event_to_write.counts,
-                Duration::from_micros(metrics.event_to_write.sum_us).as_secs_f64(),
+                &histogram.counts,
+                Duration::from_micros(histogram.sum_us).as_secs_f64(),
             )?;
+        }
         Ok(exposition.finish())
     }
 }

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::READY;
 use super::vigil::Vigil;
 use crate::device::journal::{JournalError, Outcome, Replay, Restoration};
-use crate::device::{BootTime, Root};
+use crate::device::{BootTime, Root, own_code};
 
 /// A deadline is overdue this long after it has passed: a daemon that works is never that late.
 const GRACE: Duration = Duration::from_secs(1);
@@ -36,6 +36,8 @@ pub fn guard(folder: &Path, root: &Root, daemon: u32) -> Result<(), GuardFault> 
     let mut vigil = Vigil::of(folder).map_err(GuardFault::Wait)?;
     // A daemon that is dead by now cannot read it, and will be noticed at once.
     let _ = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
+    // It will sleep for long; where that is refused, it only keeps more mapped.
+    let _ = own_code::unmap();
     let mut overdue = Overdue { folder, root, retry: OVERDUE_RETRY, told: Vec::new() };
     loop {
         let next = overdue.give_back(BootTime::now());

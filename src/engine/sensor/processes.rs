@@ -2,8 +2,6 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::device::process_events::{Notice, ProcessEvents, ProcessEventsError, TimedNotice};
 use crate::device::process_filter::{self, Wanted};
 use crate::device::{Root, process};
@@ -36,7 +34,7 @@ impl Processes {
         Ok(Self { events: ProcessEvents::open()?, notices: Vec::new(), wanted: None })
     }
 
-    /// Lets only `kinds` through from now on.
+    /// Lets only `kinds` through from now on; with none, the kernel does not even make messages for us.
     pub fn want(&mut self, kinds: ProcessEventKinds) {
         let wanted = Wanted {
             fork: kinds.contains(ProcessEventKind::Fork),
@@ -51,6 +49,9 @@ impl Processes {
         // Without a filter it works as well, only at a higher price: the policy ignores what it did not ask for.
         if let Err(error) = process_filter::attach(&self.events, wanted) {
             tracing::debug!("cannot filter process events in the kernel: {error}");
+        }
+        if let Err(error) = self.events.listen(!kinds.is_empty()) {
+            tracing::debug!("{error}");
         }
         self.wanted = Some(wanted);
     }
@@ -87,12 +88,6 @@ impl AsFd for Processes {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
     }
-}
-
-/// Nanoseconds of the clock of [`Stamped::monotonic_ns`].
-pub fn monotonic_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn event(

@@ -1,0 +1,66 @@
+//! The pages of this program's own code (proc_pid_maps(5), madvise(2)).
+//!
+//! A program that starts touches most of its code once, to parse arguments and read files, and then keeps it mapped. A
+//! daemon that waits needs little of it: what is unmapped the kernel may use for others, and what is needed after all
+//! comes back from the file, a page fault later.
+
+use std::ffi::c_void;
+use std::io;
+use std::num::ParseIntError;
+use std::ops::Range;
+
+use rustix::mm::{Advice, madvise};
+
+/// Unmaps the code's pages until they are needed again. Returns the size of the code, in bytes.
+///
+/// # Errors
+/// The kernel's answer; then they simply stay.
+pub fn unmap() -> io::Result<usize> {
+    let program = std::fs::read_link("/proc/self/exe")?;
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let code = find_code(&maps, &program.to_string_lossy())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no code of this program in /proc/self/maps"))?;
+    // SAFETY: the range is a private mapping of the program's file without write permission, so what it holds is what
+    // the file holds: the linker's relocations touch data only, as a mapping that is never writable shows. Threads that
+    // run in it fault its pages in again.
+    unsafe { madvise(code.start as *mut c_void, code.len(), Advice::LinuxDontNeed)? };
+    Ok(code.len())
+}
+
+/// The addresses of the mapping that runs `program`.
+fn find_code(maps: &str, program: &str) -> Option<Range<usize>> {
+    maps.lines().find_map(|line| {
+        let (addresses, rest) = line.split_once(' ')?;
+        if !rest.starts_with("r-xp ") || !rest.ends_with(program) {
+            return None;
+        }
+        let (start, end) = addresses.split_once('-')?;
+        let address = |text| -> Result<usize, ParseIntError> { usize::from_str_radix(text, 16) };
+        Some(address(start).ok()?..address(end).ok()?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_programs_own_code_is_found() {
+        let maps = "\
+            55d0a0000000-55d0a0040000 r--p 00000000 fe:00 131 /usr/bin/brisk\n\
+            55d0a0040000-55d0a0200000 r-xp 00040000 fe:00 131 /usr/bin/brisk\n\
+            55d0a0200000-55d0a0220000 rw-p 00200000 fe:00 131 /usr/bin/brisk\n\
+            7f0000000000-7f0000100000 r-xp 00000000 fe:00 977 /usr/lib/libc.so.6\n\
+            7fff00000000-7fff00002000 r-xp 00000000 00:00 0 [vdso]\n";
+        assert_eq!(find_code(maps, "/usr/bin/brisk"), Some(0x55d0_a004_0000..0x55d0_a020_0000));
+        assert_eq!(find_code(maps, "/usr/lib/libc.so.6"), Some(0x7f00_0000_0000..0x7f00_0010_0000));
+        assert_eq!(find_code(maps, "/usr/bin/other"), None);
+        assert_eq!(find_code("nonsense\nx-y r-xp /usr/bin/brisk\n", "/usr/bin/brisk"), None);
+    }
+
+    #[test]
+    fn the_program_goes_on_without_its_pages() {
+        assert!(unmap().unwrap() > 0);
+        only_the_programs_own_code_is_found();
+    }
+}
