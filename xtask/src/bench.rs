@@ -5,22 +5,37 @@
 //! drives the guest's own governor, at the CPU's full speed.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use brisk::device::process_events::{Notice, ProcessEvents, monotonic_ns};
+use brisk::device::process_filter::{self, Wanted};
+use brisk::device::scheduling;
+use brisk::engine::metrics::Histogram;
 use brisk::lab::{self, Channel, GuestFile, Job, Scenario};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// Launches whose latency is measured, one every few milliseconds, as a person's are: the daemon sleeps in between.
-const LAUNCHES: u32 = 1_000;
+/// Launches whose latency is measured, with pauses, as a person's have: the daemon sleeps in between. In blocks, each
+/// followed by one with a receiver that does nothing, so that both see the same host.
+const LAUNCHES: u32 = 100;
 const LAUNCH_SPACING: Duration = Duration::from_millis(20);
-/// Forks in one half of a pair, and pairs: short ones, so that both halves see the same host.
-const STORM_FORKS: u32 = 200;
-const STORM_PAIRS: usize = 101;
+/// How much is measured: blocks of launches, and pairs of storms of so many forks, about a second each.
+struct Extent {
+    blocks: u32,
+    pairs: usize,
+    forks: u32,
+}
+const HERE: Extent = Extent { blocks: 10, pairs: 41, forks: 1_000 };
+/// Repeats are all but equal there.
+const IN_LAB: Extent = Extent { blocks: 2, pairs: 3, forks: 1_000 };
+/// What is launched.
+const SHORTEST: &str = "/bin/true";
 const IDLE: Duration = Duration::from_secs(30);
 
 /// The files of the tree besides /proc, which is the machine's own.
@@ -39,49 +54,107 @@ const TREE: [(&str, &str); 8] = [
 const EVERY_LAUNCH: &str = "[launch]\nforce = true\nmaximum_launches_per_minute = 60000\nburst_launches = 1000\n\
                             [launch.end]\ndeadline_ms = 10\n";
 
-/// Measures `brisk` and prints one table.
-pub fn run(brisk: &Path) -> anyhow::Result<()> {
-    let size_kib = fs::metadata(brisk).with_context(|| format!("cannot read {}", brisk.display()))?.len() / 1024;
-    let tree = Tree::make()?;
-    eprintln!("latency: {LAUNCHES} launches on this machine");
-    let native = latency(brisk, &tree)?;
-    eprintln!("latency: {LAUNCHES} launches in the lab");
-    let deterministic = latency_in_lab(brisk)?;
-    eprintln!("idle: {} s", IDLE.as_secs());
-    let idle = idle(brisk, &tree)?;
-    eprintln!("storm: {STORM_PAIRS} pairs of {STORM_FORKS} fork+exec, with and without the daemon");
-    let storm = storm(brisk, &tree)?;
+type Row = (&'static str, String, &'static str);
 
-    let [low, middle, high] = storm.added_percent;
-    let rows = [
-        ("event to write, native: p50", format!("<= {} us", native.median_us), ""),
-        ("event to write, native: p99", format!("<= {} us", native.p99_us), "<= 100 us"),
-        ("event to write, deterministic: p50", format!("<= {} us", deterministic.median_us), ""),
-        ("event to write, deterministic: p99", format!("<= {} us", deterministic.p99_us), "<= 100 us"),
-        ("events measured", format!("{} and {}", native.samples, deterministic.samples), ""),
-        ("CPU when idle", format!("{:.4} %", idle.cpu_percent), "<= 0.05 %"),
-        ("resident memory", format!("{} KiB", idle.resident_kib), "<= 3072 KiB"),
-        ("resident memory of the guardian", format!("{} KiB", idle.guardian_kib), ""),
-        ("added to a fork+exec in a storm", format!("{middle:+.2} % ({low:+.2} to {high:+.2})"), "< 1 %"),
-        ("storm", format!("{:.0} forks/s", storm.forks_per_second), ""),
-        ("binary", format!("{size_kib} KiB"), "<= 3072 KiB"),
-    ];
-    println!("{:<36} {:>26} {:>14}", "daemon", "measured", "wanted");
+/// Measures `brisk` and prints one table; with `lab_alone`, only what the load of this machine cannot change.
+pub fn run(brisk: &Path, lab_alone: bool) -> anyhow::Result<()> {
+    let size_kib = fs::metadata(brisk).with_context(|| format!("cannot read {}", brisk.display()))?.len() / 1024;
+    let mut rows = vec![("binary", format!("{size_kib} KiB"), "<= 3072 KiB")];
+    if !lab_alone {
+        measure_here(brisk, &mut rows)?;
+    }
+    eprintln!("in the lab: latency, storm");
+    let LabPart { latency, storm } = measure_in_lab(brisk)?;
+    rows.push(("in the lab, deterministic", String::new(), ""));
+    add_rows(&latency, &storm, &mut rows);
+    println!("{:<36} {:>36} {:>14}", "daemon", "measured", "wanted");
     for (what, measured, wanted) in rows {
-        println!("{what:<36} {measured:>26} {wanted:>14}");
+        println!("{what:<36} {measured:>36} {wanted:>14}");
     }
     Ok(())
 }
 
-/// The guest's part of the latency: one JSON line.
-pub fn run_latency(brisk: &Path) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string(&latency(brisk, &Tree::of_the_guest()?)?)?);
+fn measure_here(brisk: &Path, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let tree = Tree::make()?;
+    eprintln!("idle: {} s", IDLE.as_secs());
+    let idle = idle(brisk, &tree)?;
+    eprintln!("latency: {} launches", HERE.blocks * LAUNCHES);
+    let latency = latency(brisk, &tree, &HERE)?;
+    eprintln!("storm: {} pairs of {} fork+exec, with and without the daemon", HERE.pairs, HERE.forks);
+    let storm = storm(brisk, &tree, &HERE)?;
+    rows.extend([
+        ("CPU when idle", format!("{:.4} %", idle.cpu_percent), "<= 0.05 %"),
+        ("resident memory", format!("{} KiB", idle.resident_kib), "<= 3072 KiB"),
+        ("resident memory of the guardian", format!("{} KiB", idle.guardian_kib), ""),
+        ("on this machine", String::new(), ""),
+    ]);
+    add_rows(&latency, &storm, rows);
     Ok(())
 }
 
-/// The same in a guest whose time is counted in instructions, at its full speed: the frequencies that its governor may
-/// choose are all about the highest.
-fn latency_in_lab(brisk: &Path) -> anyhow::Result<Latency> {
+fn add_rows(latency: &Latency, storm: &Storm, rows: &mut Vec<Row>) {
+    let quantiles = |histogram: &Histogram| {
+        let bound = |permille| histogram.quantile_us(permille).map_or("-".to_owned(), |bound| format!("<= {bound}"));
+        format!("{}, {} us (n = {})", bound(500), bound(990), histogram.count())
+    };
+    let [low, middle, high] = storm.added_percent;
+    rows.extend([
+        ("  event to write: p50, p99", quantiles(&latency.event_to_write), "<= 100 us"),
+        ("    of that, the daemon's own", quantiles(&latency.wake_to_write), ""),
+        ("    a receiver that does nothing", quantiles(&latency.floor), ""),
+        ("  added to a fork+exec in a storm", format!("{middle:+.2} % ({low:+.2} to {high:+.2})"), "< 1 %"),
+        ("    storm", format!("{:.0} forks/s", storm.forks_per_second), ""),
+    ]);
+}
+
+/// What is measured in the lab too.
+#[derive(Serialize, Deserialize)]
+struct LabPart {
+    latency: Latency,
+    storm: Storm,
+}
+
+/// The guest's part: one JSON line.
+pub fn run_in_guest(brisk: &Path) -> anyhow::Result<()> {
+    let tree = Tree::of_the_guest()?;
+    let latency = latency(brisk, &tree, &IN_LAB)?;
+    let policy = Path::new("/sys/devices/system/cpu/cpufreq/policy0");
+    let highest = fs::read(policy.join("scaling_max_freq"))?;
+    fs::write(policy.join("scaling_min_freq"), highest).context("cannot hold the frequency")?;
+    let part = LabPart { latency, storm: storm(brisk, &tree, &IN_LAB)? };
+    println!("{}", serde_json::to_string(&part)?);
+    Ok(())
+}
+
+/// Receives process events as the daemon does, and does nothing about them, until standard input ends; then prints how
+/// long each took to arrive.
+pub fn run_receiver() -> anyhow::Result<()> {
+    let mut events = ProcessEvents::open()?;
+    process_filter::attach(&events, Wanted { fork: true, ..Wanted::default() })?;
+    scheduling::become_real_time()?;
+    println!();
+    let mut delay = Histogram::default();
+    let mut notices = Vec::new();
+    loop {
+        let stdin = std::io::stdin();
+        let mut wanted = [PollFd::new(&events, PollFlags::IN), PollFd::new(&stdin, PollFlags::IN)];
+        poll(&mut wanted, None)?;
+        if !wanted[1].revents().is_empty() {
+            break;
+        }
+        events.receive(&mut notices)?;
+        let now_ns = monotonic_ns();
+        for timed in notices.drain(..).filter(|timed| matches!(timed.notice, Notice::Fork { .. })) {
+            delay.observe(Duration::from_nanos(now_ns.saturating_sub(timed.monotonic_ns)));
+        }
+    }
+    println!("{}", serde_json::to_string(&delay)?);
+    Ok(())
+}
+
+/// In a guest whose time is counted in instructions, at its full speed: the frequencies that its governor may choose are
+/// all about the highest.
+fn measure_in_lab(brisk: &Path) -> anyhow::Result<LabPart> {
     let mut scenario = Scenario::load("debian-6.1")?;
     for module in scenario.modules.iter_mut().filter(|module| module.name == "virtual_cpufreq") {
         for (name, values) in [("frequencies_mhz", "1190,1200"), ("voltages_mv", "1290,1300")] {
@@ -90,8 +163,9 @@ fn latency_in_lab(brisk: &Path) -> anyhow::Result<Latency> {
     }
     scenario.guest.self_check = false;
     let contents = fs::read(std::env::current_exe()?)?;
-    let mut job = Job::new(scenario, ["/xtask", "latency", "/release"]);
+    let mut job = Job::new(scenario, ["/xtask", "guest", "/release"]);
     job.files.push(GuestFile { path: "/xtask".to_owned(), contents, mode: 0o755 });
+    job.files.push(GuestFile { path: SHORTEST.to_owned(), contents: shortest_program(), mode: 0o755 });
     job.files.push(GuestFile { path: "/release".to_owned(), contents: fs::read(brisk)?, mode: 0o755 });
     let mut results = String::new();
     let outcome = lab::run(&job, &mut |line| match line.channel {
@@ -189,38 +263,90 @@ impl Drop for Daemon {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Latency {
-    median_us: u64,
-    p99_us: u64,
-    samples: u64,
+    event_to_write: Histogram,
+    wake_to_write: Histogram,
+    floor: Histogram,
 }
 
-/// The daemon's own histogram, from the kernel's time stamp of the event to the end of the write.
-fn latency(brisk: &Path, tree: &Tree) -> anyhow::Result<Latency> {
-    let daemon = Daemon::start(brisk, tree, EVERY_LAUNCH)?;
-    for _ in 0..LAUNCHES {
-        launch(brisk)?;
-        sleep(LAUNCH_SPACING);
+/// The daemon's own histograms, and that of the receiver which does nothing.
+fn latency(brisk: &Path, tree: &Tree, extent: &Extent) -> anyhow::Result<Latency> {
+    let launches = || -> anyhow::Result<()> {
+        for _ in 0..LAUNCHES {
+            launch()?;
+            sleep(LAUNCH_SPACING);
+        }
+        Ok(())
+    };
+    let mut latency = Latency::default();
+    for _ in 0..extent.blocks {
+        let daemon = Daemon::start(brisk, tree, EVERY_LAUNCH)?;
+        launches()?;
+        let mut metrics = daemon.status()?["metrics"].take();
+        drop(daemon);
+        let mut histogram = |name: &str| {
+            serde_json::from_value::<Histogram>(metrics[name].take())
+                .with_context(|| format!("no {name} in brisk status"))
+        };
+        add(&mut latency.event_to_write, &histogram("event_to_write")?);
+        add(&mut latency.wake_to_write, &histogram("wake_to_write")?);
+
+        let mut receiver = Command::new(std::env::current_exe()?)
+            .arg("receiver")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut output = BufReader::new(receiver.stdout.take().context("a piped output")?);
+        let mut line = String::new();
+        output.read_line(&mut line)?;
+        launches()?;
+        drop(receiver.stdin.take());
+        line.clear();
+        output.read_line(&mut line)?;
+        receiver.wait()?;
+        add(&mut latency.floor, &serde_json::from_str(&line).with_context(|| format!("the receiver said {line:?}"))?);
     }
-    let status = daemon.status()?;
-    let histogram: brisk::engine::metrics::Histogram =
-        serde_json::from_value(status["metrics"]["event_to_write"].clone()).context("no histogram in brisk status")?;
-    let quantile = |permille| histogram.quantile_us(permille).context("no launch was noticed");
-    Ok(Latency { median_us: quantile(500)?, p99_us: quantile(990)?, samples: histogram.count() })
+    Ok(latency)
 }
 
-/// A fork and an exec of something short; a guest has no /bin/true.
-fn launch(brisk: &Path) -> anyhow::Result<()> {
-    let shortest = Path::new("/bin/true");
-    let program = if shortest.exists() { shortest } else { brisk };
-    let mut command = Command::new(program);
-    command
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status()
-        .with_context(|| format!("cannot run {}", program.display()))?;
+fn add(sum: &mut Histogram, part: &Histogram) {
+    sum.counts.iter_mut().zip(&part.counts).for_each(|(sum, part)| *sum += part);
+    sum.sum_us += part.sum_us;
+    sum.maximum_us = sum.maximum_us.max(part.maximum_us);
+}
+
+/// A fork and an exec of what ends at once.
+fn launch() -> anyhow::Result<()> {
+    Command::new(SHORTEST).stdout(Stdio::null()).status().with_context(|| format!("cannot run {SHORTEST}"))?;
     Ok(())
+}
+
+/// A static program of one segment whose only act is exit(0), for the guest, which has no /bin/true: the ELF header, one
+/// program header, and `xor edi, edi; mov eax, 60; syscall` (elf(5)).
+fn shortest_program() -> Vec<u8> {
+    const ADDRESS: u64 = 0x40_0000;
+    const HEADERS_BYTES: u64 = 64 + 56;
+    let code = [0x31, 0xff, 0xb8, 60, 0, 0, 0, 0x0f, 0x05];
+    let length = HEADERS_BYTES + code.len() as u64;
+    let mut program = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    let half =
+        |program: &mut Vec<u8>, values: &[u16]| values.iter().for_each(|value| program.extend(value.to_le_bytes()));
+    let word =
+        |program: &mut Vec<u8>, values: &[u32]| values.iter().for_each(|value| program.extend(value.to_le_bytes()));
+    let long =
+        |program: &mut Vec<u8>, values: &[u64]| values.iter().for_each(|value| program.extend(value.to_le_bytes()));
+    // ET_EXEC for EM_X86_64; entry, program headers, no sections; sizes and counts.
+    half(&mut program, &[2, 62]);
+    word(&mut program, &[1]);
+    long(&mut program, &[ADDRESS + HEADERS_BYTES, 64, 0]);
+    word(&mut program, &[0]);
+    half(&mut program, &[64, 56, 1, 0, 0, 0]);
+    // PT_LOAD, to be read and run: offset, addresses, sizes, alignment.
+    word(&mut program, &[1, 5]);
+    long(&mut program, &[0, ADDRESS, ADDRESS, length, length, 4096]);
+    program.extend(code);
+    program
 }
 
 struct Idle {
@@ -249,29 +375,33 @@ fn resident_kib(pid: &str) -> anyhow::Result<u64> {
     Ok(line.split_ascii_whitespace().next().context("an empty VmRSS")?.parse()?)
 }
 
+#[derive(Serialize, Deserialize)]
 struct Storm {
     /// The 95 % interval of the median and the median between its ends.
     added_percent: [f64; 3],
     forks_per_second: f64,
 }
 
-/// Pairs of storms, with the daemon and without, the order alternated; the default configuration, which mutes a storm.
-fn storm(brisk: &Path, tree: &Tree) -> anyhow::Result<Storm> {
+/// Pairs of storms, with the daemon and without, the order alternated, at the limits of rate that are the default. In the
+/// guest the frequency is held, so that what the daemon wins does not hide what it costs.
+fn storm(brisk: &Path, tree: &Tree, &Extent { pairs, forks, .. }: &Extent) -> anyhow::Result<Storm> {
     let timed = || -> anyhow::Result<f64> {
         let start = Instant::now();
-        for _ in 0..STORM_FORKS {
-            launch(brisk)?;
+        for _ in 0..forks {
+            launch()?;
         }
         Ok(start.elapsed().as_secs_f64())
     };
     let with = || -> anyhow::Result<f64> {
-        let _daemon = Daemon::start(brisk, tree, "")?;
-        timed()
+        let daemon = Daemon::start(brisk, tree, "[launch]\nforce = true\n")?;
+        let seconds = timed()?;
+        ensure!(daemon.status()?["metrics"]["launches"] != 0, "the daemon noticed nothing of the storm");
+        Ok(seconds)
     };
     let mut added_percent = Vec::new();
     let mut without_seconds = Vec::new();
     timed()?;
-    for pair in 0..STORM_PAIRS {
+    for pair in 0..pairs {
         let (with, without) = if pair % 2 == 0 {
             let with = with()?;
             (with, timed()?)
@@ -284,7 +414,7 @@ fn storm(brisk: &Path, tree: &Tree) -> anyhow::Result<Storm> {
     }
     added_percent.sort_by(f64::total_cmp);
     without_seconds.sort_by(f64::total_cmp);
-    let forks_per_second = f64::from(STORM_FORKS) / without_seconds[STORM_PAIRS / 2];
+    let forks_per_second = f64::from(forks) / without_seconds[pairs / 2];
     Ok(Storm { added_percent: median_with_interval(&added_percent), forks_per_second })
 }
 

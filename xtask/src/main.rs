@@ -30,6 +30,9 @@ enum Task {
     Bench {
         /// The binary to measure
         brisk: PathBuf,
+        /// Only what is measured in the lab, which a loaded machine does not disturb
+        #[arg(long)]
+        lab: bool,
     },
     /// Measure the drawing of a large boot, beside pybootchartgui where that is in PATH
     BenchChart {
@@ -38,18 +41,22 @@ enum Task {
     },
     /// The part of `bench` that runs in the lab's guest as well
     #[command(hide = true)]
-    Latency {
+    Guest {
         /// The binary to measure
         brisk: PathBuf,
     },
+    /// Receive process events and do nothing about them; a part of `bench`
+    #[command(hide = true)]
+    Receiver,
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Docs { folder } => docs(&folder),
-        Task::Bench { brisk } => bench::run(&brisk),
+        Task::Bench { brisk, lab } => bench::run(&brisk, lab),
         Task::BenchChart { brisk } => chart::run(&brisk),
-        Task::Latency { brisk } => bench::run_latency(&brisk),
+        Task::Guest { brisk } => bench::run_in_guest(&brisk),
+        Task::Receiver => bench::run_receiver(),
     }
 }
 
