@@ -11,8 +11,8 @@ use brisk::config::Config;
 use brisk::device::binder::returns::Returns;
 use brisk::device::binder::{WireFormat, cache};
 use brisk::device::{
-    Root, energy, foreground, hotplug, journal, load, meminfo, process, process_events, process_memory, psi, swaps,
-    trace_events, vm_tunables, zoneinfo, zram, zram_owner,
+    Root, affinity, energy, foreground, hotplug, journal, load, meminfo, priority, process, process_events,
+    process_memory, psi, schedstat, swaps, threads, trace_events, vm_tunables, zoneinfo, zram, zram_owner,
 };
 use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
@@ -68,6 +68,16 @@ pub const TARGETS: &[Target] = &[
             b"42 (a) b) S 1 42 42 0 -1 4194560 1 0 0 0 3 4 0 0 20 0 1 0 9876 1 1",
             b"Name:\tinit\nUid:\t10001\t10001\t10001\t10001\n",
             b"12:cpuset:/top-app\n0::/user.slice\n",
+        ],
+    },
+    Target {
+        name: "thread-files",
+        feed: thread_files,
+        seeds: &[
+            b"5028383 2018345 42\n",
+            b"0.20 0.18 0.12 1/80 11206\n",
+            b"Name:\tsh\nTgid:\t50\nPPid:\t1\nCpus_allowed_list:\t0-3,5\n",
+            b"other 10",
         ],
     },
     Target {
@@ -242,6 +252,20 @@ fn bootchart_archive(bytes: &[u8]) {
 fn process_files(bytes: &[u8]) {
     let text = text(bytes);
     let _ = (process::parse_stat(&text), process::parse_real_uid(&text), process::parse_cgroup(&text));
+}
+
+fn thread_files(bytes: &[u8]) {
+    let text = text(bytes);
+    if let Some(schedstat) = schedstat::parse(bytes) {
+        assert_eq!(schedstat.since(schedstat, 7).run_ns, 0);
+    }
+    let _ = (threads::parse_last_number(&text), threads::parse_status(7, &text));
+    if let Some(cpus) = affinity::parse_allowed(&text) {
+        assert_eq!(hotplug::parse_list(&hotplug::format_list(&cpus)), Some(cpus));
+    }
+    if let Ok(priority) = text.parse::<priority::Priority>() {
+        assert_eq!(priority.to_string().parse(), Ok(priority));
+    }
 }
 
 fn counters(bytes: &[u8]) {

@@ -165,6 +165,7 @@ fuzz_tests! {
     process_events: "process-events",
     control: "control",
     process_files: "process-files",
+    thread_files: "thread-files",
     counters: "counters",
     memory_files: "memory-files",
     zram_files: "zram-files",

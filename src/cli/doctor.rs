@@ -15,7 +15,7 @@ use crate::device::Root;
 use crate::engine::control::connection::Connection;
 use crate::engine::control::protocol::Request;
 use crate::engine::status::Status;
-use crate::mechanism::{Support, launch, lookup, memory};
+use crate::mechanism::{Support, launch, lookup, memory, placement};
 use facts::DeviceReport;
 
 /// The number of the JSON schema.
@@ -88,6 +88,7 @@ impl Report {
         // One line a mechanism; what a running daemon says of its own goes before.
         let mechanisms = [
             ("launch", launch::support(root, &config.launch, false)),
+            ("placement", placement::support(root, &config.placement, false)),
             ("memory", memory::support(root)),
             ("lookup", lookup::support(root)),
         ];

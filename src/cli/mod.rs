@@ -14,6 +14,7 @@ pub mod load;
 mod log;
 pub mod lookup;
 pub mod memory;
+pub mod placement;
 pub mod prove;
 pub mod replicate;
 pub mod restore;
@@ -64,6 +65,8 @@ pub enum Command {
     Lookup(lookup::Arguments),
     /// Plan zram and reclaim for this device, and say how much memory is left
     Memory(memory::Arguments),
+    /// Say what every thread is to the others, and what is done for what is in front
+    Placement(placement::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),
     /// Boot a virtual device: a stock kernel whose CPU frequency can be changed
@@ -121,6 +124,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Launch(arguments) => launch::run(arguments, &root),
         Command::Lookup(arguments) => lookup::run(arguments, &root),
         Command::Memory(arguments) => memory::run(arguments, &root),
+        Command::Placement(arguments) => placement::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),
         #[cfg(feature = "lab")]
         Command::Lab(arguments) => lab::run(arguments, &root),

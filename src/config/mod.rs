@@ -12,6 +12,7 @@ pub use layers::{Layers, Setting};
 
 use crate::mechanism::launch::LaunchConfig;
 use crate::mechanism::launch::config::within;
+use crate::mechanism::placement::PlacementConfig;
 
 /// Everything that can be set. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,8 @@ use crate::mechanism::launch::config::within;
 pub struct Config {
     /// The launch mechanism.
     pub launch: LaunchConfig,
+    /// The placement mechanism.
+    pub placement: PlacementConfig,
     /// The control socket.
     pub control: ControlConfig,
 }
@@ -106,6 +109,8 @@ mod tests {
             ("[launch.filter]\nparents = [\"\"]", "a pattern has 1 to 4096 bytes"),
             ("[launch.kick]\nat_us = []", "must be 1 to 32 rising moments"),
             ("[launch.kick]\nat_us = [5, 5]", "must be 1 to 32 rising moments"),
+            ("[placement]\nlook_ms = 5", "expected a whole number from 20 to 1000"),
+            ("[placement]\nrule = \"mine\"", "unknown variant `mine`"),
             ("[control]\nmaximum_clients = 0", "expected a whole number from 1 to 256"),
         ];
         for (text, message) in cases {

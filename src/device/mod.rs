@@ -3,7 +3,9 @@
 //! Everything below /proc, /sys and /dev is reached through [`Root`], so that a recorded tree of files
 //! (`tests/golden/`) runs the code that a device runs.
 
+pub mod affinity;
 pub mod binder;
+pub mod capacity;
 pub mod cpufreq;
 pub mod energy;
 pub mod error;
@@ -12,19 +14,24 @@ pub mod guardian;
 pub mod hotplug;
 pub mod journal;
 pub mod kernel;
+pub mod kinship;
 pub mod load;
 pub mod meminfo;
 pub mod own_code;
 pub mod peer;
+pub mod priority;
 pub mod process;
 pub mod process_events;
 pub mod process_filter;
 pub mod process_memory;
 pub mod psi;
 pub mod root;
+pub mod schedstat;
 pub mod scheduling;
 pub mod swaps;
 pub mod target;
+pub mod thread_facts;
+pub mod threads;
 pub mod ticks;
 pub mod time;
 pub mod timer;

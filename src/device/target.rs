@@ -18,6 +18,31 @@ pub enum Target {
         /// Field 22 of /proc/PID/stat in clock ticks: with the pid it names one process for ever.
         start_time_ticks: u64,
     },
+    /// The CPUs that a thread may run on (sched_setaffinity(2), `0-3,5`), bound to one life of the thread.
+    CpuAffinity {
+        /// The thread.
+        tid: u32,
+        /// As above.
+        start_time_ticks: u64,
+    },
+    /// A thread's scheduling policy and nice value (sched_setattr(2), `other 10`), bound to one life of the thread.
+    Priority {
+        /// The thread.
+        tid: u32,
+        /// As above.
+        start_time_ticks: u64,
+    },
+}
+
+impl Target {
+    /// The thread that this is a property of; `None` for what belongs to the device.
+    pub fn thread(&self) -> Option<u32> {
+        match self {
+            Self::Tunable(_) => None,
+            Self::UtilizationClampMinimum { pid, .. } => Some(*pid),
+            Self::CpuAffinity { tid, .. } | Self::Priority { tid, .. } => Some(*tid),
+        }
+    }
 }
 
 impl fmt::Display for Target {
@@ -25,6 +50,8 @@ impl fmt::Display for Target {
         match self {
             Self::Tunable(path) => write!(f, "{}", path.display()),
             Self::UtilizationClampMinimum { pid, .. } => write!(f, "uclamp.min of process {pid}"),
+            Self::CpuAffinity { tid, .. } => write!(f, "CPU mask of thread {tid}"),
+            Self::Priority { tid, .. } => write!(f, "priority of thread {tid}"),
         }
     }
 }

@@ -105,6 +105,8 @@ impl Executor {
                 self.faults.remove(target);
                 (execution, None)
             }
+            // Threads end whenever they like, and nothing of the device has changed by that.
+            Err(fault) if fault.is_missing() && target.thread().is_some() => (Execution::Nothing, None),
             Err(fault) => {
                 let text = fault.text();
                 if self.faults.get(target) != Some(&text) {
@@ -139,6 +141,15 @@ impl Executor {
                 Err(JournalError::NotLeased { .. }) => Ok(Execution::Nothing),
                 Err(error) => Err(error.into()),
             },
+            Action::Disinherit { target, inherited, original } => {
+                match journal.disinherit(now, target, inherited, original)? {
+                    Some(restoration) => {
+                        report(&mut self.refused, &restoration);
+                        Ok(Execution::Written)
+                    }
+                    None => Ok(Execution::Nothing),
+                }
+            }
             Action::Rewrite { target } => {
                 let tunable = self.tunable(target)?;
                 // Read at the last moment: what somebody else wrote in between must stay.
@@ -251,6 +262,7 @@ fn target_of(action: &Action) -> &Target {
     match action {
         Action::Lease { target, .. }
         | Action::Release { target }
+        | Action::Disinherit { target, .. }
         | Action::Rewrite { target }
         | Action::Pulse { target, .. } => target,
     }
@@ -292,6 +304,9 @@ pub fn describe(action: &Action) -> String {
     match action {
         Action::Lease { target, value, .. } => format!("lease {target} at {value}"),
         Action::Release { target } => format!("give {target} back"),
+        Action::Disinherit { target, original, .. } => {
+            format!("give {target} {original}, with which it would have begun")
+        }
         Action::Rewrite { target } => format!("write {target} again, unchanged"),
         Action::Pulse { target, value } => format!("write {value} to {target}"),
     }

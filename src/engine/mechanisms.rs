@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::device::{BootTime, Root, Target};
 use crate::mechanism::launch::{DeviceFacts, LaunchPolicy, LearnedDurations, Plan};
+use crate::mechanism::placement::{PlacementPolicy, probe};
 use crate::mechanism::{Decision, Interest, Mechanism, ProcessEventKind};
 
 /// All of them. A further mechanism is a field here and a line in each function.
@@ -10,36 +11,69 @@ use crate::mechanism::{Decision, Interest, Mechanism, ProcessEventKind};
 pub struct Mechanisms {
     /// Application launches.
     pub launch: LaunchPolicy,
+    /// Room for what is in front.
+    pub placement: PlacementPolicy,
 }
+
+/// Decisions, each with the name of the mechanism whose they are.
+pub type Decided = Vec<(&'static str, Decision)>;
 
 impl Mechanisms {
     /// Probes the device below `root` and builds each mechanism.
     pub fn new(root: &Root, config: &Config, durations: LearnedDurations) -> Self {
         let facts = DeviceFacts::probe(root);
         let plan = Plan::of(&facts, &config.launch);
-        Self { launch: LaunchPolicy::new(config.launch.clone(), plan, facts.cpu_count, durations) }
+        let machine = probe::machine(root);
+        let support = probe::support(root, &config.placement, &machine);
+        Self {
+            launch: LaunchPolicy::new(config.launch.clone(), plan, facts.cpu_count, durations),
+            placement: PlacementPolicy::new(config.placement.clone(), support, machine),
+        }
     }
 
     /// Gives back what each holds, so that the device shows what is its own; what goes on goes on with [`Self::replace`].
-    pub fn let_go(&mut self, decisions: &mut Vec<Decision>) {
-        self.launch.let_go(decisions);
+    pub fn let_go(&mut self) -> Decided {
+        self.decide(LaunchPolicy::let_go, PlacementPolicy::let_go)
     }
 
     /// Probes again and lets each mechanism go on under what is there now.
-    pub fn replace(&mut self, now: BootTime, root: &Root, config: &Config, decisions: &mut Vec<Decision>) {
+    pub fn replace(&mut self, now: BootTime, root: &Root, config: &Config) -> Decided {
         let facts = DeviceFacts::probe(root);
         let plan = Plan::of(&facts, &config.launch);
-        self.launch.replace(now, config.launch.clone(), plan, facts.cpu_count, decisions);
+        let machine = probe::machine(root);
+        let support = probe::support(root, &config.placement, &machine);
+        self.decide(
+            |launch, decisions| launch.replace(now, config.launch.clone(), plan, facts.cpu_count, decisions),
+            |placement, decisions| placement.replace(config.placement.clone(), support, machine, decisions),
+        )
+    }
+
+    /// Ends everything.
+    pub fn stop(&mut self) -> Decided {
+        self.decide(LaunchPolicy::stop, PlacementPolicy::stop)
+    }
+
+    fn decide(
+        &mut self,
+        launch: impl FnOnce(&mut LaunchPolicy, &mut Vec<Decision>),
+        placement: impl FnOnce(&mut PlacementPolicy, &mut Vec<Decision>),
+    ) -> Decided {
+        let (mut of_launch, mut of_placement) = (Vec::new(), Vec::new());
+        launch(&mut self.launch, &mut of_launch);
+        placement(&mut self.placement, &mut of_placement);
+        let named = |name| move |decision| (name, decision);
+        let of_launch = of_launch.into_iter().map(named(self.launch.name()));
+        of_launch.chain(of_placement.into_iter().map(named(self.placement.name()))).collect()
     }
 
     /// Each of them, to be driven.
-    pub fn each(&mut self) -> [&mut dyn Mechanism; 1] {
-        [&mut self.launch]
+    pub fn each(&mut self) -> [&mut dyn Mechanism; 2] {
+        [&mut self.launch, &mut self.placement]
     }
 
     /// Each of them, to be looked at.
-    pub fn all(&self) -> [&dyn Mechanism; 1] {
-        [&self.launch]
+    pub fn all(&self) -> [&dyn Mechanism; 2] {
+        [&self.launch, &self.placement]
     }
 
     /// What all want to hear.
@@ -49,7 +83,8 @@ impl Mechanisms {
 
     /// True when none has a use for an event of `kind` about `pid`.
     pub fn ignore(&self, now: BootTime, kind: ProcessEventKind, pid: u32) -> bool {
-        self.all().iter().all(|mechanism| mechanism.ignores(now, kind, pid))
+        let wants = |mechanism: &&dyn Mechanism| mechanism.interest().kinds.contains(kind);
+        self.all().into_iter().filter(wants).all(|mechanism| mechanism.ignores(now, kind, pid))
     }
 
     /// The earliest moment that any wants.
@@ -60,10 +95,5 @@ impl Mechanisms {
     /// The tunables that they write.
     pub fn tunables(&self) -> impl Iterator<Item = &Target> {
         self.launch.plan().tunables().into_iter()
-    }
-
-    /// Ends everything.
-    pub fn stop(&mut self, decisions: &mut Vec<Decision>) {
-        self.launch.stop(decisions);
     }
 }

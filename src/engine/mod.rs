@@ -29,7 +29,7 @@ use crate::mechanism::launch::config::Trigger;
 use crate::mechanism::{Event, Mechanism, Process, ProcessEvent, ProcessEventKind};
 use control::Control;
 use executor::{Execution, Executor, Sink};
-use mechanisms::Mechanisms;
+use mechanisms::{Decided, Mechanisms};
 use metrics::Metrics;
 use poller::{Poller, Token};
 use sensor::processes::look_up;
@@ -213,12 +213,8 @@ impl Engine {
     }
 
     fn stop(&mut self) {
-        let mut decisions = Vec::new();
-        self.mechanisms.stop(&mut decisions);
-        let now = BootTime::now();
-        for decision in decisions {
-            self.executor.execute(now, "launch", decision);
-        }
+        let decided = self.mechanisms.stop();
+        self.carry_out(BootTime::now(), decided);
         self.executor.release_all();
         self.save();
     }
@@ -263,6 +259,10 @@ impl Engine {
         }
         if let Some(busy_permille) = self.subscriptions.load.sample(now, &self.options.root) {
             self.dispatch(now, &Event::Load { busy_permille });
+        }
+        let asked = self.mechanisms.placement.unknown();
+        if let Some(event) = self.subscriptions.threads.look(now, &self.options.root, asked) {
+            self.dispatch(now, &event);
         }
         if self.executor.expire(now) {
             self.probe_soon(now);
@@ -333,6 +333,7 @@ impl Engine {
         });
         let event = Event::Foreground { processes: processes.collect() };
         self.dispatch(now, &event);
+        self.subscriptions.threads.look_now(now);
     }
 
     fn take_exit(&mut self, now: BootTime, pid: u32) {
@@ -399,6 +400,7 @@ impl Engine {
             self.mechanisms.deadline(),
             self.executor.next_deadline(),
             self.subscriptions.load.deadline(),
+            self.subscriptions.threads.deadline(),
             self.guardian_due,
             self.probe_due,
         ];
@@ -439,20 +441,21 @@ impl Engine {
 
     /// Lets the mechanisms go on under the configuration and the device as they are now.
     fn rebuild(&mut self, now: BootTime) {
-        let mut decisions = Vec::new();
         // What is leased is not what the device has: it is given back before anybody looks.
-        self.mechanisms.let_go(&mut decisions);
-        for decision in decisions.drain(..) {
-            self.executor.execute(now, "launch", decision);
-        }
+        let decided = self.mechanisms.let_go();
+        self.carry_out(now, decided);
         self.executor.retry(now);
-        self.mechanisms.replace(now, &self.options.root, &self.layers.config, &mut decisions);
+        let decided = self.mechanisms.replace(now, &self.options.root, &self.layers.config);
         self.executor.prepare(self.mechanisms.tunables());
-        for decision in decisions {
-            self.executor.execute(now, "launch", decision);
-        }
+        self.carry_out(now, decided);
         self.subscriptions.watch_device(&self.options.root, &self.poller);
         self.listen(now);
+    }
+
+    fn carry_out(&mut self, now: BootTime, decided: Decided) {
+        for (mechanism, decision) in decided {
+            self.executor.execute(now, mechanism, decision);
+        }
     }
 
     /// Reads the configuration again; one that is not right changes nothing.

@@ -42,6 +42,7 @@ impl Engine {
             Request::Launch { application, pid } => {
                 let process = pid.map(|pid| self.announced_process(pid));
                 self.dispatch(now, &Event::LaunchAnnounced { process, application });
+                self.subscriptions.threads.look_now(now);
                 Ok(json!({ "support": self.launch_support() }))
             }
             Request::LaunchFinished { application } => {
@@ -51,6 +52,9 @@ impl Engine {
             Request::Foreground { pids } => {
                 self.tell_foreground(now, pids);
                 Ok(Value::Null)
+            }
+            Request::Placement => {
+                serde_json::to_value(self.mechanisms.placement.snapshot()).map_err(|error| error.to_string())
             }
             Request::Reload => {
                 self.reload(now);

@@ -7,6 +7,7 @@ use super::sensor::device_changes::{CpufreqFiles, KernelObjects, policy_folders}
 use super::sensor::exits::Exits;
 use super::sensor::load::LoadSampler;
 use super::sensor::processes::Processes;
+use super::sensor::threads::ThreadSampler;
 use super::status::Sensors;
 use crate::device::foreground::Foreground;
 use crate::device::{BootTime, Root};
@@ -23,6 +24,8 @@ pub struct Subscriptions {
     pub exits: Exits,
     /// The load.
     pub load: LoadSampler,
+    /// The threads.
+    pub threads: ThreadSampler,
     /// The files that choose governors.
     pub cpufreq_files: Option<CpufreqFiles>,
     /// CPUs that come and go.
@@ -69,6 +72,7 @@ impl Subscriptions {
     ) {
         self.exits.follow(awaited_exits, root, poller, ended);
         self.load.set_period(now, interest.load_period);
+        self.threads.set_period(now, interest.look_period, root);
         let mut kinds = interest.kinds;
         if self.exits.need_events() {
             kinds = kinds.with(ProcessEventKind::Exit);

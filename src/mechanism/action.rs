@@ -23,6 +23,16 @@ pub enum Action {
         /// What was leased.
         target: Target,
     },
+    /// Give `target` the value `original`, if it holds `inherited`: it began with that because another target was leased
+    /// when it came to be.
+    Disinherit {
+        /// What was not leased itself.
+        target: Target,
+        /// The leased value that it began with.
+        inherited: String,
+        /// What it would have begun with.
+        original: String,
+    },
     /// Write back the value that `target` holds already: nothing changes but the governor looks at once.
     Rewrite {
         /// The tunable whose present value is written again.

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::device::thread_facts::ThreadFacts;
+use crate::device::threads::Look;
+
 /// Something that happened on the device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -31,6 +34,15 @@ pub enum Event {
     Load {
         /// 0 to 1000.
         busy_permille: u16,
+    },
+    /// What threads used since they were looked at last.
+    Threads {
+        /// Who used what, who came and who went.
+        look: Look,
+        /// What was asked for about single threads.
+        facts: Vec<ThreadFacts>,
+        /// The CPUs that are online; empty when that is not known.
+        online: Vec<u32>,
     },
     /// CPUs came or went, or a cpufreq policy changed its governor: tunables must be looked up again.
     DeviceChanged,

@@ -17,6 +17,8 @@ pub struct Interest {
     pub foreground: bool,
     /// The load, that often.
     pub load_period: Option<Duration>,
+    /// What every thread uses, that often.
+    pub look_period: Option<Duration>,
 }
 
 impl Interest {
@@ -27,11 +29,16 @@ impl Interest {
             facts: self.facts.and(other.facts),
             fork_facts: self.fork_facts.and(other.fork_facts),
             foreground: self.foreground || other.foreground,
-            load_period: match (self.load_period, other.load_period) {
-                (Some(one), Some(two)) => Some(one.min(two)),
-                (one, two) => one.or(two),
-            },
+            load_period: shorter(self.load_period, other.load_period),
+            look_period: shorter(self.look_period, other.look_period),
         }
+    }
+}
+
+fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -98,12 +105,14 @@ mod tests {
             fork_facts: ProcessFacts::default(),
             foreground: true,
             load_period: Some(Duration::from_millis(20)),
+            look_period: Some(Duration::from_millis(100)),
         };
         let both = one.and(two);
         assert!(both.kinds.contains(ProcessEventKind::Exec) && both.kinds.contains(ProcessEventKind::Exit));
         assert!(!both.kinds.contains(ProcessEventKind::Fork));
         assert!(both.facts.uid && !both.facts.stat && both.foreground);
         assert_eq!(both.load_period, Some(Duration::from_millis(20)));
+        assert_eq!(both.look_period, Some(Duration::from_millis(100)));
         assert_eq!(one.and(Interest::default()), one);
     }
 }

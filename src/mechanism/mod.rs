@@ -10,6 +10,7 @@ pub mod interest;
 pub mod launch;
 pub mod lookup;
 pub mod memory;
+pub mod placement;
 pub mod support;
 
 pub use action::{Action, Decision, Target};

@@ -6,7 +6,9 @@ use std::path::{Component, Path, PathBuf};
 use std::thread::sleep;
 
 use super::{Lease, Outcome, limit};
-use crate::device::{DeviceError, Operation, Root, Target, Tunable, process, uclamp};
+use crate::device::{
+    DeviceError, Operation, Root, Target, Tunable, affinity, hotplug, kinship, priority, process, uclamp,
+};
 
 /// Descriptors kept at most; beyond it the ones not used now are closed.
 const KEPT_DESCRIPTORS: usize = 64;
@@ -40,8 +42,17 @@ impl Access {
             Target::UtilizationClampMinimum { pid, start_time_ticks } => {
                 self.same_process(*pid, *start_time_ticks, Operation::Read)?;
                 let value =
-                    uclamp::minimum(*pid).map_err(|error| clamp_error(&self.root, *pid, Operation::Read, error))?;
+                    uclamp::minimum(*pid).map_err(|error| task_error(&self.root, *pid, Operation::Read, error))?;
                 Ok(value.to_string())
+            }
+            Target::CpuAffinity { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Read)?;
+                Ok(hotplug::format_list(&affinity::allowed(&self.root, *tid)?))
+            }
+            Target::Priority { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Read)?;
+                let fault = |error| task_error(&self.root, *tid, Operation::Read, error);
+                Ok(priority::of(*tid).map_err(fault)?.to_string())
             }
         }
     }
@@ -52,15 +63,28 @@ impl Access {
             Target::Tunable(file) => self.tunable(file)?.write(value),
             Target::UtilizationClampMinimum { pid, start_time_ticks } => {
                 self.same_process(*pid, *start_time_ticks, Operation::Write)?;
-                let fault = |error| clamp_error(&self.root, *pid, Operation::Write, error);
+                let fault = |error| task_error(&self.root, *pid, Operation::Write, error);
                 let minimum = value.parse().map_err(|_| fault(io::Error::from(io::ErrorKind::InvalidInput)))?;
                 uclamp::set_minimum(*pid, minimum).map_err(fault)
+            }
+            Target::CpuAffinity { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Write)?;
+                let fault = |error| task_error(&self.root, *tid, Operation::Write, error);
+                let cpus = hotplug::parse_list(value).unwrap_or_default();
+                affinity::set(*tid, &cpus).map_err(fault)
+            }
+            Target::Priority { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Write)?;
+                let fault = |error| task_error(&self.root, *tid, Operation::Write, error);
+                let wanted = value.parse().map_err(|()| fault(io::ErrorKind::InvalidInput.into()))?;
+                priority::set(*tid, wanted).map_err(fault)
             }
         }
     }
 
-    /// Gives back what `lease` holds, unless somebody else has changed it since.
-    pub(super) fn give_back(&mut self, lease: &Lease) -> Outcome {
+    /// Gives back what `lease` holds, unless somebody else has changed it since; where only a part can be given back now,
+    /// the lease says what that was.
+    pub(super) fn give_back(&mut self, lease: &mut Lease) -> Outcome {
         match self.try_give_back(lease) {
             Ok(outcome) => outcome,
             Err(error) if error.is_missing() => Outcome::Vanished,
@@ -68,9 +92,13 @@ impl Access {
         }
     }
 
-    fn try_give_back(&mut self, lease: &Lease) -> Result<Outcome, DeviceError> {
-        let Lease { target, original, .. } = lease;
+    fn try_give_back(&mut self, lease: &mut Lease) -> Result<Outcome, DeviceError> {
+        let Lease { target, original, .. } = &*lease;
         let found = self.read(target)?;
+        let confined = matches!(target, Target::CpuAffinity { .. });
+        if confined || matches!(target, Target::Priority { .. }) {
+            self.free_heirs(lease);
+        }
         if found == *original && !limit::is_limit(target) {
             return Ok(Outcome::Restored);
         }
@@ -87,7 +115,27 @@ impl Access {
             return Ok(Outcome::Restored);
         }
         let error = format!("{target} holds {found:?} after {original:?} was written back");
+        if confined {
+            // The kernel gives back only the CPUs that are online; the others follow when they are.
+            lease.observed = Some(found);
+        }
         Ok(Outcome::Refused { error })
+    }
+
+    /// Threads that were made by the leased one meanwhile began with what it held: they get what it gets. What cannot be
+    /// read or written has ended, or is somebody else's by now.
+    fn free_heirs(&mut self, lease: &Lease) {
+        let (Some(tid), Some(held)) = (lease.target.thread(), lease.observed.as_ref()) else { return };
+        for heir in kinship::born_since(&self.root, tid, lease.since) {
+            let (tid, start_time_ticks) = (heir.tid, heir.start_time_ticks);
+            let target = match lease.target {
+                Target::CpuAffinity { .. } => Target::CpuAffinity { tid, start_time_ticks },
+                _ => Target::Priority { tid, start_time_ticks },
+            };
+            if self.read(&target).is_ok_and(|found| found == *held) {
+                let _ = self.write(&target, &lease.original);
+            }
+        }
     }
 
     /// True when `found` in the lease's target is what the lease made of it, and not what somebody else has written since.
@@ -98,6 +146,7 @@ impl Access {
             None => Ok(true),
             Some(observed) if observed == found => Ok(true),
             Some(_) if limit::is_limit(&lease.target) => self.is_our_limit(lease, found),
+            Some(_) if matches!(lease.target, Target::CpuAffinity { .. }) => Ok(is_widened(lease, found)),
             Some(_) => Ok(false),
         }
     }
@@ -166,12 +215,19 @@ impl Access {
         if process::start_time_ticks(&self.root, pid)? == start_time_ticks {
             return Ok(());
         }
-        Err(clamp_error(&self.root, pid, operation, io::ErrorKind::NotFound.into()))
+        Err(task_error(&self.root, pid, operation, io::ErrorKind::NotFound.into()))
     }
 }
 
-fn clamp_error(root: &Root, pid: u32, operation: Operation, source: io::Error) -> DeviceError {
+fn task_error(root: &Root, pid: u32, operation: Operation, source: io::Error) -> DeviceError {
     DeviceError::io(&root.path(format!("/proc/{pid}")), operation, source)
+}
+
+/// True when a thread may run on more CPUs than it could before it was confined: when the last CPU of its mask goes, the
+/// kernel gives it all.
+fn is_widened(lease: &Lease, found: &str) -> bool {
+    let [original, found] = [lease.original.as_str(), found].map(|list| hotplug::parse_list(list).unwrap_or_default());
+    !original.is_empty() && original.iter().all(|cpu| found.contains(cpu))
 }
 
 /// True for what a lease may name: the kernel's file systems, by a plain absolute path.

@@ -239,7 +239,9 @@ impl Journal {
         } else {
             // What refused is due at once, and stays in the log all the while.
             leases.iter_mut().for_each(|lease| lease.until = BootTime::default());
-            replay.closing_records().try_for_each(|record| log.append(&record)).and_then(|()| log.resume(&header))
+            let kept: Vec<_> = leases.iter().filter_map(Record::observed).collect();
+            let mut records = replay.closing_records().chain(kept);
+            records.try_for_each(|record| log.append(&record)).and_then(|()| log.resume(&header))
         };
         begun.map_err(|cause| JournalError::Unusable { path: log.path().to_owned(), cause })?;
         Ok(Self { log, access, leases, refused: BTreeMap::new(), replay })
@@ -351,6 +353,36 @@ impl Journal {
         }
     }
 
+    /// Gives `target` the value `original`, if it holds `inherited` because it came to be while that was leased elsewhere.
+    /// `None` when it does not hold it, or is leased itself.
+    ///
+    /// # Errors
+    /// When it cannot be read, or the change cannot be recorded.
+    pub fn disinherit(
+        &mut self,
+        now: BootTime,
+        target: &Target,
+        inherited: &str,
+        original: &str,
+    ) -> Result<Option<Restoration>, JournalError> {
+        let is_leased = self.leases.iter().any(|lease| lease.target == *target);
+        if is_leased || !access::is_leasable(target) || self.access.read(target)? != inherited {
+            return Ok(None);
+        }
+        let lease = Lease {
+            target: target.clone(),
+            original: original.to_owned(),
+            value: inherited.to_owned(),
+            observed: Some(inherited.to_owned()),
+            since: now,
+            until: now,
+            reason: "inherited".to_owned(),
+        };
+        self.record(&Record::Intent { lease: lease.clone() }, target)?;
+        self.leases.push(lease);
+        Ok(Some(self.give_back(now, self.leases.len() - 1)))
+    }
+
     /// Gives everything back, the latest lease first.
     pub fn release_all(&mut self) -> Vec<Restoration> {
         let at_once = BootTime::default();
@@ -382,8 +414,15 @@ impl Journal {
     }
 
     fn give_back(&mut self, now: BootTime, index: usize) -> Restoration {
-        let outcome = self.access.give_back(&self.leases[index]);
+        let observed = self.leases[index].observed.clone();
+        let outcome = self.access.give_back(&mut self.leases[index]);
         let Lease { target, original, .. } = self.leases[index].clone();
+        if self.leases[index].observed != observed
+            && let Some(record) = Record::observed(&self.leases[index])
+            && let Err(error) = self.log.append(&record)
+        {
+            tracing::warn!("cannot record in {} what {target} holds: {error}", self.log.path().display());
+        }
         if outcome.is_final() {
             self.refused.remove(&target);
             self.leases.remove(index);

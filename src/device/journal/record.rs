@@ -24,6 +24,13 @@ pub(super) enum Record {
     Closed { target: Target },
 }
 
+impl Record {
+    /// What `lease` holds now, where that is known.
+    pub(super) fn observed(lease: &Lease) -> Option<Self> {
+        Some(Self::Observed { target: lease.target.clone(), value: lease.observed.clone()? })
+    }
+}
+
 /// What a log says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {

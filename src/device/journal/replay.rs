@@ -38,7 +38,8 @@ impl Replay {
         let tidied = if refused.is_empty() {
             log.clear()
         } else {
-            replay.closing_records().try_for_each(|record| log.append(&record))
+            let kept = refused.iter().filter_map(Record::observed);
+            replay.closing_records().chain(kept).try_for_each(|record| log.append(&record))
         };
         // A log that still names what was given back is harmless: the next replay finds the originals.
         if let Err(error) = tidied {
@@ -106,9 +107,9 @@ pub(super) fn replay(
     let mut replay =
         Replay { earlier_boot, torn: contents.torn, malformed_lines: contents.malformed_lines, ..Replay::default() };
     let mut refused = Vec::new();
-    for lease in contents.leases.into_iter().rev().filter(|_| !earlier_boot) {
+    for mut lease in contents.leases.into_iter().rev().filter(|_| !earlier_boot) {
         let outcome = if access::is_leasable(&lease.target) {
-            access.give_back(&lease)
+            access.give_back(&mut lease)
         } else {
             let error = JournalError::NotLeasable { target: lease.target.clone() };
             Outcome::Refused { error: error.to_string() }

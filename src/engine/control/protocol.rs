@@ -51,6 +51,8 @@ pub enum Request {
         /// Their process ids.
         pids: Vec<u32>,
     },
+    /// What every thread is, and what is done for the foreground.
+    Placement,
     /// Read the configuration again.
     Reload,
     /// Say every launch from now on.

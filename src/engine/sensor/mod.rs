@@ -4,3 +4,4 @@ pub mod device_changes;
 pub mod exits;
 pub mod load;
 pub mod processes;
+pub mod threads;

@@ -308,7 +308,11 @@ impl<const LOW: u64, const HIGH: u64> Visitor<'_> for Within<LOW, HIGH> {
     }
 }
 
-fn percent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+/// A number from 0 to 100.
+///
+/// # Errors
+/// Says the bounds.
+pub fn percent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     match f64::deserialize(deserializer)? {
         number if (0.0..=100.0).contains(&number) => Ok(number),
         _ => Err(D::Error::custom("must be from 0 to 100")),

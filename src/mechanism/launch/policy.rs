@@ -363,7 +363,7 @@ impl Mechanism for LaunchPolicy {
             Event::Load { busy_permille } => self.on_load(now, *busy_permille),
             // What was in front may have gone: whatever comes now is new. Launches keep their deadlines.
             Event::ProcessEventsLost => self.in_front.clear(),
-            Event::LaunchAnnounced { .. } | Event::DeviceChanged | Event::Deadline => {}
+            Event::LaunchAnnounced { .. } | Event::Threads { .. } | Event::DeviceChanged | Event::Deadline => {}
         }
         self.settle(decisions);
         if let Some(boost) = &mut self.boost {
@@ -404,6 +404,7 @@ impl Mechanism for LaunchPolicy {
             facts: ProcessFacts { stat: true, ..fork_facts },
             foreground: self.triggers_on(Trigger::Foreground) || self.config.end.foreground,
             load_period: looks_at_load.then(|| Duration::from_millis(self.config.end.load_period_ms)),
+            look_period: None,
         }
     }
 

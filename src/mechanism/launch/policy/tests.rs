@@ -72,6 +72,7 @@ fn short(action: &Action) -> String {
     let name = |target: &Target| match target {
         Target::Tunable(path) => path.file_name().unwrap().to_string_lossy().into_owned(),
         Target::UtilizationClampMinimum { pid, .. } => format!("clamp {pid}"),
+        Target::CpuAffinity { .. } | Target::Priority { .. } => panic!("{target} is not launch's"),
     };
     match action {
         Action::Lease { target, value, until } => {
@@ -80,6 +81,7 @@ fn short(action: &Action) -> String {
         Action::Release { target } => format!("release {}", name(target)),
         Action::Rewrite { target } => format!("rewrite {}", name(target)),
         Action::Pulse { target, value } => format!("pulse {} {value}", name(target)),
+        Action::Disinherit { .. } => panic!("{action:?} is not launch's"),
     }
 }
 
@@ -406,7 +408,7 @@ impl Held {
                 Action::Release { target } => {
                     assert!(self.0.remove(target).is_some(), "release of {target}, which is not leased");
                 }
-                Action::Rewrite { .. } | Action::Pulse { .. } => {}
+                Action::Rewrite { .. } | Action::Pulse { .. } | Action::Disinherit { .. } => {}
             }
         }
     }

@@ -1,0 +1,101 @@
+//! Placement for people.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+
+use crate::device::hotplug::format_list;
+use crate::mechanism::SupportState;
+use crate::mechanism::placement::Snapshot;
+use crate::mechanism::placement::classify::Class;
+use crate::mechanism::placement::snapshot::ThreadView;
+
+const BOLD: Style = Style::new().bold();
+const FAINT: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default();
+const MIDDLING: Style = AnsiColor::Yellow.on_default();
+
+/// Everybody who is awake, those that ask for most first.
+pub(super) fn table(snapshot: &Snapshot) -> String {
+    let mut text = head(snapshot);
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{BOLD}{:>7} {:>7} {:<16}{:<12}{:>7} {:>6} {:>9} {:>8}{BOLD:#}",
+        "thread", "process", "name", "class", "demand", "wait", "burst", "wakes"
+    );
+    for thread in &snapshot.threads {
+        let style = style_of(thread);
+        let _ = writeln!(
+            text,
+            "{:>7} {:>7} {:<16}{style}{:<12}{style:#}{:>5.0} % {:>4.0} % {:>6.1} ms {:>6.0}/s{}",
+            thread.tid,
+            thread.pid,
+            thread.command,
+            thread.class,
+            thread.demand * 100.0,
+            thread.wait * 100.0,
+            thread.burst_ms,
+            thread.wakes_hz,
+            thread.leased.as_ref().map(|value| format!("  {value}")).unwrap_or_default()
+        );
+    }
+    rest(&mut text, snapshot);
+    text
+}
+
+/// What is done, and the reason for each thread.
+pub(super) fn reasons(snapshot: &Snapshot) -> String {
+    let mut text = head(snapshot);
+    for thread in &snapshot.threads {
+        let style = style_of(thread);
+        let _ = writeln!(
+            text,
+            "{:>7} {:<16}{style}{:<12}{style:#}{}",
+            thread.tid, thread.command, thread.class, thread.reason
+        );
+    }
+    rest(&mut text, snapshot);
+    text
+}
+
+fn head(snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, what: &str| {
+        let _ = writeln!(text, "{BOLD}{name:<12}{BOLD:#}{what}");
+    };
+    if snapshot.support.state != SupportState::Active {
+        line("Placement", &format!("{}; {}", snapshot.support.reason, snapshot.support.advice));
+    }
+    let cores: Vec<String> = snapshot.cores.iter().map(|core| format!("{} ({})", core.cpu, core.capacity)).collect();
+    line("CPUs", &format!("{}, with their capacity; kept free in this order", cores.join(", ")));
+    line(
+        "In front",
+        &match snapshot.front.as_slice() {
+            [] => "nothing".to_owned(),
+            front => format!(
+                "process {}; waits {:.0} % of its busy time, {:.2} threads runnable, {:.0} % to gain at most",
+                format_list(front),
+                snapshot.wait_share * 100.0,
+                snapshot.parallelism,
+                snapshot.gain_bound * 100.0
+            ),
+        },
+    );
+    line("Decision", &snapshot.reason);
+    text
+}
+
+fn rest(text: &mut String, snapshot: &Snapshot) {
+    if snapshot.asleep > 0 {
+        let _ = writeln!(text, "{FAINT}and {} threads that sleep{FAINT:#}", snapshot.asleep);
+    }
+}
+
+fn style_of(thread: &ThreadView) -> Style {
+    match thread.class {
+        _ if thread.is_front => GOOD,
+        Class::Bulk => MIDDLING,
+        _ => FAINT,
+    }
+}

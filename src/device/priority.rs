@@ -1,0 +1,166 @@
+//! How a thread is scheduled against others: its policy and nice value (sched(7)), through sched_getattr(2) and
+//! sched_setattr(2) (Linux 3.14).
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Children get an ordinary policy (SCHED_FLAG_RESET_ON_FORK): the one flag that a thread keeps.
+const RESET_ON_FORK: u64 = 0x01;
+
+/// The first version of `struct sched_attr` (linux/sched/types.h): what every kernel with these calls takes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+const ATTRIBUTES_BYTES: u32 = size_of::<Attributes>() as u32;
+const _: () = assert!(ATTRIBUTES_BYTES == 48);
+
+/// A scheduling policy, as far as placement tells them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedulingPolicy {
+    /// SCHED_OTHER: an ordinary thread.
+    Other,
+    /// SCHED_IDLE: runs on what nobody else wants, nearly.
+    Idle,
+    /// Anything else: somebody has chosen it with care.
+    Special,
+}
+
+/// A thread's policy and nice value. As text `other 10`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Priority {
+    /// The policy.
+    pub policy: SchedulingPolicy,
+    /// -20 (the most) to 19; each step is about a quarter of weight.
+    pub nice: i32,
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policy = match self.policy {
+            SchedulingPolicy::Other => "other",
+            SchedulingPolicy::Idle => "idle",
+            SchedulingPolicy::Special => "special",
+        };
+        write!(f, "{policy} {}", self.nice)
+    }
+}
+
+impl FromStr for Priority {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (policy, nice) = text.split_once(' ').ok_or(())?;
+        let policy = match policy {
+            "other" => SchedulingPolicy::Other,
+            "idle" => SchedulingPolicy::Idle,
+            "special" => SchedulingPolicy::Special,
+            _ => return Err(()),
+        };
+        let nice = nice.parse().ok().filter(|nice| (-20..=19).contains(nice)).ok_or(())?;
+        Ok(Self { policy, nice })
+    }
+}
+
+/// The priority of thread `tid`.
+///
+/// # Errors
+/// ESRCH when it has ended, ENOSYS before Linux 3.14.
+pub fn of(tid: u32) -> io::Result<Priority> {
+    let attributes = attributes(tid)?;
+    let policy = match attributes.policy as i32 {
+        libc::SCHED_OTHER => SchedulingPolicy::Other,
+        libc::SCHED_IDLE => SchedulingPolicy::Idle,
+        _ => SchedulingPolicy::Special,
+    };
+    Ok(Priority { policy, nice: attributes.nice })
+}
+
+/// Gives thread `tid` the priority `wanted`; whether its children inherit it and its utilisation clamps stay.
+///
+/// # Errors
+/// ESRCH when it has ended, EPERM without CAP_SYS_NICE, EINVAL for a special policy, which is never set.
+pub fn set(tid: u32, wanted: Priority) -> io::Result<()> {
+    let policy = match wanted.policy {
+        SchedulingPolicy::Other => libc::SCHED_OTHER,
+        SchedulingPolicy::Idle => libc::SCHED_IDLE,
+        SchedulingPolicy::Special => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    let flags = attributes(tid)?.flags & RESET_ON_FORK;
+    let attributes =
+        Attributes { size: ATTRIBUTES_BYTES, policy: policy as u32, flags, nice: wanted.nice, ..Default::default() };
+    // SAFETY: the kernel only reads `attributes.size` bytes of `attributes`, which outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid as libc::pid_t, &raw const attributes, 0u32) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn attributes(tid: u32) -> io::Result<Attributes> {
+    let mut attributes = Attributes::default();
+    // SAFETY: the kernel writes at most ATTRIBUTES_BYTES bytes into `attributes`, which is that large, plain data, and
+    // outlives the call.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_getattr, tid as libc::pid_t, &raw mut attributes, ATTRIBUTES_BYTES, 0u32)
+    };
+    if result == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_priority_survives_its_text() {
+        for policy in [SchedulingPolicy::Other, SchedulingPolicy::Idle, SchedulingPolicy::Special] {
+            for nice in [-20, 0, 19] {
+                let priority = Priority { policy, nice };
+                assert_eq!(priority.to_string().parse(), Ok(priority));
+            }
+        }
+        for text in ["", "other", "other 20", "other -21", "fifo 1", "other 1 2", "idle x"] {
+            assert_eq!(text.parse::<Priority>(), Err(()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_thread_of_ours_is_demoted_and_its_children_inherit_as_before() {
+        std::thread::spawn(|| {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+            let before = of(tid).unwrap();
+            assert_eq!(before.policy, SchedulingPolicy::Other);
+            let lower = Priority { nice: 12, ..before };
+            set(tid, lower).unwrap();
+            assert_eq!(of(tid).unwrap(), lower);
+            set(tid, Priority { policy: SchedulingPolicy::Idle, nice: 12 }).unwrap();
+            assert_eq!(of(tid).unwrap(), Priority { policy: SchedulingPolicy::Idle, nice: 12 });
+            match set(tid, before) {
+                Ok(()) => assert_eq!(of(tid).unwrap(), before),
+                Err(error) => eprintln!("only root may go up again: {error}"),
+            }
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_is_gone_is_an_error() {
+        let gone = u32::from(u16::MAX) << 12;
+        assert_eq!(of(gone).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        let other = Priority { policy: SchedulingPolicy::Other, nice: 0 };
+        assert_eq!(set(gone, other).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        let special = Priority { policy: SchedulingPolicy::Special, nice: 0 };
+        assert_eq!(set(0, special).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

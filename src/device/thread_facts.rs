@@ -1,0 +1,48 @@
+//! What must be known of a thread before it is put in its place.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::priority::{self, Priority};
+use super::{DeviceError, Operation, Root, affinity, process};
+
+/// A thread's identity and how it is scheduled now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadFacts {
+    /// Its number.
+    pub tid: u32,
+    /// Field 22 of /proc/TID/stat in clock ticks: with the number it names one thread for ever.
+    pub start_time_ticks: u64,
+    /// The CPUs that it may run on, ascending.
+    pub allowed: Vec<u32>,
+    /// Its policy and nice value.
+    pub priority: Priority,
+}
+
+/// The facts of thread `tid`.
+///
+/// # Errors
+/// [`DeviceError::is_missing`] when it has ended; a kernel before 3.14 does not tell priorities.
+pub fn of(root: &Root, tid: u32) -> Result<ThreadFacts, DeviceError> {
+    let fault = |error: io::Error| DeviceError::io(&root.path(format!("/proc/{tid}")), Operation::Read, error);
+    Ok(ThreadFacts {
+        tid,
+        start_time_ticks: process::start_time_ticks(root, tid)?,
+        allowed: affinity::allowed(root, tid)?,
+        priority: priority::of(tid).map_err(fault)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_thread_is_known() {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let facts = of(&Root::system(), tid).unwrap();
+        assert_eq!((facts.tid, facts.allowed.is_empty()), (tid, false));
+        assert!(of(&Root::system(), u32::MAX).unwrap_err().is_missing());
+    }
+}

@@ -1,0 +1,399 @@
+//! All threads of user space and what each uses, cheap enough to look many times a second.
+//!
+//! Each thread's `schedstat` stays open, so that a look at it is one system call. Threads that sleep are looked at once a
+//! second only. New ones are found by their numbers: /proc/loadavg shows the last one given out, so while it stands
+//! still nobody need list /proc.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use rustix::io::{Errno, pread};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+
+use super::schedstat::{self, Schedstat, Usage};
+use super::{BootTime, DeviceError, Root, process};
+
+/// A thread that used nothing is looked at this often, or a little less.
+const QUIET_LOOK_NS: u64 = 950_000_000;
+/// New threads whose files are read in one look; the others have to wait for the next.
+const NEW_IN_ONE_LOOK: usize = 512;
+/// When more numbers were given out than this, /proc is listed instead of asking for each.
+const NUMBERS_TO_ASK_FOR: u32 = 4096;
+/// Descriptors that are left to the rest of the program.
+const SPARE_DESCRIPTORS: u64 = 128;
+/// The number of the parent of the kernel's own threads, where they can be seen.
+const KTHREADD: u32 = 2;
+
+/// What was seen in one look.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    /// Threads that ran or waited since they were looked at last.
+    pub used: Vec<ThreadUsage>,
+    /// Threads that were not known before.
+    pub born: Vec<Thread>,
+    /// Threads that have ended.
+    pub ended: Vec<u32>,
+}
+
+/// What one thread used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadUsage {
+    /// The thread.
+    pub tid: u32,
+    /// Since it was looked at last.
+    #[serde(flatten)]
+    pub usage: Usage,
+}
+
+/// A thread, as it was when it was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its number.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its process's parent.
+    pub parent: u32,
+    /// Its name (`comm`).
+    pub command: String,
+}
+
+/// The threads that are known.
+#[derive(Debug)]
+pub struct Threads {
+    root: Root,
+    known: BTreeMap<u32, Known>,
+    /// Numbers that may be new threads.
+    candidates: VecDeque<u32>,
+    last_number: Option<u32>,
+    /// Descriptors that may still be opened.
+    descriptors_left: u64,
+    /// In a container another process may have that number.
+    kthreadd: Option<u32>,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// `None` where descriptors have run out: it is opened for each look then, and those are seldom.
+    file: Option<OwnedFd>,
+    last: Schedstat,
+    read_at: BootTime,
+    is_quiet: bool,
+}
+
+impl Threads {
+    /// Of the system below `root`; nobody is known yet.
+    pub fn new(root: &Root) -> Self {
+        Self {
+            root: root.clone(),
+            known: BTreeMap::new(),
+            candidates: VecDeque::new(),
+            last_number: None,
+            descriptors_left: raise_descriptor_limit(),
+            kthreadd: process::command(root, KTHREADD).ok().filter(|name| name == "kthreadd").map(|_| KTHREADD),
+        }
+    }
+
+    /// How many are known.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// True when nobody is known.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Looks at the threads that are there at `now`.
+    ///
+    /// # Errors
+    /// When /proc cannot be read at all; what happens to single threads is part of the look.
+    pub fn look(&mut self, now: BootTime) -> Result<Look, DeviceError> {
+        let mut look = Look::default();
+        self.find_candidates()?;
+        self.read_known(now, &mut look);
+        for tid in &look.ended {
+            if self.known.remove(tid).is_some_and(|known| known.file.is_some()) {
+                self.descriptors_left += 1;
+            }
+        }
+        self.meet_candidates(now, &mut look);
+        Ok(look)
+    }
+
+    /// Looks at every thread next time, whether it was quiet or not: something has changed.
+    pub fn wake_all(&mut self) {
+        self.known.values_mut().for_each(|known| known.is_quiet = false);
+    }
+
+    fn read_known(&mut self, now: BootTime, look: &mut Look) {
+        for (&tid, known) in &mut self.known {
+            let wall_ns = now.since(known.read_at).as_nanos() as u64;
+            if known.is_quiet && wall_ns < QUIET_LOOK_NS {
+                continue;
+            }
+            let read = match &known.file {
+                Some(file) => read(file),
+                None => {
+                    File::open(schedstat_path(&self.root, tid)).map(OwnedFd::from).ok().and_then(|file| read(&file))
+                }
+            };
+            let Some(present) = read else {
+                look.ended.push(tid);
+                continue;
+            };
+            let usage = present.since(known.last, wall_ns);
+            known.is_quiet = usage.slices == 0 && usage.run_ns == 0 && usage.wait_ns == 0;
+            known.last = present;
+            known.read_at = now;
+            if !known.is_quiet && wall_ns > 0 {
+                look.used.push(ThreadUsage { tid, usage });
+            }
+        }
+    }
+
+    /// Adds the numbers that were given out since the last look.
+    fn find_candidates(&mut self) -> Result<(), DeviceError> {
+        let text = self.root.read("/proc/loadavg").unwrap_or_default();
+        let number = parse_last_number(&text);
+        match (self.last_number, number) {
+            (Some(before), Some(number)) if number == before => {}
+            (Some(before), Some(number)) if number > before && number - before <= NUMBERS_TO_ASK_FOR => {
+                self.candidates.extend(before + 1..=number);
+            }
+            _ => self.list_all()?,
+        }
+        self.last_number = number;
+        Ok(())
+    }
+
+    fn list_all(&mut self) -> Result<(), DeviceError> {
+        let waiting: BTreeSet<u32> = self.candidates.iter().copied().collect();
+        for pid in self.root.list("/proc")?.iter().filter_map(|name| name.parse::<u32>().ok()) {
+            // A process that has ended has none.
+            let tids = self.root.list(format!("/proc/{pid}/task")).unwrap_or_default();
+            let new = |tid: &u32| !self.known.contains_key(tid) && !waiting.contains(tid);
+            self.candidates.extend(tids.iter().filter_map(|name| name.parse().ok()).filter(new));
+        }
+        Ok(())
+    }
+
+    fn meet_candidates(&mut self, now: BootTime, look: &mut Look) {
+        for _ in 0..NEW_IN_ONE_LOOK {
+            let Some(tid) = self.candidates.pop_front() else { break };
+            if self.known.contains_key(&tid) {
+                continue;
+            }
+            if let Some(thread) = self.meet(now, tid) {
+                look.born.push(thread);
+            }
+        }
+    }
+
+    /// Gets to know thread `tid`, unless it has ended or is the kernel's own.
+    fn meet(&mut self, now: BootTime, tid: u32) -> Option<Thread> {
+        let status = self.root.read(format!("/proc/{tid}/status")).ok()?;
+        let thread = parse_status(tid, &status)?;
+        if self.kthreadd.is_some_and(|kthreadd| thread.parent == kthreadd || thread.pid == kthreadd) {
+            return None;
+        }
+        let file: OwnedFd = File::open(schedstat_path(&self.root, tid)).ok()?.into();
+        let last = read(&file)?;
+        let is_kept = self.descriptors_left > 0;
+        self.descriptors_left -= u64::from(is_kept);
+        self.known.insert(tid, Known { file: is_kept.then_some(file), last, read_at: now, is_quiet: false });
+        Some(thread)
+    }
+}
+
+fn schedstat_path(root: &Root, tid: u32) -> std::path::PathBuf {
+    // Threads other than the first are not listed in /proc, but are there.
+    root.path(format!("/proc/{tid}/schedstat"))
+}
+
+/// `None` when the thread has ended.
+fn read(file: &OwnedFd) -> Option<Schedstat> {
+    let mut text = [0u8; 80];
+    loop {
+        match pread(file, &mut text, 0) {
+            Ok(length) => return schedstat::parse(&text[..length]),
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Lets this process open as many files as it may, and says how many of them are for threads.
+fn raise_descriptor_limit() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let limit = if raised.is_ok() { maximum } else { current };
+    limit.unwrap_or(u64::MAX).saturating_sub(SPARE_DESCRIPTORS)
+}
+
+/// The last field of /proc/loadavg: the number that was given to a new thread last (proc_loadavg(5)).
+pub fn parse_last_number(text: &str) -> Option<u32> {
+    let mut words = text.split_ascii_whitespace();
+    let number = words.nth(4)?.parse().ok()?;
+    words.next().is_none().then_some(number)
+}
+
+/// What /proc/TID/status says of a thread; its lines vary by kernel.
+pub fn parse_status(tid: u32, status: &str) -> Option<Thread> {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let number = |name: &str| field(name)?.parse().ok();
+    let command = field("Name:").unwrap_or_default().to_owned();
+    Some(Thread { tid, pid: number("Tgid:")?, parent: number("PPid:")?, command })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    struct Device {
+        _folder: tempfile::TempDir,
+        root: Root,
+    }
+
+    impl Device {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let device = Self { root: Root::at(folder.path()), _folder: folder };
+            fs::create_dir(device.root.path("/proc")).unwrap();
+            device.number(0);
+            device
+        }
+
+        fn number(&self, number: u32) {
+            fs::write(self.root.path("/proc/loadavg"), format!("0.00 0.01 0.05 1/9 {number}\n")).unwrap();
+        }
+
+        fn thread(&self, tid: u32, pid: u32, parent: u32, schedstat: &str) {
+            let folder = self.root.path(format!("/proc/{tid}"));
+            fs::create_dir_all(&folder).unwrap();
+            fs::create_dir_all(self.root.path(format!("/proc/{pid}/task/{tid}"))).unwrap();
+            let status = format!("Name:\tt{tid}\nTgid:\t{pid}\nPid:\t{tid}\nPPid:\t{parent}\n");
+            fs::write(folder.join("status"), status).unwrap();
+            self.used(tid, schedstat);
+        }
+
+        fn used(&self, tid: u32, schedstat: &str) {
+            fs::write(self.root.path(format!("/proc/{tid}/schedstat")), schedstat).unwrap();
+        }
+    }
+
+    fn at(milliseconds: u64) -> BootTime {
+        BootTime::from_milliseconds(milliseconds)
+    }
+
+    fn tids(look: &Look) -> (Vec<u32>, Vec<u32>) {
+        (look.born.iter().map(|thread| thread.tid).collect(), look.used.iter().map(|used| used.tid).collect())
+    }
+
+    #[test]
+    fn new_threads_are_met_and_the_kernels_are_not() {
+        let device = Device::new();
+        device.thread(1, 1, 0, "5 0 1\n");
+        device.thread(2, 2, 0, "0 0 0\n");
+        fs::write(device.root.path("/proc/2/comm"), "kthreadd\n").unwrap();
+        device.thread(9, 9, 2, "7 0 1\n");
+        device.thread(50, 50, 1, "0 0 0\n");
+        device.thread(51, 50, 1, "0 0 0\n");
+        let mut threads = Threads::new(&device.root);
+        let look = threads.look(at(1000)).unwrap();
+        assert_eq!(tids(&look), (vec![1, 50, 51], vec![]));
+        let expected = Thread { tid: 51, pid: 50, parent: 1, command: "t51".into() };
+        assert_eq!(look.born[2], expected);
+
+        device.thread(60, 60, 50, "0 0 0\n");
+        assert_eq!(tids(&threads.look(at(1100)).unwrap()).0, [0; 0], "no number was given out, so nobody looks");
+        device.number(61);
+        device.used(50, "30000000 20000000 4\n");
+        let look = threads.look(at(1200)).unwrap();
+        assert_eq!(tids(&look), (vec![60], vec![]), "50 was quiet, and is looked at in a second");
+        let look = threads.look(at(2200)).unwrap();
+        let usage = Usage { wall_ns: 1_100_000_000, run_ns: 30_000_000, wait_ns: 20_000_000, slices: 4 };
+        assert_eq!(look.used, [ThreadUsage { tid: 50, usage }]);
+        device.used(50, "31000000 20000000 5\n");
+        assert_eq!(tids(&threads.look(at(2250)).unwrap()).1, [50], "now it is awake");
+        assert_eq!(threads.len(), 4);
+    }
+
+    #[test]
+    fn a_number_that_began_again_or_leapt_lists_everybody() {
+        let device = Device::new();
+        device.number(30_000);
+        let mut threads = Threads::new(&device.root);
+        assert_eq!(tids(&threads.look(at(0)).unwrap()).0, [0; 0]);
+        for (number, tid) in [(300, 290), (5, 4), (20_000, 15_000)] {
+            device.thread(tid, tid, 1, "0 0 0\n");
+            device.number(number);
+            assert_eq!(tids(&threads.look(at(u64::from(number))).unwrap()).0, [tid]);
+        }
+        fs::remove_file(device.root.path("/proc/loadavg")).unwrap();
+        device.thread(7, 7, 1, "0 0 0\n");
+        assert_eq!(tids(&threads.look(at(40_000)).unwrap()).0, [7], "a kernel that does not tell");
+    }
+
+    #[test]
+    fn thousands_at_once_are_met_one_look_after_the_other() {
+        let device = Device::new();
+        let mut threads = Threads::new(&device.root);
+        threads.look(at(0)).unwrap();
+        (1000..1800).for_each(|tid| device.thread(tid, tid, 1, "0 0 0\n"));
+        device.number(1800);
+        assert_eq!(threads.look(at(100)).unwrap().born.len(), 0, "the first 512 numbers are nobody's");
+        assert_eq!(threads.look(at(200)).unwrap().born.len(), 25);
+        let met: usize = (3..6).map(|look| threads.look(at(look * 100)).unwrap().born.len()).sum();
+        assert_eq!(met + 25, 800);
+    }
+
+    #[test]
+    fn threads_of_this_process_come_and_go() {
+        let mut threads = Threads::new(&Root::system());
+        let everybody = |threads: &mut Threads| {
+            let mut born = Vec::new();
+            loop {
+                let look = threads.look(BootTime::now()).unwrap();
+                if look.born.is_empty() && threads.candidates.is_empty() {
+                    return born;
+                }
+                born.extend(look.born);
+            }
+        };
+        everybody(&mut threads);
+        let (tell, told) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            let _ = ended.recv();
+        });
+        let tid = told.recv().unwrap();
+        let born = everybody(&mut threads);
+        let found = born.iter().find(|thread| thread.tid == tid).expect("it is met");
+        assert_eq!(found.pid, std::process::id());
+        drop(end);
+        thread.join().unwrap();
+        // The kernel takes it off the table a moment after the join.
+        loop {
+            threads.wake_all();
+            if threads.look(BootTime::now()).unwrap().ended.contains(&tid) {
+                break;
+            }
+        }
+        assert!(!threads.known.contains_key(&tid));
+    }
+
+    #[test]
+    fn the_last_number_is_the_fifth_word() {
+        assert_eq!(parse_last_number("0.20 0.18 0.12 1/80 11206\n"), Some(11206));
+        for text in ["", "0.20 0.18 0.12 1/80", "0.20 0.18 0.12 1/80 x", "0 0 0 0 5 6"] {
+            assert_eq!(parse_last_number(text), None, "{text:?}");
+        }
+    }
+}

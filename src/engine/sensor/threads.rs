@@ -1,0 +1,60 @@
+//! Looks at all threads, only while a mechanism wants it.
+
+use std::time::Duration;
+
+use crate::device::threads::Threads;
+use crate::device::{BootTime, Root, hotplug, thread_facts};
+use crate::mechanism::Event;
+
+/// The sampler: silent, and without a descriptor, until it is given a period.
+#[derive(Debug, Default)]
+pub struct ThreadSampler {
+    period: Option<Duration>,
+    threads: Option<Threads>,
+    next: Option<BootTime>,
+}
+
+impl ThreadSampler {
+    /// Looks every `period` from `now` on, or not at all.
+    pub fn set_period(&mut self, now: BootTime, period: Option<Duration>, root: &Root) {
+        if self.period == period {
+            return;
+        }
+        self.period = period;
+        self.threads = period.and_then(|_| self.threads.take().or_else(|| Some(Threads::new(root))));
+        // A shorter period begins with a look: something has changed.
+        self.next = period.map(|period| self.next.map_or(now, |next| next.min(now + period)));
+    }
+
+    /// Looks at everybody as soon as possible, whether they were quiet or not.
+    pub fn look_now(&mut self, now: BootTime) {
+        if let Some(threads) = &mut self.threads {
+            threads.wake_all();
+            self.next = Some(now);
+        }
+    }
+
+    /// When the next look is due.
+    pub fn deadline(&self) -> Option<BootTime> {
+        self.next
+    }
+
+    /// A look, when one is due, with the facts of the threads `asked`.
+    pub fn look(&mut self, now: BootTime, root: &Root, asked: &[u32]) -> Option<Event> {
+        let (threads, period) = (self.threads.as_mut()?, self.period?);
+        if self.next.is_some_and(|next| next > now) {
+            return None;
+        }
+        self.next = Some(now + period);
+        match threads.look(now) {
+            Ok(look) => {
+                let facts = asked.iter().filter_map(|&tid| thread_facts::of(root, tid).ok()).collect();
+                Some(Event::Threads { look, facts, online: hotplug::online(root).unwrap_or_default() })
+            }
+            Err(error) => {
+                tracing::debug!("{error}");
+                None
+            }
+        }
+    }
+}

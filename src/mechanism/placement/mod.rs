@@ -1,0 +1,34 @@
+//! Placement: CPU-heavy background work makes room for what is in front, where and for as long as that helps.
+//!
+//! `classify` says what a thread is, `roster` who is there, `gain` what could be won, `cores` which cores can be kept
+//! free, `step` what is done to a thread, `trial` whether it helped, and `policy` decides. Paper: "Developing scheduler
+//! to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
+
+pub mod classify;
+pub mod config;
+pub mod cores;
+pub mod gain;
+pub mod policy;
+pub mod probe;
+pub mod roster;
+pub mod snapshot;
+pub mod step;
+mod thesis;
+pub mod trial;
+
+pub use config::PlacementConfig;
+pub use cores::Machine;
+pub use policy::PlacementPolicy;
+pub use snapshot::Snapshot;
+
+use crate::device::Root;
+use crate::mechanism::{Support, SupportState};
+
+/// What this device offers to the placement mechanism under `config`, and whether the daemon does it now (`running`).
+pub fn support(root: &Root, config: &PlacementConfig, running: bool) -> Support {
+    let support = probe::support(root, config, &probe::machine(root));
+    if support.state != SupportState::Active || running {
+        return support;
+    }
+    Support { state: SupportState::Available, advice: "Start the daemon: brisk run.".to_owned(), ..support }
+}

@@ -1,0 +1,554 @@
+//! What is done for the foreground, when it is judged, and when it ends: pure decisions from looks and the time.
+//!
+//! A ladder: nothing, bulk work weighs less, bulk work runs on what nobody else wants, bulk work leaves cores free. The
+//! gain bound chooses the rung, a trial keeps it or takes it back, and after a minute everything is chosen anew, so that
+//! nothing stays that no longer helps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::config::{PlacementConfig, Rule};
+use super::cores::Machine;
+use super::gain::{Advice, Totals, Window, advise};
+use super::roster::{Member, Roster};
+use super::snapshot::{MOST_THREADS, Snapshot, ThreadView};
+use super::step::{Demands, Rung, Step};
+use super::thesis;
+use super::trial::{Rhythms, Trial, Verdict};
+use crate::device::BootTime;
+use crate::device::hotplug::format_list;
+use crate::device::thread_facts::ThreadFacts;
+use crate::device::threads::Look;
+use crate::mechanism::{Action, Decision, Event, Interest, Mechanism, Support, SupportState, Target};
+
+/// Nothing is decided before so much was seen of a foreground.
+const EVIDENCE: Duration = Duration::from_millis(100);
+/// What parallelism and gain are measured over.
+const WINDOW: Duration = Duration::from_secs(1);
+/// A step is given back and chosen anew after this long.
+const CHOSEN_FOR: Duration = Duration::from_secs(60);
+/// Leases last longer than that: they end by themselves only where the daemon hangs.
+const LEASE: Duration = Duration::from_secs(90);
+/// Facts of bulk threads are asked for again after this long, so that a person's change is noticed.
+const FACTS_AGE: Duration = Duration::from_secs(5);
+/// A step that was taken back is tried again after this long, then after twice as long each time up to the longest.
+const BACK_OFF: Duration = Duration::from_secs(2);
+const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
+/// A foreground outgrows the cores that are kept free for it when it needs this much more than all of them.
+const MORE_THAN_RESERVED: f64 = 0.25;
+/// A thread that is put on a CPU less often than this is as good as asleep.
+const AWAKE_HZ: f64 = 0.2;
+/// A foreground that asks for less than this share of a CPU is light itself: the scheduler serves it at once.
+const LIGHT_FRONT: f64 = 0.1;
+/// One that asks for less than this is at rest.
+const AT_REST: f64 = 0.01;
+
+/// The placement mechanism's state and its decisions.
+#[derive(Debug)]
+pub struct PlacementPolicy {
+    config: PlacementConfig,
+    support: Support,
+    /// All CPUs of the device.
+    present: Machine,
+    /// Those of them that are online.
+    machine: Machine,
+    roster: Roster,
+    window: Window,
+    looked_at: Option<BootTime>,
+    facts_at: BootTime,
+    unknown: Vec<u32>,
+    held: Option<Held>,
+    /// What threads have been made to give up.
+    leased: Demands,
+    /// Threads that were born of one that has: what they may have inherited, and what it was before.
+    heirs: BTreeMap<u32, Vec<(Target, String, String)>>,
+    back_off: BTreeMap<Rung, BackOff>,
+    /// Why it does what it does.
+    reason: String,
+}
+
+/// The step in force.
+#[derive(Debug)]
+struct Held {
+    step: Step,
+    since: BootTime,
+    trial: Option<Trial>,
+    rhythms: Rhythms,
+    /// What was in force before it and is again when it fails.
+    before: Option<Step>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct BackOff {
+    until: BootTime,
+    pause: Duration,
+}
+
+impl PlacementPolicy {
+    /// A policy for `machine` under what `support` says of it.
+    pub fn new(config: PlacementConfig, support: Support, machine: Machine) -> Self {
+        Self {
+            config,
+            support,
+            present: machine.clone(),
+            machine,
+            roster: Roster::default(),
+            window: Window::default(),
+            looked_at: None,
+            facts_at: BootTime::default(),
+            unknown: Vec::new(),
+            held: None,
+            leased: Demands::new(),
+            heirs: BTreeMap::new(),
+            back_off: BTreeMap::new(),
+            reason: "nothing was looked at yet".to_owned(),
+        }
+    }
+
+    /// Gives back what is held.
+    pub fn let_go(&mut self, decisions: &mut Vec<Decision>) {
+        self.release_all("the device or the configuration changed", decisions);
+    }
+
+    /// Takes another configuration or machine; who is there and who is in front stays known.
+    pub fn replace(
+        &mut self,
+        config: PlacementConfig,
+        support: Support,
+        machine: Machine,
+        decisions: &mut Vec<Decision>,
+    ) {
+        self.let_go(decisions);
+        self.config = config;
+        self.support = support;
+        self.present = machine.clone();
+        self.machine = machine;
+        self.back_off.clear();
+        if !self.is_on() {
+            self.roster = Roster::default();
+            self.looked_at = None;
+        }
+    }
+
+    /// Ends everything: the daemon stops.
+    pub fn stop(&mut self, decisions: &mut Vec<Decision>) {
+        self.release_all("the daemon stops", decisions);
+    }
+
+    /// Bulk threads whose facts are wanted with the next look.
+    pub fn unknown(&self) -> &[u32] {
+        &self.unknown
+    }
+
+    fn is_on(&self) -> bool {
+        self.support.state == SupportState::Active
+    }
+
+    fn maximum(&self) -> usize {
+        usize::try_from(self.config.maximum_threads).unwrap_or(usize::MAX)
+    }
+
+    fn bulk(&self) -> Vec<&Member> {
+        self.roster.bulk(&self.config.excluded_commands, self.maximum())
+    }
+
+    fn put_in_front(&mut self, pids: BTreeSet<u32>, decisions: &mut Vec<Decision>) {
+        if self.roster.put_in_front(pids) {
+            self.release_all("something else came to the front", decisions);
+            self.back_off.clear();
+        }
+    }
+
+    fn on_look(
+        &mut self,
+        now: BootTime,
+        look: &Look,
+        facts: &[ThreadFacts],
+        online: &[u32],
+        decisions: &mut Vec<Decision>,
+    ) {
+        let wall_ns = self.looked_at.replace(now).map_or(0, |before| now.since(before).as_nanos() as u64);
+        let totals = self.roster.take(now, wall_ns, look);
+        self.release_where("it has ended", decisions, |tid| look.ended.contains(&tid));
+        self.note_heirs(look);
+        self.disinherit(facts, decisions);
+        self.roster.take_facts(facts);
+        if now.since(self.facts_at) >= FACTS_AGE && self.leased.is_empty() {
+            self.facts_at = now;
+            self.roster.doubt_facts();
+        }
+        self.follow_online(online, decisions);
+        self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
+        self.unknown.extend(self.heirs.keys());
+        if !self.roster.has_front() {
+            self.window.clear();
+            return self.release_all("nothing is in front", decisions);
+        }
+        if wall_ns > 0 {
+            self.window.add(totals, WINDOW);
+        }
+        match self.config.rule {
+            Rule::Brisk => self.climb(now, totals, look, decisions),
+            Rule::Weight => self.always_weigh(now, decisions),
+            Rule::Thesis => self.follow_thesis(now, decisions),
+        }
+    }
+
+    /// CPUs come and go, with or without a word of it.
+    fn follow_online(&mut self, online: &[u32], decisions: &mut Vec<Decision>) {
+        if online.is_empty() {
+            return;
+        }
+        let machine = self.present.only(online);
+        if machine != self.machine {
+            self.release_all("CPUs came or went", decisions);
+            self.back_off.clear();
+            self.machine = machine;
+        }
+    }
+
+    /// The ladder.
+    fn climb(&mut self, now: BootTime, totals: Totals, look: &Look, decisions: &mut Vec<Decision>) {
+        if self.held.is_some() {
+            self.watch(now, totals, look, decisions);
+        }
+        match &self.held {
+            None => self.choose(now, decisions),
+            Some(_) => self.apply(now, decisions),
+        }
+    }
+
+    /// Judges what is held.
+    fn watch(&mut self, now: BootTime, totals: Totals, look: &Look, decisions: &mut Vec<Decision>) {
+        let Some(held) = &mut self.held else { return };
+        if let Some(missed) = held.rhythms.take(now, look, &self.roster) {
+            return self.take_back(now, &format!("a light task misses its rhythm: {missed}"), decisions);
+        }
+        if let Some(trial) = &mut held.trial {
+            match trial.take(now, totals) {
+                Verdict::Open => return,
+                Verdict::Useless(why) => return self.take_back(now, &format!("it did not help: {why}"), decisions),
+                Verdict::NothingToSee => return self.release_all("the foreground has come to rest", decisions),
+                Verdict::Helps => {
+                    let after = trial.after();
+                    held.trial = None;
+                    if let Some(missed) = held.rhythms.judge(now, &self.roster) {
+                        return self.take_back(now, &format!("a light task misses its rhythm: {missed}"), decisions);
+                    }
+                    return self.confirm(now, after, decisions);
+                }
+            }
+        }
+        if self.window.span() >= WINDOW.mul_f64(0.9) && self.window.totals().runnable() < AT_REST {
+            return self.release_all("the foreground has come to rest", decisions);
+        }
+        if now.since(held.since) >= CHOSEN_FOR {
+            return self.release_all("a minute has passed: chosen anew", decisions);
+        }
+        if let Step::Isolate(split) = &held.step
+            && needs_more(self.window.parallelism(), split.reserved.len())
+        {
+            self.release_all("the foreground needs more cores than are kept free", decisions);
+        }
+    }
+
+    /// The trial has shown that the step helps.
+    fn confirm(&mut self, now: BootTime, after: Totals, decisions: &mut Vec<Decision>) {
+        let Some(held) = &self.held else { return };
+        let step = held.step.clone();
+        self.back_off.remove(&step.rung());
+        self.reason = format!("{step}: the foreground waits {:.0} % of its busy time", after.wait_share() * 100.0);
+        if step == Step::Weight && after.gain_bound() >= self.least_gain() && self.may_try(now, Rung::Idle) {
+            let reason = format!("{:.0} % could still be gained", after.gain_bound() * 100.0);
+            self.begin(now, Step::Idle, after, Some(step), &reason, decisions);
+        }
+    }
+
+    fn least_gain(&self) -> f64 {
+        self.config.minimum_gain_percent / 100.0
+    }
+
+    fn may_try(&self, now: BootTime, rung: Rung) -> bool {
+        self.back_off.get(&rung).is_none_or(|back_off| back_off.until <= now)
+    }
+
+    /// Chooses a rung when there is evidence enough.
+    fn choose(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+        if self.window.span() < EVIDENCE {
+            return;
+        }
+        let (totals, parallelism) = (self.window.totals(), self.window.parallelism());
+        let advice = advise(totals.gain_bound(), parallelism, self.least_gain(), &self.machine);
+        let seen = format!(
+            "the foreground waits {:.0} % of its busy time on {parallelism:.2} CPUs while bulk work takes {:.2}: {:.0} % \
+             to gain at most",
+            totals.wait_share() * 100.0,
+            totals.bulk_rate(),
+            totals.gain_bound() * 100.0
+        );
+        let isolate = match advice {
+            _ if totals.runnable() < LIGHT_FRONT => {
+                return self.reason = "nothing is done: what is in front asks for little".to_owned();
+            }
+            Advice::Nothing => return self.reason = format!("nothing is done: {seen}"),
+            Advice::Isolate { cores } => self.machine.reserve(cores).map(Step::Isolate),
+            Advice::Weight => None,
+        };
+        let step = isolate.into_iter().chain([Step::Weight]).find(|step| self.may_try(now, step.rung()));
+        match step {
+            Some(step) => self.begin(now, step, totals, None, &seen, decisions),
+            None => self.reason = format!("nothing is done, because it did not help a moment ago: {seen}"),
+        }
+    }
+
+    /// Tries `step`, where there is anybody who can make room by it.
+    fn begin(
+        &mut self,
+        now: BootTime,
+        step: Step,
+        before: Totals,
+        in_force: Option<Step>,
+        seen: &str,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let trial = Trial::new(now, Duration::from_millis(self.config.trial_ms), before);
+        let rhythms = Rhythms::of(&self.roster, now);
+        self.reason = format!("{step}, on trial: {seen}");
+        self.held = Some(Held { step, since: now, trial: Some(trial), rhythms, before: in_force });
+        self.apply(now, decisions);
+        if self.leased.is_empty() {
+            self.held = None;
+            self.reason = format!("nothing is done, because all bulk work is bound or known too little: {seen}");
+        }
+    }
+
+    /// Undoes the step in force, and does not try it again for a while.
+    fn take_back(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
+        let Some(held) = self.held.take() else { return };
+        let rung = held.step.rung();
+        let pause = self.back_off.get(&rung).map_or(BACK_OFF, |back_off| (back_off.pause * 2).min(BACK_OFF_LONGEST));
+        self.back_off.insert(rung, BackOff { until: now + pause, pause });
+        self.window.clear();
+        match held.before {
+            Some(step) => {
+                self.reason = format!("{step} again: {why}");
+                let rhythms = Rhythms::of(&self.roster, now);
+                self.held = Some(Held { step, since: now, trial: None, rhythms, before: None });
+                self.apply(now, decisions);
+            }
+            None => self.release_all(why, decisions),
+        }
+    }
+
+    /// Makes everybody who is bulk now give up what the step says, and nobody else.
+    fn apply(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+        let Some(held) = &self.held else { return };
+        let nice_levels = i32::try_from(self.config.nice_levels).unwrap_or(19);
+        let demand_of = |member: &Member| held.step.demand_of(member.facts.as_ref()?, nice_levels);
+        let wanted = self.bulk().into_iter().filter_map(demand_of).collect();
+        let reason = held.step.to_string();
+        self.make(now, wanted, &reason, decisions);
+        if self.leased.is_empty() {
+            self.held = None;
+            self.window.clear();
+        }
+    }
+
+    /// Weight whenever there is a foreground and bulk work.
+    fn always_weigh(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+        if self.held.is_none() && !self.bulk().is_empty() {
+            let rhythms = Rhythms::default();
+            self.held = Some(Held { step: Step::Weight, since: now, trial: None, rhythms, before: None });
+            self.reason = format!("{}, by the rule of weight", Step::Weight);
+        }
+        if self.held.as_ref().is_some_and(|held| now.since(held.since) >= CHOSEN_FOR) {
+            return self.release_all("a minute has passed: chosen anew", decisions);
+        }
+        self.apply(now, decisions);
+    }
+
+    fn follow_thesis(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+        let wanted = thesis::assign(&self.roster, &self.machine, &self.config.excluded_commands, self.maximum());
+        self.unknown = thesis::unknown(&self.roster, self.maximum());
+        self.reason = "by the thesis's classes".to_owned();
+        self.make(now, wanted, "the thesis's classes", decisions);
+    }
+
+    /// Changes what is leased into `wanted`.
+    fn make(&mut self, now: BootTime, wanted: Demands, reason: &str, decisions: &mut Vec<Decision>) {
+        let freed = self.leased.keys().filter(|target| !wanted.contains_key(target));
+        decisions.extend(freed.map(|target| release(target.clone(), "it need not make room any more")));
+        for (target, value) in &wanted {
+            if self.leased.get(target) != Some(value) {
+                let action = Action::Lease { target: target.clone(), value: value.clone(), until: now + LEASE };
+                decisions.push(Decision { action, reason: reason.to_owned() });
+            }
+        }
+        self.leased = wanted;
+    }
+
+    fn release_where(&mut self, reason: &str, decisions: &mut Vec<Decision>, is_over: impl Fn(u32) -> bool) {
+        self.leased.retain(|target, _| {
+            let over = target.thread().is_some_and(&is_over);
+            if over {
+                decisions.push(release(target.clone(), reason));
+            }
+            !over
+        });
+    }
+
+    fn release_all(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
+        if self.held.take().is_some() || !self.leased.is_empty() {
+            self.window.clear();
+            self.roster.doubt_facts();
+        }
+        reason.clone_into(&mut self.reason);
+        let leased = std::mem::take(&mut self.leased);
+        decisions.extend(leased.into_keys().map(|target| release(target, reason)));
+    }
+
+    /// New threads begin with the mask and the priority of the one that made them.
+    fn note_heirs(&mut self, look: &Look) {
+        if self.leased.is_empty() {
+            return;
+        }
+        for thread in &look.born {
+            let relative = |target: &Target| {
+                let pid = self.roster.get(target.thread()?)?.thread.pid;
+                Some(pid == thread.pid || pid == thread.parent)
+            };
+            let inherited = self.leased.iter().filter(|(target, _)| relative(target) == Some(true));
+            let inherited: Vec<_> = inherited
+                .filter_map(|(target, value)| {
+                    let facts = self.roster.get(target.thread()?)?.facts.as_ref()?;
+                    Some((target.clone(), value.clone(), original(target, facts)?))
+                })
+                .collect();
+            if !inherited.is_empty() {
+                self.heirs.insert(thread.tid, inherited);
+            }
+        }
+    }
+
+    /// Gives heirs back what they would have without us: they have not earned it.
+    fn disinherit(&mut self, facts: &[ThreadFacts], decisions: &mut Vec<Decision>) {
+        for facts in facts {
+            let Some(inherited) = self.heirs.remove(&facts.tid) else { continue };
+            let (tid, start_time_ticks) = (facts.tid, facts.start_time_ticks);
+            for (target, value, original_value) in inherited {
+                if original(&target, facts).as_ref() != Some(&value) {
+                    continue;
+                }
+                let target = match target {
+                    Target::CpuAffinity { .. } => Target::CpuAffinity { tid, start_time_ticks },
+                    _ => Target::Priority { tid, start_time_ticks },
+                };
+                let action = Action::Disinherit { target, inherited: value, original: original_value };
+                let reason = "it was made by a thread that makes room, and began as that one is now".to_owned();
+                decisions.push(Decision { action, reason });
+            }
+        }
+    }
+
+    /// What it does and why, with every thread that is awake.
+    pub fn snapshot(&self) -> Snapshot {
+        let treatment = |tid: u32| {
+            let of = |(target, value): (&Target, &String)| (target.thread() == Some(tid)).then(|| value.clone());
+            self.leased.iter().filter_map(of).next()
+        };
+        let is_awake = |member: &&Member| {
+            let habits = &member.habits;
+            habits.wakes_hz() >= AWAKE_HZ || habits.demand() >= AT_REST || treatment(member.thread.tid).is_some()
+        };
+        let mut awake: Vec<&Member> = self.roster.members().filter(is_awake).collect();
+        awake.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
+        awake.truncate(MOST_THREADS);
+        let threads: Vec<ThreadView> =
+            awake.iter().map(|member| ThreadView::of(member, treatment(member.thread.tid))).collect();
+        let (totals, step) = (self.window.totals(), self.held.as_ref().map(|held| held.step.clone()));
+        Snapshot {
+            support: self.support.clone(),
+            rule: self.config.rule,
+            is_on_trial: self.held.as_ref().is_some_and(|held| held.trial.is_some()),
+            step,
+            reason: self.reason.clone(),
+            front: self.roster.front().iter().copied().collect(),
+            gain_bound: totals.gain_bound(),
+            wait_share: totals.wait_share(),
+            parallelism: self.window.parallelism(),
+            cores: self.machine.cores().to_vec(),
+            asleep: self.roster.members().count() - threads.len(),
+            threads,
+        }
+    }
+}
+
+/// The value of `target` that a thread with these facts has.
+fn original(target: &Target, facts: &ThreadFacts) -> Option<String> {
+    match target {
+        Target::CpuAffinity { .. } => Some(format_list(&facts.allowed)),
+        Target::Priority { .. } => Some(facts.priority.to_string()),
+        _ => None,
+    }
+}
+
+/// True when a foreground of this parallelism does not fit on `cores`.
+fn needs_more(parallelism: f64, cores: usize) -> bool {
+    parallelism > cores as f64 + MORE_THAN_RESERVED
+}
+
+fn release(target: Target, reason: &str) -> Decision {
+    Decision { action: Action::Release { target }, reason: reason.to_owned() }
+}
+
+impl Mechanism for PlacementPolicy {
+    fn name(&self) -> &'static str {
+        "placement"
+    }
+
+    fn support(&self) -> &Support {
+        &self.support
+    }
+
+    fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
+        if !self.is_on() {
+            return;
+        }
+        match event {
+            Event::Threads { look, facts, online } => self.on_look(now, look, facts, online, decisions),
+            Event::Foreground { processes } => {
+                self.put_in_front(processes.iter().map(|process| process.pid).collect(), decisions);
+            }
+            Event::LaunchAnnounced { process: Some(process), .. } => {
+                self.put_in_front(BTreeSet::from([process.pid]), decisions);
+            }
+            _ => {}
+        }
+    }
+
+    fn interest(&self) -> Interest {
+        if !self.is_on() {
+            return Interest::default();
+        }
+        let is_new = self.window.span() < EVIDENCE * 2;
+        let look_ms = match (self.roster.has_front(), is_new) {
+            (false, _) => self.config.idle_look_ms,
+            // Twice as often at first: what is new in front should not have to wait for evidence.
+            (true, true) => self.config.look_ms.div_ceil(2),
+            (true, false) => self.config.look_ms,
+        };
+        Interest { foreground: true, look_period: Some(Duration::from_millis(look_ms)), ..Interest::default() }
+    }
+
+    fn deadline(&self) -> Option<BootTime> {
+        None
+    }
+
+    fn activity(&self) -> Option<(BootTime, String)> {
+        let held = self.held.as_ref()?;
+        Some((held.since, format!("{} ({} changed)", self.reason, self.leased.len())))
+    }
+}
+
+#[cfg(test)]
+mod tests;

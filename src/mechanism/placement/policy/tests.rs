@@ -1,0 +1,412 @@
+mod device;
+
+use super::*;
+use crate::random::Random;
+use device::{DOWNLOAD, Device, FRAMES, HOG, Habit, MESSAGE, MUSIC};
+
+fn config() -> PlacementConfig {
+    PlacementConfig { enabled: true, ..PlacementConfig::default() }
+}
+
+fn equal(count: u32) -> Vec<(u32, u32)> {
+    (0..count).map(|cpu| (cpu, 1024)).collect()
+}
+
+/// Half of the cores little, the last quarter big, the rest in between.
+fn unequal(count: u32) -> Vec<(u32, u32)> {
+    let capacity = |cpu| {
+        if cpu < count / 2 {
+            400
+        } else if cpu < count * 3 / 4 {
+            760
+        } else {
+            1024
+        }
+    };
+    (0..count).map(|cpu| (cpu, capacity(cpu))).collect()
+}
+
+const FRONT: u32 = 100;
+
+/// A foreground of process 100 beside background work from process 200 on.
+fn cell(cores: &[(u32, u32)], config: PlacementConfig, front: &[Habit], background: &[Habit]) -> Device {
+    let mut device = Device::new(cores, config);
+    for (tid, &habit) in (200..).zip(background) {
+        device.start(tid, tid, 1, habit);
+    }
+    // The background is known before anybody comes to the front.
+    device.run(3000);
+    for (tid, &habit) in (FRONT..).zip(front) {
+        device.start(tid, FRONT, 1, habit);
+    }
+    device.put_in_front(&[FRONT]);
+    device
+}
+
+fn rung(device: &Device) -> Option<Rung> {
+    device.policy.held.as_ref().map(|held| held.step.rung())
+}
+
+#[test]
+fn each_foreground_gets_what_helps_it() {
+    let music = vec![MUSIC, DOWNLOAD];
+    let hog = vec![MUSIC, DOWNLOAD, HOG];
+    let hogs = |count: usize| vec![HOG; count];
+    for (name, cores, front, background, expected) in [
+        ("frames / music + download", equal(2), vec![FRAMES], music.clone(), None),
+        ("two threads / music + download", equal(2), vec![HOG; 2], music, None),
+        ("nobody else", equal(2), vec![HOG; 2], vec![], None),
+        ("frames / hogs", equal(2), vec![FRAMES], hogs(2), Some(Rung::Isolate)),
+        ("one thread / hogs", equal(2), vec![HOG], hogs(2), Some(Rung::Isolate)),
+        ("two threads / hog", equal(2), vec![HOG; 2], hog, Some(Rung::Weight)),
+        ("messages / hogs", equal(2), vec![MESSAGE; 12], hogs(2), None),
+        ("two threads / eight hogs", equal(8), vec![HOG; 2], hogs(8), Some(Rung::Isolate)),
+        ("two threads / four hogs", equal(8), vec![HOG; 2], hogs(4), None),
+        ("eight threads / eight hogs", equal(8), vec![HOG; 8], hogs(8), Some(Rung::Weight)),
+        ("four threads / 96 hogs", equal(64), vec![HOG; 4], hogs(96), Some(Rung::Isolate)),
+        ("four threads / 32 hogs", equal(64), vec![HOG; 4], hogs(32), None),
+        ("64 threads / 64 hogs", equal(64), vec![HOG; 64], hogs(64), Some(Rung::Weight)),
+        ("two threads / eight hogs, unequal", unequal(8), vec![HOG; 2], hogs(8), Some(Rung::Isolate)),
+        ("four threads / 96 hogs, unequal", unequal(64), vec![HOG; 4], hogs(96), Some(Rung::Isolate)),
+    ] {
+        let mut device = cell(&cores, config(), &front, &background);
+        device.run(3000);
+        let found = rung(&device).map(|rung| if rung == Rung::Idle { Rung::Weight } else { rung });
+        assert_eq!(found, expected, "{name}: {}", device.policy.reason);
+        assert_eq!(device.treated().is_empty(), expected.is_none(), "{name}: {:?}", device.treated());
+    }
+}
+
+#[test]
+fn isolation_takes_the_fastest_cores_and_leaves_the_rest() {
+    for (cores, expected) in [(equal(8), "0-5"), (unequal(8), "0-5"), (unequal(64), "0-61")] {
+        let hogs = vec![HOG; cores.len() * 2];
+        let mut device = cell(&cores, config(), &[HOG, HOG], &hogs);
+        device.run(2000);
+        let masks: BTreeSet<String> = device.threads.range(200..).map(|(_, sim)| format_list(&sim.mask)).collect();
+        assert_eq!(masks, BTreeSet::from([expected.to_owned()]));
+    }
+}
+
+/// Who was ever made to give anything up.
+fn touched(device: &Device) -> BTreeSet<u32> {
+    let leased = |decision: &Decision| match &decision.action {
+        Action::Lease { target, .. } => target.thread(),
+        _ => None,
+    };
+    device.decisions.iter().filter_map(|(_, decision)| leased(decision)).collect()
+}
+
+/// What the foreground got done in ten seconds, and its slowest work.
+fn done(device: &mut Device) -> (f64, u64) {
+    let threads = |device: &Device| device.threads.range(FRONT..200).map(|(_, sim)| sim.progress).sum::<f64>();
+    let before = threads(device);
+    device.run(10_000);
+    let slowest = device.threads.range(FRONT..200).map(|(_, sim)| sim.slowest_ms).max().unwrap();
+    (threads(device) - before, slowest)
+}
+
+/// The law: whatever is in front of whatever, it is never worse off than without brisk.
+#[test]
+fn no_foreground_is_ever_made_worse() {
+    let mut random = Random::new(2013);
+    let habits = [HOG, FRAMES, MUSIC, DOWNLOAD, MESSAGE, Habit { work_ms: 200, sleep_ms: 1800, period_ms: 0 }];
+    let mut helped = 0;
+    for case in 0..20 {
+        let cores = match random.below(4) {
+            0 | 1 => equal(2 + random.below(3) as u32),
+            2 => equal(8),
+            _ => unequal(8),
+        };
+        let mut pick = |most: usize| -> Vec<Habit> {
+            (0..=random.below(most)).map(|_| habits[random.below(habits.len())]).collect()
+        };
+        let (front, background) = (pick(6), pick(12));
+        let [stock, brisk] = [false, true].map(|enabled| {
+            done(&mut cell(&cores, PlacementConfig { enabled, ..PlacementConfig::default() }, &front, &background)).0
+        });
+        assert!(brisk >= stock * 0.98, "{case}: {brisk} after {stock} ms: {cores:?} {front:?} {background:?}");
+        helped += u32::from(brisk > stock * 1.05);
+    }
+    assert!(helped >= 3, "only {helped} of 20 were helped");
+}
+
+#[test]
+fn the_gain_is_what_the_bound_has_promised() {
+    for (name, cores, front, background, at_least) in [
+        ("one thread / hogs", equal(2), vec![HOG], vec![HOG; 3], 1.6),
+        ("two threads / hogs", equal(2), vec![HOG; 2], vec![HOG; 2], 1.55),
+        ("four threads / 64 hogs", equal(64), vec![HOG; 4], vec![HOG; 128], 2.0),
+    ] {
+        let [stock, brisk] = [false, true].map(|enabled| {
+            done(&mut cell(&cores, PlacementConfig { enabled, ..PlacementConfig::default() }, &front, &background)).0
+        });
+        assert!(brisk >= stock * at_least, "{name}: {brisk:.0} in place of {stock:.0} ms");
+    }
+}
+
+#[test]
+fn frames_come_in_time() {
+    let [stock, brisk] = [false, true].map(|enabled| {
+        let mut device = cell(&equal(2), PlacementConfig { enabled, ..config() }, &[FRAMES], &[HOG; 3]);
+        device.run(2000);
+        device.threads.get_mut(&FRONT).unwrap().slowest_ms = 0;
+        done(&mut device).1
+    });
+    assert!(brisk <= 8 && stock >= 9, "the slowest of 7 ms took {brisk} in place of {stock} ms");
+}
+
+#[test]
+fn the_background_keeps_a_part() {
+    for (front, background) in [(vec![HOG; 2], vec![HOG; 2]), (vec![HOG], vec![HOG; 2]), (vec![FRAMES], vec![HOG; 2])] {
+        let mut device = cell(&equal(2), config(), &front, &background);
+        let before: f64 = device.threads.range(200..).map(|(_, sim)| sim.progress).sum();
+        device.run(10_000);
+        let after: f64 = device.threads.range(200..).map(|(_, sim)| sim.progress).sum();
+        assert!(after - before >= 500.0, "5 % of a core in 10 s: {}", after - before);
+    }
+}
+
+#[test]
+fn only_bulk_threads_make_room_and_only_for_a_foreground() {
+    let mut device = cell(&equal(2), config(), &[FRAMES], &[MUSIC, DOWNLOAD, HOG, HOG]);
+    device.run(20_000);
+    assert_eq!(touched(&device), BTreeSet::from([202, 203]));
+    assert_eq!(device.treated(), [202, 203]);
+    device.put_in_front(&[]);
+    assert_eq!(device.treated(), [0; 0]);
+    assert!(device.policy.leased.is_empty() && device.policy.held.is_none());
+    let decided = device.decisions.len();
+    device.run(20_000);
+    assert_eq!(device.decisions.len(), decided, "nothing in front, nothing to do");
+}
+
+#[test]
+fn it_acts_soon_after_the_foreground_changed() {
+    let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
+    let changed_at = device.now_ms;
+    device.run(1000);
+    let acted_at = device.decisions.iter().find(|(_, decision)| matches!(decision.action, Action::Lease { .. }));
+    let (acted_at, _) = acted_at.expect("it acts");
+    assert!(acted_at - changed_at <= 150, "after {} ms", acted_at - changed_at);
+}
+
+#[test]
+fn what_comes_to_the_front_is_freed_at_once() {
+    let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
+    device.run(2000);
+    assert_eq!(device.treated(), [200, 201]);
+    device.put_in_front(&[200]);
+    assert_eq!(device.treated(), [0; 0]);
+    device.run(5000);
+    assert!(!device.treated().contains(&200), "{:?}", device.treated());
+}
+
+#[test]
+fn bound_and_special_threads_are_left_alone() {
+    let mut device = Device::new(&equal(2), config());
+    device.start(200, 200, 1, HOG);
+    let special = device.start(201, 201, 1, HOG);
+    special.priority.policy = crate::device::priority::SchedulingPolicy::Special;
+    special.facts.priority = special.priority;
+    let bound = device.start(202, 202, 1, HOG);
+    bound.mask = vec![0];
+    bound.facts.allowed = vec![0];
+    device.run(4000);
+    device.start(FRONT, FRONT, 1, HOG);
+    device.put_in_front(&[FRONT]);
+    device.run(10_000);
+    let confined = device.decisions.iter().filter_map(|(_, decision)| match &decision.action {
+        Action::Lease { target: Target::CpuAffinity { tid, .. }, .. } => Some(*tid),
+        _ => None,
+    });
+    assert_eq!(confined.collect::<BTreeSet<_>>(), BTreeSet::from([200]), "{}", device.policy.reason);
+    assert!(!touched(&device).contains(&201), "whoever is bound may still weigh less, whoever is special may not");
+}
+
+#[test]
+fn an_excluded_name_is_left_alone() {
+    let mut config = config();
+    config.excluded_commands = vec!["t20?".parse().unwrap()];
+    let mut device = cell(&equal(2), config, &[HOG], &[HOG, HOG]);
+    device.run(5000);
+    assert_eq!(device.treated(), [0; 0]);
+}
+
+/// Nothing is leased, so nothing can help: what was tried is taken back, and tried ever less often.
+#[test]
+fn what_does_not_help_is_taken_back_and_tried_ever_less_often() {
+    // A device that ignores what it is told.
+    let mut device = cell(&equal(2), PlacementConfig { enabled: false, ..config() }, &[HOG], &[HOG, HOG]);
+    device.run(120_000);
+    let tried: Vec<u64> = device
+        .decisions
+        .iter()
+        .filter_map(|(at, decision)| match &decision.action {
+            Action::Lease { target: Target::CpuAffinity { tid: 200, .. }, .. } => Some(*at),
+            _ => None,
+        })
+        .collect();
+    let released = device.decisions.iter().filter(|(_, decision)| matches!(decision.action, Action::Release { .. }));
+    assert!(released.clone().count() > 0 && released.clone().any(|(_, it)| it.reason.contains("did not help")));
+    let pauses: Vec<u64> = tried.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(
+        pauses.windows(2).all(|pair| pair[1] > pair[0]) && tried.len() <= 7,
+        "{pauses:?} {:#?}",
+        &device.decisions[..20]
+    );
+}
+
+#[test]
+fn after_a_minute_everything_is_chosen_anew() {
+    let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
+    device.run(2000);
+    assert_eq!(device.treated(), [200, 201]);
+    let since = device.policy.held.as_ref().unwrap().since;
+    device.run(61_000);
+    let held = device.policy.held.as_ref().expect("it helps still");
+    assert!(held.since > since + CHOSEN_FOR && device.treated() == [200, 201]);
+}
+
+#[test]
+fn leases_outlast_the_choice_and_end() {
+    let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
+    device.run(2000);
+    for (at, decision) in &device.decisions {
+        if let Action::Lease { until, .. } = &decision.action {
+            let lasts = until.since(BootTime::from_milliseconds(*at));
+            assert!(lasts > CHOSEN_FOR && lasts <= LEASE, "{decision:?}");
+        }
+    }
+}
+
+#[test]
+fn a_hog_that_comes_later_makes_room_and_one_that_rests_is_freed() {
+    let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
+    device.run(2000);
+    device.start(210, 210, 1, HOG);
+    device.run(2500);
+    assert_eq!(device.treated(), [200, 201, 210]);
+    let until = device.now_ms + 60_000;
+    device.threads.get_mut(&200).unwrap().sleep_until(until);
+    device.run(6000);
+    assert_eq!(device.treated(), [201, 210]);
+}
+
+#[test]
+fn cpus_that_go_are_not_used_and_come_back() {
+    let mut device = cell(&equal(4), config(), &[HOG], &[HOG; 4]);
+    device.run(2000);
+    assert_eq!(format_list(&device.threads[&200].mask), "0-2");
+    device.online = vec![0, 1, 2];
+    device.run(1500);
+    assert_eq!(format_list(&device.threads[&200].mask), "0-1", "{}", device.policy.reason);
+    device.online = vec![0];
+    device.run(3000);
+    let mask = &device.threads[&200].mask;
+    assert!(mask.len() == 4, "one CPU cannot be kept free: {mask:?}");
+    device.online = vec![0, 1, 2, 3];
+    device.run(3000);
+    assert_eq!(format_list(&device.threads[&200].mask), "0-2", "{}", device.policy.reason);
+}
+
+#[test]
+fn a_thread_made_by_one_that_makes_room_is_not_made_to() {
+    let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
+    device.run(2000);
+    for (tid, pid, parent) in [(300, 200, 1), (301, 301, 201)] {
+        let mask = device.threads[&200].mask.clone();
+        device.start(tid, pid, parent, MUSIC).mask = mask;
+    }
+    device.run(500);
+    assert_eq!(device.treated(), [200, 201]);
+    let heirs = device.decisions.iter().filter(|(_, it)| matches!(it.action, Action::Disinherit { .. })).count();
+    assert_eq!(heirs, 2);
+}
+
+#[test]
+fn a_foreground_that_grows_out_of_its_cores_gets_others() {
+    let mut device = cell(&equal(4), config(), &[HOG], &[HOG; 4]);
+    device.run(2000);
+    assert_eq!(format_list(&device.threads[&200].mask), "0-2");
+    device.start(101, FRONT, 1, HOG);
+    device.run(4000);
+    assert_eq!(format_list(&device.threads[&200].mask), "0-1", "{}", device.policy.reason);
+}
+
+#[test]
+fn the_rule_of_weight_weighs_always() {
+    let mut device = cell(&equal(2), PlacementConfig { rule: Rule::Weight, ..config() }, &[MUSIC], &[HOG]);
+    device.run(500);
+    assert_eq!(device.treated(), [200]);
+    assert_eq!(device.threads[&200].priority.nice, 10);
+}
+
+#[test]
+fn the_thesis_gives_a_core_to_whoever_ever_took_half_of_one() {
+    let config = PlacementConfig { rule: Rule::Thesis, ..config() };
+    let bursts = Habit { work_ms: 600, sleep_ms: 9400, period_ms: 0 };
+    let mut device = cell(&equal(4), config, &[HOG, HOG], &[bursts, DOWNLOAD, MUSIC]);
+    device.run(12_000);
+    let masks = |tid: u32| format_list(&device.threads[&tid].mask);
+    assert_eq!([masks(100), masks(101), masks(200)], ["3", "2", "1"], "the burst of 5 % has a core too");
+    assert_eq!([masks(201), masks(202)], ["0", "0"]);
+    assert_eq!((device.threads[&201].priority.nice, device.threads[&202].priority.nice), (-5, 0));
+    device.put_in_front(&[]);
+    assert_eq!(device.treated(), [0; 0]);
+}
+
+#[test]
+fn whatever_happens_every_lease_ends_and_no_mask_is_empty() {
+    let mut random = Random::new(5);
+    let habits = [HOG, FRAMES, MUSIC, DOWNLOAD, MESSAGE];
+    for rule in [Rule::Brisk, Rule::Weight, Rule::Thesis] {
+        for _ in 0..4 {
+            let cores = if random.below(2) == 0 { equal(4) } else { unequal(8) };
+            let mut device = Device::new(&cores, PlacementConfig { rule, ..config() });
+            for round in 0..25 {
+                let tid = 100 + random.below(20) as u32;
+                match random.below(6) {
+                    0 | 1 if !device.threads.contains_key(&tid) => {
+                        let parent = 100 + random.below(20) as u32;
+                        device.start(tid, tid - tid % 3, parent, habits[random.below(habits.len())]);
+                    }
+                    2 if device.threads.contains_key(&tid) => device.end(tid),
+                    3 => device.put_in_front(&[tid - tid % 3]),
+                    4 if round % 4 == 0 => device.put_in_front(&[]),
+                    5 => {
+                        let left = 1 + random.below(cores.len());
+                        device.online = cores[..left].iter().map(|&(cpu, _)| cpu).collect();
+                    }
+                    _ => {}
+                }
+                device.run(random.below(1500) as u64);
+            }
+            let mut decisions = Vec::new();
+            device.policy.stop(&mut decisions);
+            let mut held = BTreeSet::new();
+            for decision in device.decisions.iter().map(|(_, decision)| decision).chain(&decisions) {
+                match &decision.action {
+                    Action::Lease { target, value, .. } => {
+                        assert!(!value.is_empty());
+                        held.insert(target.clone());
+                    }
+                    Action::Release { target } => assert!(held.remove(target), "{target} was not leased"),
+                    _ => {}
+                }
+            }
+            assert!(held.is_empty(), "{held:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_wanted_where_it_is_off() {
+    let support = Support { state: SupportState::Available, reason: String::new(), advice: String::new() };
+    let mut policy = PlacementPolicy::new(PlacementConfig::default(), support, Machine::equal(2));
+    assert_eq!(policy.interest(), Interest::default());
+    let mut decisions = Vec::new();
+    let event = Event::Threads { look: Look::default(), facts: Vec::new(), online: vec![0, 1] };
+    policy.on_event(BootTime::default(), &event, &mut decisions);
+    assert!(decisions.is_empty() && policy.activity().is_none());
+}

@@ -1,0 +1,310 @@
+//! A simulated device: CPUs, threads that work and sleep, a fair scheduler in steps of a millisecond, and the policy on top.
+
+use std::collections::BTreeMap;
+
+use super::super::*;
+use crate::device::hotplug::parse_list;
+use crate::device::priority::{Priority, SchedulingPolicy};
+use crate::device::schedstat::{Schedstat, Usage};
+use crate::device::threads::{Thread, ThreadUsage};
+
+/// What a thread does, over and over.
+#[derive(Debug, Clone, Copy)]
+pub struct Habit {
+    /// Work at full capacity, in milliseconds; zero never comes to an end.
+    pub work_ms: u32,
+    /// Sleep after it.
+    pub sleep_ms: u32,
+    /// The next work begins so long after this one began, however long it took; zero is off.
+    pub period_ms: u32,
+}
+
+pub const HOG: Habit = Habit { work_ms: 0, sleep_ms: 0, period_ms: 0 };
+pub const FRAMES: Habit = Habit { work_ms: 7, sleep_ms: 0, period_ms: 17 };
+pub const MUSIC: Habit = Habit { work_ms: 1, sleep_ms: 0, period_ms: 20 };
+pub const DOWNLOAD: Habit = Habit { work_ms: 15, sleep_ms: 25, period_ms: 0 };
+/// One of many that pass messages around.
+pub const MESSAGE: Habit = Habit { work_ms: 1, sleep_ms: 1, period_ms: 0 };
+
+/// How far a thread may lag behind the others, whatever its mask has kept from it.
+const MOST_LAG_MS: f64 = 24.0;
+/// A thread keeps its CPU this long, whoever wakes.
+const LEAST_SLICE_MS: u32 = 4;
+
+#[derive(Debug, Clone)]
+pub struct Sim {
+    pub thread: Thread,
+    pub habit: Habit,
+    pub facts: ThreadFacts,
+    pub mask: Vec<u32>,
+    pub priority: Priority,
+    counters: Schedstat,
+    reported: Schedstat,
+    looked_at: u64,
+    virtual_time: f64,
+    work_left: f64,
+    began_at: u64,
+    wakes_at: u64,
+    ran_last: bool,
+    ran_at: u64,
+    /// How long it has been on a CPU without a break.
+    slice_ms: u32,
+    is_new: bool,
+    /// Milliseconds of full capacity that it got.
+    pub progress: f64,
+    /// Works that were finished.
+    pub finished: u32,
+    /// The longest that a work took, in milliseconds.
+    pub slowest_ms: u64,
+}
+
+/// The device and its policy.
+pub struct Device {
+    pub policy: PlacementPolicy,
+    pub threads: BTreeMap<u32, Sim>,
+    cores: Vec<(u32, u32)>,
+    pub online: Vec<u32>,
+    pub now_ms: u64,
+    next_look_ms: u64,
+    /// Everything that was decided.
+    pub decisions: Vec<(u64, Decision)>,
+    acts: bool,
+}
+
+fn active() -> Support {
+    Support { state: SupportState::Active, reason: "simulated".into(), advice: String::new() }
+}
+
+impl Device {
+    pub fn new(cores: &[(u32, u32)], config: PlacementConfig) -> Self {
+        let mut all = cores.to_vec();
+        // Whoever may choose takes the fastest first, and of equals those that others are kept from.
+        all.sort_by_key(|&(cpu, capacity)| std::cmp::Reverse((capacity, cpu)));
+        let acts = config.enabled;
+        Self {
+            policy: PlacementPolicy::new(PlacementConfig { enabled: true, ..config }, active(), Machine::of(cores)),
+            threads: BTreeMap::new(),
+            cores: all,
+            online: cores.iter().map(|&(cpu, _)| cpu).collect(),
+            now_ms: 0,
+            next_look_ms: 0,
+            decisions: Vec::new(),
+            acts,
+        }
+    }
+
+    /// A thread of process `pid` that begins now.
+    pub fn start(&mut self, tid: u32, pid: u32, parent: u32, habit: Habit) -> &mut Sim {
+        let mut allowed: Vec<u32> = self.cores.iter().map(|&(cpu, _)| cpu).collect();
+        allowed.sort_unstable();
+        let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
+        let facts = ThreadFacts { tid, start_time_ticks: u64::from(tid), allowed: allowed.clone(), priority };
+        let running = self.threads.values().filter(|sim| sim.ran_last).map(|sim| sim.virtual_time);
+        let least = running.fold(f64::INFINITY, f64::min);
+        let sim = Sim {
+            thread: Thread { tid, pid, parent, command: format!("t{tid}") },
+            habit,
+            facts,
+            mask: allowed,
+            priority,
+            counters: Schedstat::default(),
+            reported: Schedstat::default(),
+            looked_at: self.now_ms,
+            virtual_time: if least.is_finite() { least } else { 0.0 },
+            work_left: f64::from(habit.work_ms),
+            began_at: self.now_ms,
+            // Not all at once, or they would stay in step.
+            wakes_at: self.now_ms + u64::from(tid % 7),
+            ran_last: false,
+            ran_at: 0,
+            slice_ms: 0,
+            is_new: true,
+            progress: 0.0,
+            finished: 0,
+            slowest_ms: 0,
+        };
+        self.threads.insert(tid, sim);
+        self.threads.get_mut(&tid).unwrap()
+    }
+
+    pub fn end(&mut self, tid: u32) {
+        self.threads.remove(&tid);
+        let look = Look { ended: vec![tid], ..Look::default() };
+        let event = Event::Threads { look, facts: Vec::new(), online: self.online.clone() };
+        self.tell(&event);
+    }
+
+    pub fn put_in_front(&mut self, pids: &[u32]) {
+        let process = |&pid: &u32| crate::mechanism::Process { pid, ..Default::default() };
+        self.tell(&Event::Foreground { processes: pids.iter().map(process).collect() });
+        self.next_look_ms = self.now_ms;
+    }
+
+    pub fn run(&mut self, milliseconds: u64) {
+        let until = self.now_ms + milliseconds;
+        while self.now_ms < until {
+            if self.now_ms >= self.next_look_ms {
+                self.look();
+            }
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        let now = self.now_ms;
+        let mut runnable: Vec<(f64, u32)> = Vec::new();
+        let running = || self.threads.values().filter(|sim| sim.ran_last).map(|sim| sim.virtual_time);
+        let least = running().fold(f64::INFINITY, f64::min);
+        // Who shares the same CPUs; those with equally many do.
+        let mut most: BTreeMap<usize, f64> = BTreeMap::new();
+        for sim in self.threads.values().filter(|sim| sim.ran_last) {
+            let most = most.entry(sim.mask.len()).or_insert(sim.virtual_time);
+            *most = most.max(sim.virtual_time);
+        }
+        for sim in self.threads.values_mut() {
+            if sim.wakes_at == now && least.is_finite() {
+                // Who slept begins a little ahead of the others, and not with all the time that it slept.
+                sim.virtual_time = sim.virtual_time.max(least - 3.0);
+            }
+            if sim.wakes_at <= now {
+                let most = most.get(&sim.mask.len()).copied().unwrap_or(f64::NEG_INFINITY);
+                sim.virtual_time = sim.virtual_time.max(most - MOST_LAG_MS);
+                // Who has just begun is not interrupted at once.
+                let keeps = sim.ran_last && sim.slice_ms < LEAST_SLICE_MS;
+                runnable.push((if keeps { f64::NEG_INFINITY } else { sim.virtual_time }, sim.thread.tid));
+            }
+        }
+        let ran = |tid: &u32| self.threads[tid].ran_at;
+        runnable.sort_by(|one, other| {
+            one.0.total_cmp(&other.0).then_with(|| (ran(&one.1), one.1).cmp(&(ran(&other.1), other.1)))
+        });
+        let mut free: Vec<(u32, u32)> =
+            self.cores.iter().copied().filter(|(cpu, _)| self.online.contains(cpu)).collect();
+        for (_, tid) in runnable {
+            let sim = self.threads.get_mut(&tid).unwrap();
+            let confined = sim.mask.iter().any(|cpu| self.online.contains(cpu));
+            match free.iter().position(|(cpu, _)| !confined || sim.mask.contains(cpu)) {
+                Some(index) => sim.get(free.remove(index).1, now),
+                None => {
+                    sim.counters.wait_ns += 1_000_000;
+                    sim.ran_last = false;
+                    sim.slice_ms = 0;
+                }
+            }
+        }
+        self.now_ms += 1;
+    }
+
+    fn look(&mut self) {
+        let asked = self.policy.unknown().to_vec();
+        let mut look = Look::default();
+        for sim in self.threads.values_mut() {
+            if std::mem::take(&mut sim.is_new) {
+                look.born.push(sim.thread.clone());
+                sim.looked_at = self.now_ms;
+                continue;
+            }
+            let usage = sim.counters.since(sim.reported, (self.now_ms - sim.looked_at) * 1_000_000);
+            if usage.wall_ns > 0 && (usage != Usage { wall_ns: usage.wall_ns, ..Usage::default() }) {
+                look.used.push(ThreadUsage { tid: sim.thread.tid, usage });
+                (sim.reported, sim.looked_at) = (sim.counters, self.now_ms);
+            } else if usage.wall_ns >= 1_000_000_000 {
+                sim.looked_at = self.now_ms;
+            }
+        }
+        let facts = |tid: &u32| {
+            let sim = self.threads.get(tid)?;
+            Some(ThreadFacts { allowed: sim.mask.clone(), priority: sim.priority, ..sim.facts.clone() })
+        };
+        let facts = asked.iter().filter_map(facts).collect();
+        self.tell(&Event::Threads { look, facts, online: self.online.clone() });
+        let period = self.policy.interest().look_period.unwrap();
+        self.next_look_ms = self.now_ms + period.as_millis() as u64;
+    }
+
+    fn tell(&mut self, event: &Event) {
+        let mut decisions = Vec::new();
+        self.policy.on_event(BootTime::from_milliseconds(self.now_ms), event, &mut decisions);
+        for decision in decisions {
+            if self.acts {
+                self.act(&decision.action);
+            }
+            self.decisions.push((self.now_ms, decision));
+        }
+    }
+
+    fn act(&mut self, action: &Action) {
+        let (target, value) = match action {
+            Action::Lease { target, value, .. } => (target, Some(value)),
+            Action::Release { target } => (target, None),
+            Action::Disinherit { target, original, .. } => (target, Some(original)),
+            _ => panic!("{action:?}"),
+        };
+        let Some(tid) = target.thread().filter(|tid| self.threads.contains_key(tid)) else { return };
+        let allowed = self.threads[&tid].facts.allowed.clone();
+        match target {
+            Target::CpuAffinity { .. } => {
+                let cpus = value.map_or(allowed, |list| parse_list(list).unwrap());
+                assert!(!cpus.is_empty(), "no mask is empty");
+                // Time counts anew among those who share the new CPUs.
+                let others = self.threads.values().filter(|sim| sim.mask.len() == cpus.len() && sim.ran_last);
+                let least = others.map(|sim| sim.virtual_time).fold(f64::INFINITY, f64::min);
+                let sim = self.threads.get_mut(&tid).unwrap();
+                if least.is_finite() {
+                    sim.virtual_time = least;
+                }
+                sim.mask = cpus;
+            }
+            Target::Priority { .. } => {
+                let sim = self.threads.get_mut(&tid).unwrap();
+                sim.priority = value.map_or(sim.facts.priority, |text| text.parse().unwrap());
+            }
+            _ => panic!("{target:?}"),
+        }
+    }
+
+    /// Who is treated in some way now.
+    pub fn treated(&self) -> Vec<u32> {
+        let is_treated = |sim: &&Sim| sim.mask != sim.facts.allowed || sim.priority != sim.facts.priority;
+        self.threads.values().filter(is_treated).map(|sim| sim.thread.tid).collect()
+    }
+}
+
+impl Sim {
+    pub fn sleep_until(&mut self, moment_ms: u64) {
+        self.wakes_at = moment_ms;
+        self.ran_last = false;
+    }
+
+    /// Gets a millisecond of a CPU.
+    fn get(&mut self, capacity: u32, now: u64) {
+        let weight = match self.priority {
+            Priority { policy: SchedulingPolicy::Idle, .. } => 3.0,
+            Priority { nice, .. } => 1024.0 / 1.25f64.powi(nice),
+        };
+        self.counters.run_ns += 1_000_000;
+        self.counters.slices += u64::from(!self.ran_last);
+        self.virtual_time += 1024.0 / weight;
+        self.slice_ms = if self.slice_ms == LEAST_SLICE_MS { 1 } else { self.slice_ms + 1 };
+        self.ran_last = true;
+        self.ran_at = now;
+        let done = f64::from(capacity) / 1024.0;
+        self.progress += done;
+        if self.habit.work_ms == 0 {
+            return;
+        }
+        self.work_left -= done;
+        if self.work_left <= 0.001 {
+            self.finished += 1;
+            self.slowest_ms = self.slowest_ms.max(now + 1 - self.began_at);
+            self.work_left = f64::from(self.habit.work_ms);
+            self.wakes_at = match self.habit.period_ms {
+                0 => now + 1 + u64::from(self.habit.sleep_ms),
+                period => (self.began_at + u64::from(period)).max(now + 1),
+            };
+            self.began_at = self.wakes_at;
+            self.ran_last = false;
+            self.slice_ms = 0;
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What this device offers to placement: its CPUs and what they can do, and whether the kernel tells who waits.
+
+use super::config::PlacementConfig;
+use super::cores::{Core, FULL_CAPACITY, Machine};
+use crate::device::{Root, capacity, hotplug};
+use crate::mechanism::{Support, SupportState};
+
+/// The CPUs that are online, each with its capacity. A device that does not say has one.
+pub fn machine(root: &Root) -> Machine {
+    let online = hotplug::online(root).unwrap_or_else(|_| vec![0]);
+    let capacities = capacity::of(root, &online);
+    let core = |&cpu: &u32| Core { cpu, capacity: capacities.get(&cpu).copied().unwrap_or(FULL_CAPACITY) };
+    Machine::new(online.iter().map(core).collect())
+}
+
+/// What `config` makes of this device.
+pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine) -> Support {
+    const FILE: &str = "/proc/self/schedstat";
+    let support = |state, reason: String, advice: &str| Support { state, reason, advice: advice.to_owned() };
+    if !root.exists(FILE) {
+        let reason = format!("{FILE} does not exist: the kernel does not tell what a thread waits for a CPU");
+        return support(SupportState::Unsupported, reason, "Build the kernel with CONFIG_SCHED_INFO.");
+    }
+    let cores = machine.cores();
+    let unequal = cores.iter().any(|core| core.capacity != cores[0].capacity);
+    let what = format!("{} {} online", cores.len(), if unequal { "unequal CPUs are" } else { "CPUs are" });
+    if !config.enabled {
+        let reason = format!("{what}; placement.enabled is false");
+        return support(SupportState::Available, reason, "Set placement.enabled = true, and tell what is in front.");
+    }
+    support(SupportState::Active, format!("{what}; bulk work makes room where a trial shows that it helps"), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn states_follow_the_device_and_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let enabled = PlacementConfig { enabled: true, ..PlacementConfig::default() };
+        let state = |config: &PlacementConfig| support(&root, config, &machine(&root)).state;
+        assert_eq!(state(&enabled), SupportState::Unsupported);
+        fs::create_dir_all(root.path("/proc/self")).unwrap();
+        fs::write(root.path("/proc/self/schedstat"), "1 2 3\n").unwrap();
+        assert_eq!(state(&enabled), SupportState::Active);
+        assert_eq!(state(&PlacementConfig::default()), SupportState::Available);
+    }
+
+    #[test]
+    fn a_machine_is_what_is_online() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        assert_eq!(machine(&root), Machine::equal(1));
+        for (file, text) in [("online", "0,2-3"), ("cpu2/cpu_capacity", "446"), ("cpu0/cpu_capacity", "446")] {
+            let path = root.path(hotplug::CPU_FOLDER).join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        assert_eq!(machine(&root), Machine::of(&[(0, 446), (2, 446), (3, 1024)]));
+    }
+}

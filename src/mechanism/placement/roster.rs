@@ -1,0 +1,273 @@
+//! Who is there, what each is, and who is in front.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::classify::{Class, Habits};
+use super::gain::Totals;
+use crate::device::BootTime;
+use crate::device::schedstat::Usage;
+use crate::device::thread_facts::ThreadFacts;
+use crate::device::threads::{Look, Thread};
+use crate::mechanism::Glob;
+
+/// A thread, what it does and what is known of it.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Who it is.
+    pub thread: Thread,
+    /// What it does.
+    pub habits: Habits,
+    /// What must be known before it is put in its place; asked for when it becomes bulk.
+    pub facts: Option<ThreadFacts>,
+    /// Its process is in front.
+    pub is_front: bool,
+    /// Up to when its habits were learned.
+    learned_at: BootTime,
+}
+
+/// Everybody who is known.
+#[derive(Debug, Default)]
+pub struct Roster {
+    members: BTreeMap<u32, Member>,
+    /// Threads that are not light: they are heard of by their silence as well.
+    awake: BTreeSet<u32>,
+    /// Processes that were said to be in front.
+    roots: BTreeSet<u32>,
+    /// Those and their descendants.
+    front: BTreeSet<u32>,
+}
+
+impl Roster {
+    /// The thread `tid`.
+    pub fn get(&self, tid: u32) -> Option<&Member> {
+        self.members.get(&tid)
+    }
+
+    /// Everybody, by thread number.
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.values()
+    }
+
+    /// True while something is in front that is there.
+    pub fn has_front(&self) -> bool {
+        !self.front.is_empty()
+    }
+
+    /// The processes in front, descendants included.
+    pub fn front(&self) -> &BTreeSet<u32> {
+        &self.front
+    }
+
+    /// The processes `pids` are in front now, and nobody else. True when that changes anything.
+    pub fn put_in_front(&mut self, pids: BTreeSet<u32>) -> bool {
+        if pids == self.roots {
+            return false;
+        }
+        self.roots = pids;
+        self.front.clear();
+        loop {
+            let before = self.front.len();
+            for Member { thread, .. } in self.members.values() {
+                if self.roots.contains(&thread.pid) || self.front.contains(&thread.parent) {
+                    self.front.insert(thread.pid);
+                }
+            }
+            if self.front.len() == before {
+                break;
+            }
+        }
+        for member in self.members.values_mut() {
+            member.is_front = self.front.contains(&member.thread.pid);
+        }
+        true
+    }
+
+    /// Takes a look of `wall_ns` that ended at `now`; returns what foreground and bulk work did in it.
+    pub fn take(&mut self, now: BootTime, wall_ns: u64, look: &Look) -> Totals {
+        for tid in &look.ended {
+            self.forget(*tid);
+        }
+        for thread in &look.born {
+            self.meet(now, thread.clone());
+        }
+        let mut totals = Totals { wall_ns, ..Totals::default() };
+        let mut silent = self.awake.clone();
+        for used in &look.used {
+            silent.remove(&used.tid);
+            let Some(member) = self.members.get_mut(&used.tid) else { continue };
+            let rested_ns = (now.since(member.learned_at).as_nanos() as u64).saturating_sub(used.usage.wall_ns);
+            if rested_ns > 0 {
+                member.habits.learn(&Usage { wall_ns: rested_ns, ..Usage::default() });
+            }
+            member.habits.learn(&used.usage);
+            member.learned_at = now;
+            // A thread that was quiet was looked at longer ago than the others.
+            let within = |ns: u64| match used.usage.wall_ns {
+                longer if longer > wall_ns => (u128::from(ns) * u128::from(wall_ns) / u128::from(longer)) as u64,
+                _ => ns,
+            };
+            if member.is_front {
+                totals.run_ns += within(used.usage.run_ns);
+                totals.wait_ns += within(used.usage.wait_ns);
+            } else if member.habits.class() == Class::Bulk {
+                totals.bulk_run_ns += within(used.usage.run_ns);
+            }
+            if member.habits.class() == Class::Light {
+                self.awake.remove(&used.tid);
+            } else {
+                self.awake.insert(used.tid);
+            }
+        }
+        for tid in silent {
+            self.rest(now, tid);
+        }
+        totals
+    }
+
+    fn meet(&mut self, now: BootTime, thread: Thread) {
+        if self.roots.contains(&thread.pid) || self.front.contains(&thread.parent) {
+            self.front.insert(thread.pid);
+        }
+        let is_front = self.front.contains(&thread.pid);
+        let member = Member { habits: Habits::default(), facts: None, is_front, learned_at: now, thread };
+        self.members.insert(member.thread.tid, member);
+    }
+
+    fn rest(&mut self, now: BootTime, tid: u32) {
+        let Some(member) = self.members.get_mut(&tid) else { return };
+        let rested_ns = now.since(member.learned_at).as_nanos() as u64;
+        member.habits.learn(&Usage { wall_ns: rested_ns, ..Usage::default() });
+        member.learned_at = now;
+        if member.habits.class() == Class::Light {
+            self.awake.remove(&tid);
+        }
+    }
+
+    fn forget(&mut self, tid: u32) {
+        self.awake.remove(&tid);
+        let Some(member) = self.members.remove(&tid) else { return };
+        let pid = member.thread.pid;
+        if self.front.contains(&pid) && !self.members.values().any(|member| member.thread.pid == pid) {
+            self.front.remove(&pid);
+            self.roots.remove(&pid);
+        }
+    }
+
+    /// Takes what was asked for in [`Roster::unknown`].
+    pub fn take_facts(&mut self, facts: &[ThreadFacts]) {
+        for facts in facts {
+            if let Some(member) = self.members.get_mut(&facts.tid) {
+                member.facts = Some(facts.clone());
+            }
+        }
+    }
+
+    /// Forgets the facts of everybody: they may have changed since.
+    pub fn doubt_facts(&mut self) {
+        self.members.values_mut().for_each(|member| member.facts = None);
+    }
+
+    /// Threads that may have to make room, those that ask for most first; no more than `maximum`.
+    pub fn bulk<'a>(&'a self, excluded: &'a [Glob], maximum: usize) -> Vec<&'a Member> {
+        let awake = self.awake.iter().filter_map(|tid| self.members.get(tid));
+        let may_go = |member: &&Member| {
+            let name = &member.thread.command;
+            !member.is_front && member.habits.class() == Class::Bulk && !excluded.iter().any(|glob| glob.matches(name))
+        };
+        let mut bulk: Vec<&Member> = awake.filter(may_go).collect();
+        bulk.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
+        bulk.truncate(maximum);
+        bulk
+    }
+
+    /// Bulk threads of which nothing is known yet.
+    pub fn unknown(&self, excluded: &[Glob], maximum: usize) -> Vec<u32> {
+        let bulk = self.bulk(excluded, maximum).into_iter();
+        bulk.filter(|member| member.facts.is_none()).map(|member| member.thread.tid).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::priority::{Priority, SchedulingPolicy};
+    use crate::device::threads::ThreadUsage;
+
+    fn thread(tid: u32, pid: u32, parent: u32) -> Thread {
+        Thread { tid, pid, parent, command: format!("t{tid}") }
+    }
+
+    fn used(tid: u32, wall_ms: u64, run_ms: u64, wait_ms: u64) -> ThreadUsage {
+        let ns = |ms: u64| ms * 1_000_000;
+        ThreadUsage { tid, usage: Usage { wall_ns: ns(wall_ms), run_ns: ns(run_ms), wait_ns: ns(wait_ms), slices: 3 } }
+    }
+
+    fn look(born: &[Thread], used: &[ThreadUsage], ended: &[u32]) -> Look {
+        Look { born: born.to_vec(), used: used.to_vec(), ended: ended.to_vec() }
+    }
+
+    fn at(milliseconds: u64) -> BootTime {
+        BootTime::from_milliseconds(milliseconds)
+    }
+
+    const WALL: u64 = 100_000_000;
+
+    #[test]
+    fn descendants_are_in_front_with_their_ancestor() {
+        let mut roster = Roster::default();
+        let family = [thread(10, 10, 1), thread(20, 20, 10), thread(21, 20, 10), thread(30, 30, 20), thread(40, 40, 1)];
+        roster.take(at(0), WALL, &look(&family, &[], &[]));
+        assert!(roster.put_in_front(BTreeSet::from([10])) && !roster.put_in_front(BTreeSet::from([10])));
+        assert_eq!(roster.front(), &BTreeSet::from([10, 20, 30]));
+        assert!(roster.get(21).unwrap().is_front && !roster.get(40).unwrap().is_front);
+        roster.take(at(100), WALL, &look(&[thread(50, 50, 30), thread(60, 60, 40)], &[], &[20]));
+        assert_eq!(roster.front(), &BTreeSet::from([10, 20, 30, 50]), "20 has another thread");
+        roster.take(at(200), WALL, &look(&[], &[], &[10, 21, 30, 50]));
+        assert!(!roster.has_front());
+    }
+
+    #[test]
+    fn a_process_may_be_in_front_before_it_is_known() {
+        let mut roster = Roster::default();
+        roster.put_in_front(BTreeSet::from([7]));
+        assert!(!roster.has_front());
+        roster.take(at(0), WALL, &look(&[thread(7, 7, 1)], &[], &[]));
+        assert!(roster.has_front() && roster.get(7).unwrap().is_front);
+    }
+
+    #[test]
+    fn totals_tell_foreground_from_bulk() {
+        let mut roster = Roster::default();
+        roster.put_in_front(BTreeSet::from([1]));
+        roster.take(at(0), WALL, &look(&[thread(1, 1, 0), thread(2, 2, 0), thread(3, 3, 0)], &[], &[]));
+        let busy = [used(1, 100, 40, 20), used(2, 100, 70, 30), used(3, 100, 5, 0)];
+        let mut totals = Totals::default();
+        for tick in 1..=15 {
+            totals = roster.take(at(tick * 100), WALL, &look(&[], &busy, &[]));
+        }
+        let ns = |ms: u64| ms * 1_000_000;
+        let expected = Totals { wall_ns: WALL, run_ns: ns(40), wait_ns: ns(20), bulk_run_ns: ns(70) };
+        assert_eq!(totals, expected);
+        let late = roster.take(at(2500), WALL, &look(&[], &[used(1, 1000, 400, 200)], &[]));
+        assert_eq!((late.run_ns, late.wait_ns), (ns(40), ns(20)), "only the look's part of it counts");
+    }
+
+    #[test]
+    fn silence_is_heard() {
+        let mut roster = Roster::default();
+        roster.take(at(0), WALL, &look(&[thread(2, 2, 0)], &[], &[]));
+        for tick in 1..=20 {
+            roster.take(at(tick * 100), WALL, &look(&[], &[used(2, 100, 100, 0)], &[]));
+        }
+        assert_eq!(roster.unknown(&[], 9), [2]);
+        let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
+        roster.take_facts(&[ThreadFacts { tid: 2, start_time_ticks: 5, allowed: vec![0], priority }]);
+        assert_eq!((roster.unknown(&[], 9).len(), roster.bulk(&[], 9).len()), (0, 1));
+        assert_eq!(roster.bulk(&["t?".parse().unwrap()], 9).len(), 0, "excluded");
+        for tick in 21..=150 {
+            roster.take(at(tick * 100), WALL, &look(&[], &[], &[]));
+        }
+        assert_eq!(roster.get(2).unwrap().habits.class(), Class::Light);
+        assert!(roster.awake.is_empty() && roster.bulk(&[], 9).is_empty());
+    }
+}

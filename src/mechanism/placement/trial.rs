@@ -1,0 +1,216 @@
+//! Whether a step has helped: what the foreground did before and after it, and whether a light task missed its rhythm.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::classify::Class;
+use super::gain::Totals;
+use super::roster::Roster;
+use crate::device::BootTime;
+use crate::device::threads::Look;
+
+/// The foreground must wait at most this share of what it waited before.
+const LESS_WAIT: f64 = 0.75;
+/// It must run at least this share of what it ran before: waiting less because there is less to do is no gain.
+const NO_LESS_RUN: f64 = 0.85;
+/// With less than this share of the work that there was before, nothing can be said.
+const COMPARABLE: f64 = 0.5;
+/// So often a trial goes on because nothing could be said.
+const EXTENSIONS: u32 = 2;
+
+/// A light task that waits this long misses something, when it did not wait long before.
+const MISSED: Duration = Duration::from_millis(3);
+/// It is not judged by fewer wake-ups.
+const WAKES_TO_JUDGE: u32 = 3;
+/// How often rhythms are judged after the trial.
+const RHYTHM_PERIOD: Duration = Duration::from_secs(1);
+
+/// What a trial has shown.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It goes on.
+    Open,
+    /// The foreground waits less and runs no less.
+    Helps,
+    /// It does not; why.
+    Useless(String),
+    /// The foreground has come to rest.
+    NothingToSee,
+}
+
+/// A step that is being tried.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    before: Totals,
+    after: Totals,
+    ends: BootTime,
+    length: Duration,
+    extensions: u32,
+}
+
+impl Trial {
+    /// One that begins at `now`, lasts `length`, and compares with `before`.
+    pub fn new(now: BootTime, length: Duration, before: Totals) -> Self {
+        Self { before, after: Totals::default(), ends: now + length, length, extensions: 0 }
+    }
+
+    /// Adds a look that ended at `now`, and judges when it is time.
+    pub fn take(&mut self, now: BootTime, look: Totals) -> Verdict {
+        self.after += look;
+        if now < self.ends {
+            return Verdict::Open;
+        }
+        if self.after.runnable() < self.before.runnable() * COMPARABLE {
+            if self.extensions == EXTENSIONS {
+                return Verdict::NothingToSee;
+            }
+            self.extensions += 1;
+            self.ends = now + self.length;
+            self.after = Totals::default();
+            return Verdict::Open;
+        }
+        let (waited, waits) = (self.before.wait_share(), self.after.wait_share());
+        let (ran, runs) = (self.before.run_rate(), self.after.run_rate());
+        if waits <= waited * LESS_WAIT && runs >= ran * NO_LESS_RUN {
+            return Verdict::Helps;
+        }
+        Verdict::Useless(format!(
+            "the foreground waited {:.0} % of its busy time before and {:.0} % after, and ran {ran:.2} and {runs:.2} CPUs",
+            waited * 100.0,
+            waits * 100.0
+        ))
+    }
+
+    /// What it has seen so far.
+    pub fn after(&self) -> Totals {
+        self.after
+    }
+}
+
+/// Light tasks that wake regularly, and how long they waited each time before a step.
+#[derive(Debug, Clone, Default)]
+pub struct Rhythms {
+    before: BTreeMap<u32, Duration>,
+    since: BTreeMap<u32, (u64, u32)>,
+    judged_at: BootTime,
+}
+
+impl Rhythms {
+    /// Those of everybody who has one now.
+    pub fn of(roster: &Roster, now: BootTime) -> Self {
+        let light = roster.members().filter(|member| member.habits.has_rhythm());
+        let before = light.map(|member| (member.thread.tid, member.habits.delay())).collect();
+        Self { before, since: BTreeMap::new(), judged_at: now }
+    }
+
+    /// Adds a look; once a second, names a thread that now waits longer than it may.
+    pub fn take(&mut self, now: BootTime, look: &Look, roster: &Roster) -> Option<String> {
+        for used in look.used.iter().filter(|used| self.before.contains_key(&used.tid)) {
+            let (wait_ns, slices) = self.since.entry(used.tid).or_default();
+            *wait_ns += used.usage.wait_ns;
+            *slices += used.usage.slices;
+        }
+        if now.since(self.judged_at) < RHYTHM_PERIOD {
+            return None;
+        }
+        self.judge(now, roster)
+    }
+
+    /// Names a thread that now waits longer than it may, and begins a new second.
+    pub fn judge(&mut self, now: BootTime, roster: &Roster) -> Option<String> {
+        self.judged_at = now;
+        for (tid, (wait_ns, slices)) in std::mem::take(&mut self.since) {
+            let Some(member) = roster.get(tid).filter(|member| member.habits.class() == Class::Light) else { continue };
+            let before = self.before.get(&tid).copied().unwrap_or_default();
+            if slices < WAKES_TO_JUDGE {
+                continue;
+            }
+            let delay = Duration::from_nanos(wait_ns / u64::from(slices));
+            if delay > MISSED && delay > before * 2 {
+                let (name, ms) = (&member.thread.command, |delay: Duration| delay.as_secs_f64() * 1e3);
+                return Some(format!("{name} ({tid}) waits {:.1} ms each time, {:.1} before", ms(delay), ms(before)));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::schedstat::Usage;
+    use crate::device::threads::{Thread, ThreadUsage};
+
+    fn totals(run_ms: u64, wait_ms: u64) -> Totals {
+        let ns = |ms: u64| ms * 1_000_000;
+        Totals { wall_ns: ns(100), run_ns: ns(run_ms), wait_ns: ns(wait_ms), bulk_run_ns: ns(100) }
+    }
+
+    fn at(milliseconds: u64) -> BootTime {
+        BootTime::from_milliseconds(milliseconds)
+    }
+
+    #[test]
+    fn a_step_is_kept_for_what_it_did_to_the_foreground() {
+        for (case, before, after, helps) in [
+            ("it need not wait any more", totals(50, 50), totals(100, 0), true),
+            ("it waits a quarter less", totals(60, 40), totals(70, 30), true),
+            ("frames: as many, without waiting", totals(42, 30), totals(42, 1), true),
+            ("nothing changed", totals(50, 50), totals(50, 50), false),
+            ("it waits a little less", totals(60, 40), totals(62, 38), false),
+            ("it waits less because somebody keeps work from it", totals(60, 40), totals(50, 10), false),
+            ("it waits more", totals(60, 10), totals(60, 30), false),
+        ] {
+            let mut trial = Trial::new(at(0), Duration::from_millis(300), before);
+            assert_eq!(trial.take(at(100), after), Verdict::Open);
+            assert_eq!(trial.take(at(200), after), Verdict::Open);
+            let verdict = trial.take(at(300), after);
+            assert_eq!(verdict == Verdict::Helps, helps, "{case}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_foreground_that_rests() {
+        let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(50, 50));
+        let verdicts: Vec<_> = (1..=9).map(|look| trial.take(at(look * 100), totals(5, 0))).collect();
+        assert_eq!((&verdicts[..8], &verdicts[8]), (&vec![Verdict::Open; 8][..], &Verdict::NothingToSee));
+        let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(50, 50));
+        (1..=3).for_each(|look| drop(trial.take(at(look * 100), totals(5, 0))));
+        let verdicts: Vec<_> = (4..=6).map(|look| trial.take(at(look * 100), totals(90, 0))).collect();
+        assert_eq!(verdicts, [Verdict::Open, Verdict::Open, Verdict::Helps], "it works again");
+    }
+
+    fn music(tid: u32, wait_us: u64) -> ThreadUsage {
+        let usage = Usage { wall_ns: 100_000_000, run_ns: 5_000_000, wait_ns: wait_us * 1000, slices: 5 };
+        ThreadUsage { tid, usage }
+    }
+
+    #[test]
+    fn a_light_task_that_misses_its_rhythm_is_named() {
+        for (before_us, after_us, missed) in [
+            (100, 100, false),
+            (100, 14_000, false),
+            (100, 20_000, true),
+            (30_000, 35_000, false),
+            (30_000, 70_000, true),
+        ] {
+            let mut roster = Roster::default();
+            let born = vec![Thread { tid: 9, pid: 9, parent: 1, command: "music".into() }];
+            roster.take(at(0), 100_000_000, &Look { born, ..Look::default() });
+            let mut play = |tick: u64, wait_us| {
+                let look = Look { used: vec![music(9, wait_us)], ..Look::default() };
+                roster.take(at(tick * 100), 100_000_000, &look);
+                look
+            };
+            (1..50).for_each(|tick| drop(play(tick, before_us)));
+            let looks: Vec<Look> = (50..60).map(|tick| play(tick, after_us)).collect();
+            let mut rhythms =
+                Rhythms { before: [(9, Duration::from_micros(before_us / 5))].into(), ..Rhythms::default() };
+            rhythms.judged_at = at(4900);
+            let said: Vec<_> =
+                looks.iter().zip(50..).filter_map(|(look, tick)| rhythms.take(at(tick * 100), look, &roster)).collect();
+            assert_eq!(said.len(), usize::from(missed), "{before_us} {after_us}: {said:?}");
+            assert!(said.iter().all(|said| said.starts_with("music (9) waits ")), "{said:?}");
+        }
+    }
+}
