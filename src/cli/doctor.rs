@@ -4,11 +4,12 @@
 pub mod facts;
 mod text;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
+use crate::cli::answer;
 use crate::config::Config;
 use crate::config::layers::Layers;
 use crate::device::Root;
@@ -61,14 +62,8 @@ struct MechanismReport {
 /// When standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let report = Report::of(root);
-    let mut out = anstream::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-    } else {
-        let terminal = std::io::stdout().is_terminal();
-        let width = if terminal { terminal_width() } else { text::DEFAULT_WIDTH };
-        write!(out, "{}", text::render(&report, width))?;
-    }
+    let width = if std::io::stdout().is_terminal() { terminal_width() } else { text::DEFAULT_WIDTH };
+    answer::print(&report, arguments.json, |report| text::render(report, width))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand, each parses, calls and prints.
 
+mod answer;
 #[cfg(feature = "lab")]
 mod binder;
 #[cfg(feature = "chart")]

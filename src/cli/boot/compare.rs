@@ -1,7 +1,6 @@
 //! `brisk boot compare`: what changed between two boots, or between two sets of boots.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,6 +10,7 @@ use serde::Serialize;
 
 use crate::chart::compare::{self, Change, Figures, Measure};
 use crate::chart::summary::seconds;
+use crate::cli::answer;
 use crate::experiment::statistics;
 
 /// The number of the JSON schema.
@@ -98,12 +98,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             .map(|change| ProcessLine { process: change.process, unit: "ms", line: Line::of(change) })
             .collect(),
     };
-    let mut out = anstream::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-    } else {
-        write!(out, "{}", text(&report))?;
-    }
+    answer::print(&report, arguments.json, text)?;
     Ok(ExitCode::SUCCESS)
 }
 

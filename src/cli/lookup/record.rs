@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 
 use super::context::ContextArguments;
+use crate::cli::answer;
 use crate::device::Root;
 use crate::device::binder::{Connection, abi, cache};
 use crate::device::trace_events::{TraceEvent, TraceInstance};
@@ -91,12 +91,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         Source::Trace => record_trace(root, arguments)?,
     };
     let report = Report::of(source, arguments.seconds, counts);
-    let mut out = anstream::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-    } else {
-        write!(out, "{}", text(&report))?;
-    }
+    answer::print(&report, arguments.json, text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,12 +1,12 @@
 //! `brisk lookup status`: what the cache inside the binder driver does.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
+use crate::cli::answer;
 use crate::device::Root;
 use crate::device::binder::cache::{self, CacheEntry, CacheStatus};
 use crate::mechanism::{Support, SupportState, lookup};
@@ -64,12 +64,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         support: lookup::support(root),
         contexts: contexts.into_iter().map(context).collect(),
     };
-    let mut out = anstream::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-    } else {
-        write!(out, "{}", text(&report))?;
-    }
+    answer::print(&report, arguments.json, text)?;
     Ok(ExitCode::from(u8::from(report.support.state != SupportState::Active)))
 }
 

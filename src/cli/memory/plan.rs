@@ -1,12 +1,12 @@
 //! `brisk memory plan`: what would be set, and why. It reads, and writes nothing.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
+use crate::cli::answer;
 use crate::device::Root;
 use crate::mechanism::memory::{Arm, DeviceFacts, Outcome, Plan, Setting};
 
@@ -47,12 +47,7 @@ struct Report {
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let facts = DeviceFacts::probe(root);
     let report = Report { schema: SCHEMA, plan: Plan::of(&facts, arguments.arm), faults: facts.faults };
-    let mut out = anstream::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-    } else {
-        write!(out, "{}", text(&report))?;
-    }
+    answer::print(&report, arguments.json, text)?;
     Ok(ExitCode::from(u8::from(report.plan.changes().next().is_none())))
 }
 

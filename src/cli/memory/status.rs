@@ -1,13 +1,13 @@
 //! `brisk memory status`: how much memory can still be had, what zram makes of it, and who would go first.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use serde::Serialize;
 
+use crate::cli::answer;
 use crate::device::Root;
 use crate::device::error::sentence;
 use crate::device::meminfo::MemoryInfo;
@@ -79,12 +79,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         .map_err(|error| anyhow::anyhow!(root.as_on_device(&sentence(&error))))
         .context("how much memory is left cannot be known")?;
     let report = Report::of(snapshot, arguments.mode);
-    let mut out = anstream::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-    } else {
-        write!(out, "{}", text(&report))?;
-    }
+    answer::print(&report, arguments.json, text)?;
     Ok(ExitCode::from(u8::from(report.headroom.total_kib <= 0)))
 }
 

@@ -1,0 +1,18 @@
+//! The one way in which a subcommand prints what it found: JSON for programs, text for people.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+/// Prints `report` to standard output, as JSON or as `text` says it.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn print<Report: Serialize>(
+    report: &Report,
+    json: bool,
+    text: impl FnOnce(&Report) -> String,
+) -> anyhow::Result<()> {
+    let answer = if json { serde_json::to_string_pretty(report)? + "\n" } else { text(report) };
+    Ok(anstream::stdout().lock().write_all(answer.as_bytes())?)
+}
