@@ -1,8 +1,9 @@
 //! Experiments end to end: a static brisk, the lab, `brisk prove`.
-//!
-//! `$BRISK_BINARY` names the static binary; without it, or without QEMU, these tests say so and pass.
 
-use std::path::{Path, PathBuf};
+#[path = "static_brisk/mod.rs"]
+mod static_brisk;
+
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use brisk::experiment::plan::Line;
 use brisk::experiment::store;
 use brisk::lab::{self, Channel, Job, Scenario};
 use brisk::report::proof::{ExperimentResult, Mode, Proof, Verdict};
+use static_brisk::static_brisk;
 
 /// Two arms, one point, three blocks; the claim is sure to be shown.
 const EXPERIMENT: &str = r#"
@@ -126,23 +128,14 @@ status=$?
 exit $status
 "#;
 
-fn static_brisk() -> Option<PathBuf> {
-    if Command::new("qemu-system-x86_64").arg("--version").stdout(Stdio::null()).status().is_err() {
-        eprintln!("skipped: qemu-system-x86_64 is not there; install the package qemu-system-x86");
-        return None;
-    }
-    let binary = std::env::var_os("BRISK_BINARY").map(PathBuf::from);
-    if binary.is_none() {
-        eprintln!("skipped: BRISK_BINARY does not name a static brisk; ./dev test builds one");
-    }
-    binary
-}
-
 fn prove(folder: &Path, text: &str, arguments: &[&str]) -> Output {
     let file = folder.join("mini.toml");
     std::fs::write(&file, text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
     command.arg("prove").arg(&file).arg("--output").arg(folder).args(arguments);
+    if let Some(binary) = static_brisk() {
+        command.env("BRISK_BINARY", binary);
+    }
     command.output().unwrap()
 }
 
@@ -402,7 +395,7 @@ fn a_device_measures_itself_and_gets_everything_back() {
     let mut job = Job::new(Scenario::load("debian-6.1").unwrap(), ["sh", "-c", PROVE_HERE]);
     job = job.with_file("/job/mini-here.toml", HERE);
     job.busybox = true;
-    job.binary = Some(binary);
+    job.binary = Some(binary.to_owned());
     let (mut json, mut console) = (String::new(), String::new());
     let outcome = lab::run(&job, &mut |line| match line.channel {
         Channel::Results => json += &line.text,

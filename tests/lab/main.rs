@@ -1,45 +1,18 @@
 //! The lab with real boots: a static brisk, a stock Debian kernel, QEMU.
-//!
-//! `$BRISK_BINARY` names the static binary; without it, the one that `./dev build` makes is brought up to date.
 
 mod binder_cache;
 mod lookup;
+#[path = "../static_brisk/mod.rs"]
+mod static_brisk;
 mod undo;
 
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use brisk::lab::{self, Channel, GuestLine, Job, LabError, Outcome, Scenario};
-
-/// The static binary, or `None` with a printed reason where no machine can be emulated.
-fn static_brisk() -> Option<&'static Path> {
-    static BINARY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let make = || {
-        if Command::new("qemu-system-x86_64").arg("--version").stdout(Stdio::null()).status().is_err() {
-            eprintln!("skipped: qemu-system-x86_64 is not there; install the package qemu-system-x86");
-            return None;
-        }
-        Some(std::env::var_os("BRISK_BINARY").map_or_else(build, PathBuf::from))
-    };
-    BINARY.get_or_init(make).as_deref()
-}
-
-/// The target is named so that its flags do not reach procedural macros, which cannot be static.
-fn build() -> PathBuf {
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--bin", "brisk", "--profile", "lab", "--target", "x86_64-unknown-linux-gnu"])
-        .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static")
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status()
-        .expect("cargo runs this test, so it is there");
-    assert!(status.success(), "the static brisk could not be built");
-    // `target/`, wherever it is: this test runs from `target/PROFILE/deps/`.
-    let target = Path::new(env!("CARGO_BIN_EXE_brisk")).parent().and_then(Path::parent).expect("target/PROFILE/brisk");
-    target.join("x86_64-unknown-linux-gnu/lab/brisk")
-}
+use static_brisk::static_brisk;
 
 fn job(binary: &Path, scenario: &str, command: &[&str]) -> Job {
     let mut job = Job::new(Scenario::load(scenario).unwrap(), command.iter().copied());

@@ -29,7 +29,7 @@ fn soak(scenario: &str) {
     let printed = results(&lines).join("\n");
     // Past the capture of a test's output: the count is for whoever runs the tests.
     let _ = writeln!(std::io::stderr(), "{scenario}: {printed}");
-    assert_eq!(outcome.unwrap().status, 0, "{printed}");
+    assert_eq!(outcome.unwrap().status, 0, "{lines:#?}");
     let tally: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!((tally["kills"].as_u64(), tally["left_changed"].as_u64()), (Some(kills.into()), Some(0)), "{tally}");
     assert!(tally["found_changed"].as_u64() >= Some(u64::from(kills / 20)), "the kills hit leases: {tally}");
