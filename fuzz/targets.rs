@@ -12,7 +12,8 @@ use brisk::device::binder::returns::Returns;
 use brisk::device::binder::{WireFormat, cache};
 use brisk::device::{
     Root, affinity, energy, foreground, hotplug, journal, load, meminfo, priority, process, process_events,
-    process_memory, psi, schedstat, swaps, threads, trace_events, vm_tunables, zoneinfo, zram, zram_owner,
+    process_memory, process_reclaim, psi, schedstat, swaps, threads, trace_events, vm_tunables, vmstat, zoneinfo, zram,
+    zram_owner,
 };
 use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
@@ -286,6 +287,8 @@ fn memory_files(bytes: &[u8]) {
     if let Some(pressure) = psi::parse(&text) {
         assert!((0.0..=100.0).contains(&pressure.some.average_10s_percent));
     }
+    let _ = vmstat::parse(&text);
+    assert!(process_reclaim::parse_maps(&text).iter().all(|range| range.bytes > 0));
     if let Some(swaps) = swaps::parse(&text) {
         assert!(swaps.is_sorted_by(|one, other| one.priority >= other.priority));
         assert!(swaps.iter().all(|swap| swap.free_kib() <= swap.size_kib));

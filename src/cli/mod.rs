@@ -2,12 +2,15 @@
 
 mod answer;
 #[cfg(feature = "lab")]
+mod application;
+#[cfg(feature = "lab")]
 mod binder;
 #[cfg(feature = "chart")]
 pub mod boot;
 pub mod config;
 pub mod doctor;
 pub mod guardian;
+pub mod killer;
 #[cfg(feature = "lab")]
 pub mod lab;
 pub mod launch;
@@ -80,9 +83,16 @@ pub enum Command {
     /// Watch a daemon and put back what it leaves behind (started by the daemon)
     #[command(hide = true)]
     Guardian(guardian::Arguments),
+    /// End processes when memory is short (started by the daemon)
+    #[command(hide = true)]
+    Killer(killer::Arguments),
     /// Run a plan on this device
     #[command(hide = true)]
     Replicate(replicate::Arguments),
+    /// Play one application of the laboratory's workload
+    #[cfg(feature = "lab")]
+    #[command(hide = true)]
+    Application(application::Arguments),
     /// Kill daemons and guardians at random moments and check that nothing is left changed
     #[command(hide = true)]
     Soak(soak::Arguments),
@@ -132,7 +142,10 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Load(arguments) => load::run(arguments),
         Command::Config(arguments) => config::run(arguments, &root),
         Command::Guardian(arguments) => guardian::run(arguments, &root),
+        Command::Killer(arguments) => killer::run(arguments, &root),
         Command::Replicate(arguments) => replicate::run(arguments, &root),
+        #[cfg(feature = "lab")]
+        Command::Application(arguments) => application::run(arguments),
         Command::Soak(arguments) => soak::run(arguments, &root),
     }
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::device::Root;
 use crate::device::journal::{JournalError, Outcome, Replay, Restoration, become_writer};
 use crate::experiment::runner;
+use crate::mechanism::memory::apply;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -44,7 +45,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let mut replay = Replay::default();
     // The daemon of an experiment's arm leases on top of what the arm has set, so its journal comes first. While that
     // is in use nothing below it can be given back either.
-    let folders = [root.runtime_folder(), runner::runtime_folder(root)];
+    let folders = [root.runtime_folder(), apply::folder(root), runner::runtime_folder(root)];
     let outcome = folders.iter().try_for_each(|folder| restore(folder, root).map(|more| replay.append(more)));
     let report = Report { schema: SCHEMA, complete: outcome.is_ok() && replay.is_complete(), replay: &replay };
     if outcome.is_ok() || !replay.restorations.is_empty() {

@@ -12,6 +12,7 @@ pub use layers::{Layers, Setting};
 
 use crate::mechanism::launch::LaunchConfig;
 use crate::mechanism::launch::config::within;
+use crate::mechanism::memory::MemoryConfig;
 use crate::mechanism::placement::PlacementConfig;
 
 /// Everything that can be set. The commented example is `packaging/brisk.toml`.
@@ -22,6 +23,8 @@ pub struct Config {
     pub launch: LaunchConfig,
     /// The placement mechanism.
     pub placement: PlacementConfig,
+    /// zram, reclaim and the killer.
+    pub memory: MemoryConfig,
     /// The control socket.
     pub control: ControlConfig,
 }
@@ -111,6 +114,10 @@ mod tests {
             ("[launch.kick]\nat_us = [5, 5]", "must be 1 to 32 rising moments"),
             ("[placement]\nlook_ms = 5", "expected a whole number from 20 to 1000"),
             ("[placement]\nrule = \"mine\"", "unknown variant `mine`"),
+            ("[memory.zram]\nplan = \"all\"", "unknown variant `all`"),
+            ("[memory.killer]\nmode = \"first\"", "unknown variant `first`"),
+            ("[memory.killer]\nlowest_adj = -1000", "expected a whole number from -999 to 1000"),
+            ("[memory.killer]\nwindow_ms = 100", "expected a whole number from 500 to 10000"),
             ("[control]\nmaximum_clients = 0", "expected a whole number from 1 to 256"),
         ];
         for (text, message) in cases {

@@ -21,6 +21,8 @@ pub enum Operation {
     Open,
     /// A call of its driver (ioctl(2)).
     Call,
+    /// Making it a swap area, or ending that.
+    Swap,
 }
 
 impl fmt::Display for Operation {
@@ -32,6 +34,7 @@ impl fmt::Display for Operation {
             Self::Watch => "watch",
             Self::Open => "open",
             Self::Call => "call the driver of",
+            Self::Swap => "swap with",
         })
     }
 }

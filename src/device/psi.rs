@@ -1,8 +1,12 @@
 //! How long tasks wait for memory: pressure stall information, /proc/pressure/memory (Documentation/accounting/psi.rst).
 
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+
 use serde::Serialize;
 
-use super::{DeviceError, Root};
+use super::{DeviceError, Operation, Root};
 
 /// The file, as named on the device.
 pub const MEMORY_FILE: &str = "/proc/pressure/memory";
@@ -39,6 +43,32 @@ pub fn memory(root: &Root) -> Result<Pressure, DeviceError> {
     parse(&text).ok_or_else(|| {
         DeviceError::malformed(&root.path(MEMORY_FILE), "`some` and `full` with avg10, avg60, avg300 and total", &text)
     })
+}
+
+/// Wakes whoever polls it for POLLPRI, once a window, when tasks have waited too long for memory in it.
+#[derive(Debug)]
+pub struct Trigger {
+    file: File,
+}
+
+impl Trigger {
+    /// A trigger for `stall_us` of waiting by some task within `window_us`, which is from 500 ms to 10 s.
+    ///
+    /// # Errors
+    /// [`DeviceError::is_missing`] without CONFIG_PSI; EINVAL for other windows, and without CAP_SYS_RESOURCE.
+    pub fn open(root: &Root, stall_us: u32, window_us: u32) -> Result<Self, DeviceError> {
+        let path = root.path(MEMORY_FILE);
+        let fault = |source| DeviceError::io(&path, Operation::Watch, source);
+        let mut file = OpenOptions::new().read(true).write(true).open(&path).map_err(fault)?;
+        file.write_all(format!("some {stall_us} {window_us}\0").as_bytes()).map_err(fault)?;
+        Ok(Self { file })
+    }
+}
+
+impl AsFd for Trigger {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 /// Parses both lines.

@@ -15,10 +15,21 @@ const PRIORITY: i32 = 1;
 /// # Errors
 /// EPERM without CAP_SYS_NICE and RLIMIT_RTPRIO.
 pub fn become_real_time() -> io::Result<()> {
+    set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, PRIORITY)
+}
+
+/// Lets the calling thread run only while no other task wants its CPU (SCHED_IDLE, sched(7)).
+///
+/// # Errors
+/// EPERM for a real-time thread without CAP_SYS_NICE.
+pub fn run_when_idle() -> io::Result<()> {
+    set_policy(libc::SCHED_IDLE, 0)
+}
+
+fn set_policy(policy: libc::c_int, priority: i32) -> io::Result<()> {
     // SAFETY: plain integers, for which zero is a value; how many there are depends on the C library.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    parameters.sched_priority = PRIORITY;
-    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    parameters.sched_priority = priority;
     // The system call itself: musl's function of this name refuses, for reasons of POSIX.
     // SAFETY: the kernel only reads a `struct sched_param`, whose only field that it knows is the priority.
     let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameters) };

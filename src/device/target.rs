@@ -32,13 +32,19 @@ pub enum Target {
         /// As above.
         start_time_ticks: u64,
     },
+    /// The compression algorithm of a zram device that has no size yet: `zram0`.
+    ZramAlgorithm(String),
+    /// The size of a zram device in bytes; zero gives it back empty.
+    ZramSize(String),
+    /// A zram device as swap: `off`, or `on PRIORITY`.
+    ZramSwap(String),
 }
 
 impl Target {
     /// The thread that this is a property of; `None` for what belongs to the device.
     pub fn thread(&self) -> Option<u32> {
         match self {
-            Self::Tunable(_) => None,
+            Self::Tunable(_) | Self::ZramAlgorithm(_) | Self::ZramSize(_) | Self::ZramSwap(_) => None,
             Self::UtilizationClampMinimum { pid, .. } => Some(*pid),
             Self::CpuAffinity { tid, .. } | Self::Priority { tid, .. } => Some(*tid),
         }
@@ -52,6 +58,9 @@ impl fmt::Display for Target {
             Self::UtilizationClampMinimum { pid, .. } => write!(f, "uclamp.min of process {pid}"),
             Self::CpuAffinity { tid, .. } => write!(f, "CPU mask of thread {tid}"),
             Self::Priority { tid, .. } => write!(f, "priority of thread {tid}"),
+            Self::ZramAlgorithm(name) => write!(f, "algorithm of {name}"),
+            Self::ZramSize(name) => write!(f, "size of {name}"),
+            Self::ZramSwap(name) => write!(f, "swap on {name}"),
         }
     }
 }

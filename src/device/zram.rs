@@ -101,7 +101,11 @@ pub fn devices(root: &Root) -> Result<Vec<Zram>, DeviceError> {
     numbered.into_iter().map(|(_, name)| device(root, name)).collect()
 }
 
-fn device(root: &Root, name: String) -> Result<Zram, DeviceError> {
+/// The zram device `name`.
+///
+/// # Errors
+/// As [`devices`].
+pub fn device(root: &Root, name: String) -> Result<Zram, DeviceError> {
     let file = |leaf: &str| format!("{BLOCK}/{name}/{leaf}");
     let optional = |leaf: &str| match root.read(file(leaf)) {
         Err(error) if error.is_missing() => Ok(None),
@@ -155,6 +159,50 @@ fn old_usage(root: &Root, name: &str) -> Result<Option<Usage>, DeviceError> {
         memory_bytes: number("mem_used_total")?,
         ..Usage::default()
     }))
+}
+
+/// True for `zram0` and the like.
+pub fn is_name(name: &str) -> bool {
+    let number = name.strip_prefix("zram").unwrap_or_default();
+    !number.is_empty() && number.len() <= 9 && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The algorithm in force of device `name`.
+///
+/// # Errors
+/// [`DeviceError`] when the device is gone or the file is not as documented.
+pub fn algorithm(root: &Root, name: &str) -> Result<String, DeviceError> {
+    let file = format!("{BLOCK}/{name}/comp_algorithm");
+    let text = root.read(&file)?;
+    let fault = || DeviceError::malformed(&root.path(&file), "algorithms, one of them in brackets", &text);
+    parse_algorithms(&text).map(|(chosen, _)| chosen).ok_or_else(fault)
+}
+
+/// Chooses the algorithm of device `name`, which must have no size yet.
+///
+/// # Errors
+/// The kernel's answer: EBUSY when it has a size, EINVAL for an algorithm that it has not.
+pub fn set_algorithm(root: &Root, name: &str, algorithm: &str) -> Result<(), DeviceError> {
+    root.write(format!("{BLOCK}/{name}/comp_algorithm"), algorithm)
+}
+
+/// How much device `name` takes before compression; zero while it is not set up.
+///
+/// # Errors
+/// [`DeviceError`] when the device is gone.
+pub fn size_bytes(root: &Root, name: &str) -> Result<u64, DeviceError> {
+    root.read_number(format!("{BLOCK}/{name}/disksize"))
+}
+
+/// Sets device `name` up with a size in bytes, or gives it back empty for `0`.
+///
+/// # Errors
+/// The kernel's answer: EBUSY when it has a size already, or is to be given back and somebody uses it.
+pub fn set_size(root: &Root, name: &str, bytes: &str) -> Result<(), DeviceError> {
+    match bytes {
+        "0" => root.write(format!("{BLOCK}/{name}/reset"), "1"),
+        bytes => root.write(format!("{BLOCK}/{name}/disksize"), bytes),
+    }
 }
 
 /// Parses `comp_algorithm`: the one in force, and all of them.

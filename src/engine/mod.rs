@@ -2,7 +2,9 @@
 
 pub mod control;
 pub mod executor;
+pub mod killer;
 mod mechanisms;
+mod memory;
 pub mod metrics;
 mod poller;
 mod requests;
@@ -30,6 +32,7 @@ use crate::mechanism::{Event, Mechanism, Process, ProcessEvent, ProcessEventKind
 use control::Control;
 use executor::{Execution, Executor, Sink};
 use mechanisms::{Decided, Mechanisms};
+use memory::Memory;
 use metrics::Metrics;
 use poller::{Poller, Token};
 use sensor::processes::look_up;
@@ -88,6 +91,7 @@ pub struct Engine {
     timer: Timer,
     signals: Option<Signals>,
     mechanisms: Mechanisms,
+    memory: Memory,
     executor: Executor,
     subscriptions: Subscriptions,
     control: Option<Control>,
@@ -141,6 +145,7 @@ impl Engine {
             timer,
             signals,
             mechanisms,
+            memory: Memory::default(),
             executor,
             subscriptions: Subscriptions::default(),
             control,
@@ -162,6 +167,9 @@ impl Engine {
         }
         engine.subscriptions.watch_device(&engine.options.root, &engine.poller);
         engine.listen(now);
+        if engine.options.purpose != Purpose::OneLaunch {
+            engine.follow_memory_config(now);
+        }
         engine.scheduling = match scheduling::become_real_time() {
             Ok(()) => "real-time".to_owned(),
             Err(error) => format!("ordinary ({error}): a kick may take effect a tick later; give it CAP_SYS_NICE"),
@@ -215,6 +223,7 @@ impl Engine {
     fn stop(&mut self) {
         let decided = self.mechanisms.stop();
         self.carry_out(BootTime::now(), decided);
+        self.end_killer();
         self.executor.release_all();
         self.save();
     }
@@ -242,6 +251,7 @@ impl Engine {
             }
             Token::Foreground => self.take_foreground(now),
             Token::Guardian => self.lose_guardian(now),
+            Token::Killer => self.hear_killer(now),
             Token::Listener => {
                 if let Some(control) = &mut self.control {
                     control.accept(now, &self.poller);
@@ -273,6 +283,9 @@ impl Engine {
                 tracing::error!("{}; tried again in a moment", sentence(error.as_ref()));
                 self.guardian_due = Some(now + GUARDIAN_RESTART_PAUSE);
             }
+        }
+        if self.memory.killer_due.is_some_and(|due| due <= now) {
+            self.start_killer(now);
         }
         if self.probe_due.is_some_and(|due| due <= now) {
             self.probe_due = None;
@@ -402,6 +415,7 @@ impl Engine {
             self.subscriptions.load.deadline(),
             self.subscriptions.threads.deadline(),
             self.guardian_due,
+            self.memory.killer_due,
             self.probe_due,
         ];
         self.timer.set(moments.into_iter().flatten().min())
@@ -467,6 +481,7 @@ impl Engine {
                 self.layers = layers;
                 self.config_error = None;
                 self.rebuild(now);
+                self.follow_memory_config(now);
                 tracing::info!("configuration reloaded; launch: {}", self.mechanisms.launch.plan().support.reason);
             }
             Err(error) => {

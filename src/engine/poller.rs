@@ -32,6 +32,8 @@ pub enum Token {
     Client(u32),
     /// A process whose end is awaited, by its id.
     Exit(u32),
+    /// The killer spoke or died.
+    Killer,
 }
 
 impl Token {
@@ -48,6 +50,7 @@ impl Token {
             Self::Listener => (8, 0),
             Self::Client(number) => (9, number),
             Self::Exit(pid) => (10, pid),
+            Self::Killer => (11, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -66,6 +69,7 @@ impl Token {
             8 => Self::Listener,
             9 => Self::Client(number),
             10 => Self::Exit(number),
+            11 => Self::Killer,
             _ => return None,
         })
     }

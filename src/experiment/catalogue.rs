@@ -16,6 +16,8 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     ("launch-threads", include_str!("../../experiments/launch-threads.toml")),
     ("lookup-hub", include_str!("../../experiments/lookup-hub.toml")),
     ("lookup-list", include_str!("../../experiments/lookup-list.toml")),
+    ("memory-paper", include_str!("../../experiments/memory-paper.toml")),
+    ("memory-brisk", include_str!("../../experiments/memory-brisk.toml")),
     ("launch-here", include_str!("../../experiments/launch-here.toml")),
 ];
 
@@ -135,7 +137,8 @@ mod tests {
         let launch = names(&["launch"], false).unwrap();
         assert_eq!(launch.len(), 7);
         assert_eq!(names(&["lookup"], false).unwrap(), ["lookup-hub", "lookup-list"]);
-        assert_eq!(names(&[], false).unwrap().len(), 9);
+        assert_eq!(names(&["memory"], false).unwrap(), ["memory-paper", "memory-brisk"]);
+        assert_eq!(names(&[], false).unwrap().len(), 11);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert!(names(&["launch-here"], false).unwrap_err().contains("add --here"));

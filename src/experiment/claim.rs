@@ -31,11 +31,54 @@ pub enum Metric {
     EmptyCall,
     /// A call of the driver that takes one reference and lets it go.
     ReferencePair,
+    /// Applications that were killed, by whomever.
+    Kills,
+    /// Of those, the ones that were in front.
+    FrontKills,
+    /// Of those, the ones that the kernel itself killed.
+    OomKills,
+    /// Applications that live at the end.
+    Alive,
+    /// The first five launches, their median: memory is there for all.
+    EarlyLaunch,
+    /// The last five of the launches one after another, their median.
+    LateLaunch,
+    /// What a person waits for an application that is opened again, launch or resume: the mean.
+    Reopen,
+    /// An application that lives and is opened again, the median.
+    Resume,
+    /// Openings that showed nothing within the limit.
+    Unresponsive,
+    /// What was written to flash for swap.
+    FlashWritten,
+    /// How far the resident size was from what a kill returned: the median over kills.
+    ResidentError,
+    /// The same of the proportional size.
+    ProportionalError,
+    /// The same of the proportional size with swap.
+    ProportionalSwapError,
+    /// The same of brisk's estimate.
+    EstimateError,
+    /// From the kernel's event to SIGKILL, the longest of a replicate.
+    KillDelay,
+    /// From SIGKILL until the memory was back, the longest of a replicate.
+    KillReturn,
+}
+
+/// What a metric is a metric of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Launches of a program.
+    Launches,
+    /// Look-ups of services.
+    LookUps,
+    /// Applications that share memory.
+    Applications,
 }
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 26] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -46,14 +89,33 @@ impl Metric {
         Self::Miss,
         Self::EmptyCall,
         Self::ReferencePair,
+        Self::Kills,
+        Self::FrontKills,
+        Self::OomKills,
+        Self::Alive,
+        Self::EarlyLaunch,
+        Self::LateLaunch,
+        Self::Reopen,
+        Self::Resume,
+        Self::Unresponsive,
+        Self::FlashWritten,
+        Self::ResidentError,
+        Self::ProportionalError,
+        Self::ProportionalSwapError,
+        Self::EstimateError,
+        Self::KillDelay,
+        Self::KillReturn,
     ];
 
-    /// True for what is measured of look-ups, false for what is measured of launches.
-    pub fn is_of_look_ups(self) -> bool {
-        matches!(
-            self,
-            Self::LookUp | Self::LookUpMean | Self::LookUpP99 | Self::Miss | Self::EmptyCall | Self::ReferencePair
-        )
+    /// What it is measured of.
+    pub fn subject(self) -> Subject {
+        match self {
+            Self::Launch | Self::Basic | Self::Energy | Self::Actions => Subject::Launches,
+            Self::LookUp | Self::LookUpMean | Self::LookUpP99 | Self::Miss | Self::EmptyCall | Self::ReferencePair => {
+                Subject::LookUps
+            }
+            _ => Subject::Applications,
+        }
     }
 
     /// Its name in results.
@@ -69,14 +131,41 @@ impl Metric {
             Self::Miss => "miss",
             Self::EmptyCall => "empty call",
             Self::ReferencePair => "reference pair",
+            Self::Kills => "kills",
+            Self::FrontKills => "kills in front",
+            Self::OomKills => "kernel's kills",
+            Self::Alive => "alive",
+            Self::EarlyLaunch => "early launch",
+            Self::LateLaunch => "late launch",
+            Self::Reopen => "reopen",
+            Self::Resume => "resume",
+            Self::Unresponsive => "unresponsive",
+            Self::FlashWritten => "flash written",
+            Self::ResidentError => "error of RSS",
+            Self::ProportionalError => "error of PSS",
+            Self::ProportionalSwapError => "error of PSS + swap",
+            Self::EstimateError => "error of the estimate",
+            Self::KillDelay => "event to kill",
+            Self::KillReturn => "kill to memory",
         }
     }
 
     /// The unit in which results give it.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::Launch | Self::Basic => "ms",
+            Self::Launch
+            | Self::Basic
+            | Self::EarlyLaunch
+            | Self::LateLaunch
+            | Self::Reopen
+            | Self::Resume
+            | Self::KillDelay
+            | Self::KillReturn => "ms",
             Self::Energy => "mJ",
+            Self::Kills | Self::FrontKills | Self::OomKills | Self::Alive => "applications",
+            Self::Unresponsive => "openings",
+            Self::FlashWritten => "KiB",
+            Self::ResidentError | Self::ProportionalError | Self::ProportionalSwapError | Self::EstimateError => "%",
             Self::Actions => "actions",
             Self::LookUp | Self::LookUpMean | Self::LookUpP99 | Self::Miss | Self::EmptyCall | Self::ReferencePair => {
                 "instructions"
@@ -97,6 +186,22 @@ impl Metric {
             Self::Miss => "miss",
             Self::EmptyCall => "empty_call",
             Self::ReferencePair => "reference_pair",
+            Self::Kills => "kills",
+            Self::FrontKills => "front_kills",
+            Self::OomKills => "oom_kills",
+            Self::Alive => "alive",
+            Self::EarlyLaunch => "early_launch_ms",
+            Self::LateLaunch => "late_launch_ms",
+            Self::Reopen => "reopen_ms",
+            Self::Resume => "resume_ms",
+            Self::Unresponsive => "unresponsive",
+            Self::FlashWritten => "flash_written_kib",
+            Self::ResidentError => "error_rss",
+            Self::ProportionalError => "error_pss",
+            Self::ProportionalSwapError => "error_pss_swap",
+            Self::EstimateError => "error_estimate",
+            Self::KillDelay => "kill_delay_ms",
+            Self::KillReturn => "kill_return_ms",
         }
     }
 }
@@ -111,6 +216,8 @@ pub enum Measure {
     GapClosed,
     /// How much the arm takes, in the metric's unit.
     Level,
+    /// The greatest figure of any replicate of the arm, in the metric's unit.
+    Worst,
     /// How much more the arm takes than `toward`, in the metric's unit.
     Loss,
     /// The arm's standard deviation, in the metric's unit.

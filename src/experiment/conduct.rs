@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::claim::{Measure, Metric};
+use super::claim::{Measure, Metric, Subject};
 use super::plan::{Line, Measured, Plan, Replicate};
 use super::point::Point;
 use super::samples::Samples;
@@ -112,6 +112,8 @@ impl Run<'_> {
             Point::Idle(idle_ms) => (0, rest + u64::from(idle_ms)),
             // Some 30 microseconds each, and as much again for what comes before.
             Point::LookUps(count) => (2 * u64::from(count) * 30 / 1000, 0),
+            // Half a second of work and a second in front each.
+            Point::Openings(count) => (500 * u64::from(count), 1000 * u64::from(count)),
         };
         if self.experiment.mode == Mode::Deterministic { 300 + busy / 4 + idle / 8 } else { busy + idle }
     }
@@ -259,9 +261,10 @@ impl Run<'_> {
 /// The metrics worth a series: times and energy always, the others where a claim is about them.
 fn metrics(experiment: &Experiment) -> Vec<Metric> {
     let claimed = |metric: &Metric| match metric {
-        metric if metric.is_of_look_ups() != experiment.look_ups.is_some() => false,
+        metric if metric.subject() != experiment.subject() => false,
         Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
         Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
+        metric if metric.subject() == Subject::Applications => experiment.claims.iter().any(|c| c.metric == *metric),
         _ => true,
     };
     Metric::ALL.into_iter().filter(claimed).collect()
@@ -269,6 +272,10 @@ fn metrics(experiment: &Experiment) -> Vec<Metric> {
 
 fn mode_note(experiment: &Experiment) -> Option<&'static str> {
     match experiment.mode {
+        Mode::Deterministic if experiment.applications.is_some() => Some(
+            "Time is counted in instructions executed by the guest, two nanoseconds each: repeatable, but blind to caches. \
+             Flash takes the time that its model says.",
+        ),
         Mode::Deterministic if experiment.look_ups.is_some() => Some(
             "Figures are instructions executed by the guest: repeatable, but blind to caches and memory, and to what \
              switching between processes costs beside them.",

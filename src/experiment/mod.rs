@@ -3,6 +3,7 @@
 //! One experiment's way: [`spec`] (what its file says) -> [`schedule`] (who runs when, pure) -> [`plan`] (what a device
 //! is given) -> the runner on that device -> measurements -> statistics -> verdict -> [`crate::report::proof`].
 
+pub mod applications;
 pub mod catalogue;
 pub mod claim;
 pub mod conduct;

@@ -12,12 +12,15 @@ pub enum Point {
     Idle(u32),
     /// So many service look-ups in a row.
     LookUps(u32),
+    /// So many openings of applications, one after another.
+    Openings(u32),
 }
 
 impl std::fmt::Display for Point {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Work(work_ms) => write!(f, "work {work_ms} ms"),
+            Self::Openings(count) => write!(f, "{count} openings"),
             Self::LookUps(count) => write!(f, "{count} look-ups"),
             Self::Idle(idle_ms) => write!(f, "idle {} s", f64::from(*idle_ms) / 1000.0),
         }

@@ -87,7 +87,7 @@ impl Samples {
                         rejected: cell.rejected.values().sum(),
                         baseline: arm.baseline,
                         change: self.change(metric, index, experiment.baseline(), point),
-                        higher_is_better: false,
+                        higher_is_better: metric == Metric::Alive,
                     });
                 }
             }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::claim::Claim;
+use super::claim::{Claim, Subject};
 use super::point::Point;
 use crate::report::proof::Mode;
 
@@ -32,6 +32,8 @@ pub struct Experiment {
     pub launches: Option<Launches>,
     /// What is looked up: for experiments about look-ups.
     pub look_ups: Option<LookUps>,
+    /// How applications are opened: for experiments about memory.
+    pub applications: Option<Openings>,
     /// How often.
     pub replicates: Replicates,
     /// What is compared.
@@ -53,6 +55,20 @@ pub enum Workload {
     Launches(Launches),
     /// A row of service look-ups.
     LookUps(LookUps),
+    /// The applications of `memory-workload.toml`.
+    Applications(Openings),
+}
+
+/// Applications that are opened one after another, and again; `memory-workload.toml` says which.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Openings {
+    /// How many of the workload's openings there are.
+    pub count: u32,
+    /// The block device with the framework and the applications' files.
+    pub storage: PathBuf,
+    /// An application that shows nothing for so long does not respond.
+    pub limit_ms: u32,
 }
 
 /// Service look-ups through binder.
@@ -158,6 +174,8 @@ pub struct Arm {
     pub policy: BTreeMap<String, String>,
     /// The configuration of the brisk daemon that runs during this arm; none runs when absent.
     pub brisk: Option<toml::Table>,
+    /// A block device that is swap during this arm.
+    pub swap: Option<PathBuf>,
     /// Who answers look-ups, and how the driver's cache is set.
     pub look_up: Option<LookUpArm>,
     /// The lab's scenario of this arm alone: in deterministic mode, guests of different kernels compare.
@@ -263,7 +281,17 @@ impl Experiment {
     /// What a replicate runs; a parsed experiment has one workload.
     pub fn workload(&self) -> Option<Workload> {
         let launches = || self.launches.clone().map(Workload::Launches);
-        self.look_ups.map(Workload::LookUps).or_else(launches)
+        let applications = || self.applications.clone().map(Workload::Applications);
+        self.look_ups.map(Workload::LookUps).or_else(applications).or_else(launches)
+    }
+
+    /// What it measures.
+    pub fn subject(&self) -> Subject {
+        match (&self.look_ups, &self.applications) {
+            (Some(_), _) => Subject::LookUps,
+            (None, Some(_)) => Subject::Applications,
+            (None, None) => Subject::Launches,
+        }
     }
 
     /// The workload's points in the quick or the full form.
@@ -273,7 +301,9 @@ impl Experiment {
             let work = short.unwrap_or(&launches.work_ms).iter().map(|&work_ms| Point::Work(work_ms));
             work.chain(launches.idle_ms.map(Point::Idle))
         });
-        launches.chain(self.look_ups.map(|look_ups| Point::LookUps(look_ups.count))).collect()
+        let look_ups = self.look_ups.map(|look_ups| Point::LookUps(look_ups.count));
+        let openings = self.applications.as_ref().map(|openings| Point::Openings(openings.count));
+        launches.chain(look_ups).chain(openings).collect()
     }
 
     /// How often each arm is run at each of [`Experiment::points`].
@@ -413,7 +443,7 @@ required = "<= 5000"
                 "arm off: look_up",
             ),
             ("metric = \"look-up\"", "metric = \"launch\"", "its metric belongs to the other kind of workload"),
-            ("look_ups = { services = 10, count = 20, misses = 5 }", "", "either a `workload`"),
+            ("look_ups = { services = 10, count = 20, misses = 5 }", "", "one of a `workload`"),
         ] {
             let text = LOOK_UPS.replacen(from, to, 1);
             assert_ne!(text, LOOK_UPS, "{from}");

@@ -43,7 +43,9 @@ pub fn verdict(requirement: Requirement, [low, high]: [f64; 2]) -> Verdict {
 /// The groups of points that give one result each, with their label. Points that this form does not run are left out.
 fn points_of(at: &At, points: &[Point]) -> Vec<(String, Vec<usize>)> {
     let wanted = |point: &Point| match (at, point) {
-        (At::Each | At::Mean, Point::Work(_) | Point::LookUps(_)) | (At::Idle, Point::Idle(_)) => true,
+        (At::Each | At::Mean, Point::Work(_) | Point::LookUps(_) | Point::Openings(_)) | (At::Idle, Point::Idle(_)) => {
+            true
+        }
         (At::Work(list), Point::Work(work_ms)) => list.contains(work_ms),
         _ => false,
     };
@@ -82,6 +84,7 @@ impl Paired {
                 100.0 * (start - of(&self.arm)) / (start - of(&self.toward))
             }
             Measure::Level => of(&self.arm),
+            Measure::Worst => pick(&self.arm, drawn).into_iter().fold(f64::NEG_INFINITY, f64::max),
             Measure::Loss => of(&self.arm) - of(&self.toward),
             Measure::Spread => standard_deviation(&pick(&self.arm, drawn)),
             Measure::StaysOff => {
@@ -96,7 +99,7 @@ impl Paired {
         match measure {
             Measure::Gain | Measure::GapClosed => Some(&self.against),
             Measure::Loss => Some(&self.toward),
-            Measure::Level | Measure::Spread | Measure::StaysOff => None,
+            Measure::Level | Measure::Worst | Measure::Spread | Measure::StaysOff => None,
         }
     }
 }
@@ -104,7 +107,7 @@ impl Paired {
 impl<'a> Judged<'a> {
     fn new(experiment: &Experiment, claim: &'a Claim, samples: &Samples, points: &[usize]) -> Self {
         let index = |name: &Spanned<String>| experiment.arm(name.get_ref());
-        let alone = matches!(claim.measure, Measure::Level | Measure::Spread | Measure::StaysOff);
+        let alone = matches!(claim.measure, Measure::Level | Measure::Worst | Measure::Spread | Measure::StaysOff);
         let arm = index(&claim.arm);
         let against = claim.against.as_ref().map_or(Some(experiment.baseline()), index).filter(|_| !alone);
         let toward = claim.toward.as_ref().and_then(index);
@@ -157,7 +160,7 @@ impl<'a> Judged<'a> {
         };
         let unit = match claim.measure {
             Measure::Gain | Measure::GapClosed | Measure::StaysOff => "%",
-            Measure::Level | Measure::Loss | Measure::Spread => claim.metric.unit(),
+            Measure::Level | Measure::Worst | Measure::Loss | Measure::Spread => claim.metric.unit(),
         };
         ClaimResult {
             id: claim.id.clone(),
@@ -252,6 +255,7 @@ arm = [
             ("measure = \"gap-closed\"\ntoward = \"best\"", vec![("work 100 ms", 90.0), ("work 200 ms", 90.0)]),
             ("measure = \"loss\"\ntoward = \"best\"\nat = \"mean\"", vec![("", 2.0)]),
             ("measure = \"level\"\nat = [100]", vec![("work 100 ms", 102.0)]),
+            ("measure = \"worst\"\nat = [200]", vec![("work 200 ms", 202.0)]),
             ("measure = \"spread\"\nat = [100]", vec![("work 100 ms", 0.0)]),
             ("measure = \"stays-off\"\nmetric = \"actions\"", vec![("work 100 ms", 100.0), ("work 200 ms", 0.0)]),
         ] {

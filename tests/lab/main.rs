@@ -2,6 +2,7 @@
 
 mod binder_cache;
 mod lookup;
+mod memory;
 #[path = "../static_brisk/mod.rs"]
 mod static_brisk;
 mod undo;

@@ -1,5 +1,7 @@
 //! `brisk memory`: what zram and reclaim should be on this device, and how much memory is left.
 
+mod apply;
+mod explain;
 mod plan;
 mod status;
 
@@ -19,6 +21,10 @@ pub struct Arguments {
 enum Command {
     /// Say what would be set for zram and reclaim on this device, and why; nothing is written
     Plan(plan::Arguments),
+    /// Carry that out, until this command is stopped
+    Apply(apply::Arguments),
+    /// Say who was killed, why, and what that returned
+    Explain(explain::Arguments),
     /// Say how much memory can still be had, what zram makes of it, and who would go first and why
     Status(status::Arguments),
 }
@@ -30,6 +36,8 @@ enum Command {
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         Command::Plan(arguments) => plan::run(arguments, root),
+        Command::Apply(arguments) => apply::run(arguments, root),
+        Command::Explain(arguments) => explain::run(arguments, root),
         Command::Status(arguments) => status::run(arguments, root),
     }
 }

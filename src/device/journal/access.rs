@@ -7,7 +7,8 @@ use std::thread::sleep;
 
 use super::{Lease, Outcome, limit};
 use crate::device::{
-    DeviceError, Operation, Root, Target, Tunable, affinity, hotplug, kinship, priority, process, uclamp,
+    DeviceError, Operation, Root, Target, Tunable, affinity, hotplug, kinship, priority, process, swap_area, uclamp,
+    zram,
 };
 
 /// Descriptors kept at most; beyond it the ones not used now are closed.
@@ -54,6 +55,9 @@ impl Access {
                 let fault = |error| task_error(&self.root, *tid, Operation::Read, error);
                 Ok(priority::of(*tid).map_err(fault)?.to_string())
             }
+            Target::ZramAlgorithm(name) => zram::algorithm(&self.root, name),
+            Target::ZramSize(name) => zram::size_bytes(&self.root, name).map(|bytes| bytes.to_string()),
+            Target::ZramSwap(name) => swap_area::state(&self.root, name),
         }
     }
 
@@ -79,6 +83,9 @@ impl Access {
                 let wanted = value.parse().map_err(|()| fault(io::ErrorKind::InvalidInput.into()))?;
                 priority::set(*tid, wanted).map_err(fault)
             }
+            Target::ZramAlgorithm(name) => zram::set_algorithm(&self.root, name, value),
+            Target::ZramSize(name) => zram::set_size(&self.root, name, value),
+            Target::ZramSwap(name) => swap_area::switch(&self.root, name, value),
         }
     }
 
@@ -232,7 +239,11 @@ fn is_widened(lease: &Lease, found: &str) -> bool {
 
 /// True for what a lease may name: the kernel's file systems, by a plain absolute path.
 pub(super) fn is_leasable(target: &Target) -> bool {
-    let Target::Tunable(path) = target else { return true };
+    let path = match target {
+        Target::Tunable(path) => path,
+        Target::UtilizationClampMinimum { .. } | Target::CpuAffinity { .. } | Target::Priority { .. } => return true,
+        Target::ZramAlgorithm(name) | Target::ZramSize(name) | Target::ZramSwap(name) => return zram::is_name(name),
+    };
     let plain = path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
     plain && path.to_str().is_some() && ["/proc", "/sys", "/dev"].iter().any(|kernel| path.starts_with(kernel))
 }

@@ -94,13 +94,15 @@ fn programs(plan: &Plan) -> BTreeSet<String> {
 fn longest(plan: &Plan) -> Duration {
     let window_ms = match &plan.workload {
         Workload::Launches(launches) => u64::from(launches.window_beyond_work_ms),
-        Workload::LookUps(_) => 0,
+        Workload::LookUps(_) | Workload::Applications(_) => 0,
     };
     let replicate = |index: usize| match plan.points.get(index) {
         Some(Point::Work(work_ms)) => u64::from(*work_ms) * 6 + window_ms,
         Some(Point::Idle(idle_ms)) => u64::from(*idle_ms),
         // What a stock driver takes, ten times over, and three processes that start before.
         Some(Point::LookUps(count)) => u64::from(*count) * 4 + 3000,
+        // Each may take as long as the limit lets it.
+        Some(Point::Openings(count)) => u64::from(*count) * 4000,
         None => 0,
     };
     let guest_ms: u64 = plan.replicates.iter().map(|r| replicate(r.point) + r.settle_us / 1000).sum();

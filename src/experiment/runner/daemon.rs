@@ -58,6 +58,23 @@ impl Daemon {
         }
     }
 
+    /// Ends it and waits until it has given everything back.
+    #[cfg(feature = "lab")]
+    pub(super) fn end(mut self) -> anyhow::Result<()> {
+        self.terminate();
+        let status = self.child.wait()?;
+        if !status.success() {
+            bail!("the daemon ended with {status}");
+        }
+        Ok(())
+    }
+
+    fn terminate(&self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
     fn status(&self) -> anyhow::Result<serde_json::Value> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -70,9 +87,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::TERM);
-        }
+        self.terminate();
         let _ = self.child.wait();
     }
 }

@@ -1,5 +1,7 @@
 //! Runs a plan on the device that it is on: a guest of the lab or the user's own.
 
+#[cfg(feature = "lab")]
+mod applications;
 mod background;
 mod daemon;
 mod launch;
@@ -68,6 +70,12 @@ pub fn run(
     match &plan.workload {
         Workload::Launches(workload) => run_launches(plan, workload, root, interrupted, report),
         Workload::LookUps(workload) => look_ups::run(plan, workload, root, interrupted, report),
+        #[cfg(feature = "lab")]
+        Workload::Applications(openings) => applications::run(plan, openings, root, interrupted, report),
+        #[cfg(not(feature = "lab"))]
+        Workload::Applications(_) => {
+            bail!("applications are opened in the lab only, and this brisk was built without it")
+        }
     }
 }
 
@@ -160,7 +168,7 @@ impl Runner<'_> {
             Point::Idle(idle_ms) => {
                 self.watch_energy_until(started + Duration::from_millis(u64::from(idle_ms)), &mut readings);
             }
-            Point::LookUps(_) => bail!("a plan of launches has a point of look-ups"),
+            Point::LookUps(_) | Point::Openings(_) => bail!("a plan of launches has a point of another workload"),
         }
         drop(background);
         if let (Some(meter), true) = (&self.meter, readings.len() > 1) {

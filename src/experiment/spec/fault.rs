@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 
 use super::super::claim::{At, Claim, Measure, Metric};
-use super::{Arm, Experiment, Launches, LookUps};
+use super::{Arm, Experiment, Launches, LookUps, Openings};
 use crate::device::binder::WireFormat;
+use crate::experiment::applications::Applications;
 use crate::report::proof::Mode;
 
 impl Experiment {
@@ -19,10 +20,11 @@ impl Experiment {
         if (self.mode == Mode::Native) != self.scenario.is_none() {
             return Some("an experiment in the lab names its `scenario`, one with mode = \"native\" has none".into());
         }
-        let fault = match (&self.launches, &self.look_ups) {
-            (Some(launches), None) => self.launches_fault(launches),
-            (None, Some(look_ups)) => self.look_ups_fault(look_ups),
-            _ => Some("an experiment has either a `workload`, which is launched, or `look_ups`".into()),
+        let fault = match (&self.launches, &self.look_ups, &self.applications) {
+            (Some(launches), None, None) => self.launches_fault(launches),
+            (None, Some(look_ups), None) => self.look_ups_fault(look_ups),
+            (None, None, Some(openings)) => self.openings_fault(openings),
+            _ => Some("an experiment has one of a `workload`, which is launched, `look_ups` and `applications`".into()),
         };
         fault.or_else(|| self.replicates_fault())
     }
@@ -44,8 +46,12 @@ impl Experiment {
         if workload.window_beyond_work_ms == 0 {
             return Some("window_beyond_work_ms must be above zero".into());
         }
-        if let Some(arm) = self.arms.iter().find(|arm| arm.look_up.is_some() || arm.scenario.is_some()) {
-            return Some(format!("arm {}: look_up and scenario belong to experiments with look_ups", arm.name));
+        let strange = |arm: &&Arm| arm.look_up.is_some() || arm.scenario.is_some() || arm.swap.is_some();
+        if let Some(arm) = self.arms.iter().find(strange) {
+            return Some(format!(
+                "arm {}: look_up, scenario and swap belong to experiments with look_ups or applications",
+                arm.name
+            ));
         }
         if let Some(stranger) = quick.find(|work_ms| !workload.work_ms.contains(work_ms)) {
             return Some(format!("quick_work_ms has {stranger}, which work_ms has not"));
@@ -72,6 +78,26 @@ impl Experiment {
             Some(_) => None,
         };
         self.arms.iter().find_map(fault)
+    }
+
+    fn openings_fault(&self, openings: &Openings) -> Option<String> {
+        let known = match Applications::standard() {
+            Ok(workload) => workload.list.len() + workload.reopens.count,
+            Err(error) => return Some(format!("memory-workload.toml: {error}")),
+        };
+        if self.mode != Mode::Deterministic {
+            return Some(
+                "applications are opened where time is counted in instructions: mode = \"deterministic\"".into(),
+            );
+        }
+        if openings.count == 0 || openings.count as usize > known {
+            return Some(format!("applications: count is 1 to {known}"));
+        }
+        if openings.limit_ms == 0 || self.replicates.quick_work_ms.is_some() {
+            return Some("limit_ms must be above zero, and quick_work_ms is for launches".into());
+        }
+        let stranger = self.arms.iter().find(|arm| arm.look_up.is_some());
+        stranger.map(|arm| format!("arm {}: look_up belongs to experiments with look_ups", arm.name))
     }
 
     fn replicates_fault(&self) -> Option<String> {
@@ -128,7 +154,7 @@ impl Experiment {
         if (claim.measure == Measure::StaysOff) != (claim.metric == Metric::Actions) {
             return Some("stays-off and the metric actions belong together".into());
         }
-        if claim.metric.is_of_look_ups() != self.look_ups.is_some() {
+        if claim.metric.subject() != self.subject() {
             return Some("its metric belongs to the other kind of workload".into());
         }
         match &claim.at {

@@ -1,8 +1,13 @@
 //! Memory: what zram should be on this device, how much memory an application can still get, and who goes first.
 //!
-//! Paper: "Performance study through zRam enabled in Android system" (2013). It observes and plans; it writes nothing.
+//! Paper: "Performance study through zRam enabled in Android system" (2013). `plan` and
+//! `killer` decide, and write nothing.
 
+pub mod apply;
+pub mod config;
 pub mod headroom;
+pub mod kill_log;
+pub mod killer;
 mod place;
 pub mod plan;
 mod probe;
@@ -10,7 +15,8 @@ mod snapshot;
 mod support;
 pub mod victim;
 
-pub use plan::{Arm, Outcome, Plan, Setting};
+pub use config::{Arm, MemoryConfig};
+pub use plan::{Outcome, Plan, Setting};
 pub use probe::DeviceFacts;
-pub use snapshot::Snapshot;
+pub use snapshot::{Snapshot, candidates};
 pub use support::support;

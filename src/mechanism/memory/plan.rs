@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::config::{Arm, ZramConfig};
 use super::place::Place;
 use super::probe::DeviceFacts;
 use crate::device::swaps::Swap;
@@ -32,17 +33,6 @@ const OLD_SWAPPINESS_LIMIT: u32 = 100;
 const BURST_KIB: u64 = 8 << 10;
 /// Two per cent: more would take from applications what it gives to kswapd.
 const WATERMARK_LIMIT: u32 = 200;
-
-/// Whose plan.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arm {
-    /// What brisk would set.
-    #[default]
-    Brisk,
-    /// What the paper set: zram of 15 % of memory, lzo, nothing else.
-    Paper,
-}
 
 /// What is to be done about a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -82,12 +72,21 @@ pub struct Plan {
     pub arm: Arm,
     /// Each setting, in the order in which they would be written.
     pub settings: Vec<Setting>,
+    /// True when the zram device that is to be set up is there already.
+    #[serde(skip)]
+    pub has_device: bool,
 }
 
 impl Plan {
     /// What `arm` would set on a device of these facts.
     pub fn of(facts: &DeviceFacts, arm: Arm) -> Self {
-        let planner = Planner { facts, arm, place: Place::of(facts) };
+        Self::wished(facts, &ZramConfig { plan: arm, ..ZramConfig::default() })
+    }
+
+    /// What would be set there under the configuration `wishes`.
+    pub fn wished(facts: &DeviceFacts, wishes: &ZramConfig) -> Self {
+        let arm = wishes.plan;
+        let planner = Planner { facts, arm, wishes, place: Place::of(facts) };
         let settings = vec![
             planner.device(),
             planner.algorithm(),
@@ -100,7 +99,7 @@ impl Plan {
             planner.reserve(),
             planner.lru_gen(),
         ];
-        Self { arm, settings }
+        Self { arm, settings, has_device: planner.zram().is_some() }
     }
 
     /// What would be changed.
@@ -117,6 +116,7 @@ impl Plan {
 struct Planner<'facts> {
     facts: &'facts DeviceFacts,
     arm: Arm,
+    wishes: &'facts ZramConfig,
     place: Place,
 }
 
@@ -140,6 +140,10 @@ impl Planner<'_> {
         let now = self.zram().filter(|zram| zram.disk_size_bytes > 0);
         let now = now.map(|zram| format!("{} KiB", zram.disk_size_bytes >> 10));
         self.of_device("zram size", "disksize", now, |planner| {
+            if planner.wishes.size_kib > 0 {
+                let kib = whole_pages(planner.wishes.size_kib);
+                return Ok((format!("{kib} KiB"), "as configured (memory.zram.size_kib)".to_owned()));
+            }
             let total_kib = planner.facts.memory.as_ref().ok_or("how much memory there is cannot be read")?.total_kib;
             let (kib, reason) = planned_size(planner.arm, total_kib);
             Ok((format!("{kib} KiB"), reason))
@@ -149,7 +153,9 @@ impl Planner<'_> {
     fn algorithm(&self) -> Setting {
         let now = self.zram().and_then(|zram| zram.algorithm.clone());
         self.of_device("zram algorithm", "comp_algorithm", now, |planner| {
+            let wish = [planner.wishes.algorithm.as_str()];
             let (wanted, why) = match planner.arm {
+                _ if !wish[0].is_empty() => (&wish[..], "as configured (memory.zram.algorithm)"),
                 Arm::Brisk => (&ALGORITHMS[..], "the quickest to decompress: a page that comes back is waited for"),
                 Arm::Paper => (&PAPER_ALGORITHMS[..], "the paper's, or what has taken its place"),
             };
@@ -356,11 +362,14 @@ fn tunable(
     Setting { name, file: Some(file.to_owned()), now, planned, outcome, reason }
 }
 
+/// The kernel rounds up to whole pages, of 4 KiB at least.
+fn whole_pages(kib: u64) -> u64 {
+    kib / 4 * 4
+}
+
 /// The size of the device and its reason.
 fn planned_size(arm: Arm, total_kib: u64) -> (u64, String) {
     let share = |share: f64| (total_kib as f64 * share) as u64;
-    // The kernel rounds up to whole pages, of 4 KiB at least.
-    let whole_pages = |kib: u64| kib / 4 * 4;
     if arm == Arm::Paper {
         let kib = whole_pages(share(PAPER_SHARE));
         return (kib, format!("15 % of {total_kib} KiB, as in the paper"));
@@ -378,4 +387,4 @@ fn planned_size(arm: Arm, total_kib: u64) -> (u64, String) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

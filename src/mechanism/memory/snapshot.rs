@@ -57,7 +57,7 @@ impl Snapshot {
             pressure,
             zram,
             situation,
-            candidates: candidates(root, with_pss, &mut faults)?,
+            candidates: candidates(root, i16::MIN, with_pss, &|_| false, &mut faults)?,
             protection: Protection::of_system(root.exists("/system/build.prop")),
             faults,
         })
@@ -74,15 +74,26 @@ fn known<T>(root: &Root, outcome: Result<T, DeviceError>, faults: &mut Vec<Strin
     None
 }
 
-fn candidates(root: &Root, with_pss: bool, faults: &mut Vec<String>) -> Result<Vec<Candidate>, DeviceError> {
+/// Every process but this one that holds memory and whose `oom_score_adj` is not below `lowest_adj`.
+/// Those that `is_known_thread` says are the kernel's own are not looked at.
+///
+/// # Errors
+/// [`DeviceError`] when /proc cannot be listed; what cannot be read of one process is in `faults`.
+pub fn candidates(
+    root: &Root,
+    lowest_adj: i16,
+    with_pss: bool,
+    is_known_thread: &dyn Fn(u32) -> bool,
+    faults: &mut Vec<String>,
+) -> Result<Vec<Candidate>, DeviceError> {
     let mut candidates = Vec::new();
     // One fault of a kind is enough to know: a hundred processes fail alike.
     let mut faulty = BTreeMap::new();
     for pid in process_memory::pids(root)? {
-        if root.is_system() && pid == std::process::id() {
+        if root.is_system() && pid == std::process::id() || is_known_thread(pid) {
             continue;
         }
-        match candidate(root, pid, with_pss) {
+        match candidate(root, pid, lowest_adj, with_pss) {
             Ok(candidate) => candidates.extend(candidate),
             // It has ended meanwhile.
             Err(error) if error.is_missing() => {}
@@ -96,12 +107,17 @@ fn candidates(root: &Root, with_pss: bool, faults: &mut Vec<String>) -> Result<V
     Ok(candidates)
 }
 
-fn candidate(root: &Root, pid: u32, with_pss: bool) -> Result<Option<Candidate>, DeviceError> {
+fn candidate(root: &Root, pid: u32, lowest_adj: i16, with_pss: bool) -> Result<Option<Candidate>, DeviceError> {
+    // The cheapest first: on the way to a kill most processes go no further.
+    let oom_score_adj = process_memory::oom_score_adj(root, pid)?;
+    if oom_score_adj < lowest_adj {
+        return Ok(None);
+    }
     let Some(memory) = process_memory::read(root, pid)? else { return Ok(None) };
     Ok(Some(Candidate {
         pid,
         name: process::command(root, pid)?,
-        oom_score_adj: process_memory::oom_score_adj(root, pid)?,
+        oom_score_adj,
         rss_kib: memory.rss_kib,
         rss_anonymous_kib: memory.rss_anonymous_kib,
         swap_kib: memory.swap_kib,

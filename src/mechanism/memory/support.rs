@@ -1,7 +1,8 @@
 //! What this device offers: zram that could be set up, tunables that would be set, or nothing.
 
+use super::config::Arm;
 use super::place::Place;
-use super::plan::{Arm, Outcome, Plan};
+use super::plan::{Outcome, Plan};
 use super::probe::DeviceFacts;
 use crate::device::Root;
 use crate::mechanism::{Support, SupportState};
@@ -31,6 +32,6 @@ fn of_facts(facts: &DeviceFacts) -> Support {
     Support {
         state: SupportState::Available,
         reason: format!("{}; {then}", place.reason()),
-        advice: "`brisk memory plan` gives each setting's reason; nothing sets them yet.".to_owned(),
+        advice: "`brisk memory plan` gives each setting's reason, `brisk memory apply` sets them.".to_owned(),
     }
 }

@@ -1,6 +1,6 @@
 //! Who goes first when somebody must: pure, as the paper's killers, lmkd and brisk would choose.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::mechanism::Glob;
 
@@ -47,7 +47,7 @@ impl Candidate {
 const UNKNOWN_COST_MS: f64 = 1000.0;
 
 /// How a victim is chosen.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// The class that would be missed least first, in it the least cost for what a death really returns
@@ -68,7 +68,7 @@ pub struct Situation {
     pub free_kib: u64,
     /// Pages of files.
     pub file_kib: u64,
-    /// Share of the last ten seconds in which some task waited for memory, in percent.
+    /// Share of the last seconds in which some task waited for memory, in percent.
     pub some_percent: f64,
     /// In which all of them waited.
     pub full_percent: f64,
@@ -171,6 +171,17 @@ pub fn adj_threshold(mode: Mode, situation: &Situation) -> Option<i16> {
 /// Those who would go, the first one first.
 pub fn order(mode: Mode, candidates: &[Candidate], situation: &Situation, protection: &Protection) -> Vec<Victim> {
     let Some(threshold) = adj_threshold(mode, situation) else { return Vec::new() };
+    order_from(mode, threshold, candidates, situation, protection)
+}
+
+/// Those who would go of all with an `oom_score_adj` of `threshold` and above.
+pub fn order_from(
+    mode: Mode,
+    threshold: i16,
+    candidates: &[Candidate],
+    situation: &Situation,
+    protection: &Protection,
+) -> Vec<Victim> {
     let may_go = |candidate: &&Candidate| candidate.oom_score_adj >= threshold && !protection.covers(candidate);
     let mut ranked: Vec<(Rank, &Candidate, u64)> = candidates
         .iter()

@@ -72,7 +72,7 @@ fn short(action: &Action) -> String {
     let name = |target: &Target| match target {
         Target::Tunable(path) => path.file_name().unwrap().to_string_lossy().into_owned(),
         Target::UtilizationClampMinimum { pid, .. } => format!("clamp {pid}"),
-        Target::CpuAffinity { .. } | Target::Priority { .. } => panic!("{target} is not launch's"),
+        other => panic!("{other} is not launch's"),
     };
     match action {
         Action::Lease { target, value, until } => {

@@ -9,7 +9,7 @@ use crate::device::zram::Module;
 use crate::device::zram_owner::ZramOwner;
 
 /// The paper's phone, with a stock 6.1 kernel and an unused zram0.
-fn phone() -> DeviceFacts {
+pub(in super::super) fn phone() -> DeviceFacts {
     DeviceFacts {
         memory: Some(MemoryInfo { total_kib: 353_280, free_kib: 20_000, ..MemoryInfo::default() }),
         cpu_count: 2,

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * flash_model - block devices that take the time that NAND flash takes
+ *
+ * One request is served after the other: its data are copied when it is
+ * submitted, and it completes when a flash chip would have completed it.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/bio.h>
+#include <linux/blkdev.h>
+#include <linux/hrtimer.h>
+#include <linux/io.h>
+#include <linux/module.h>
+#include <linux/sizes.h>
+
+#define MAX_DEVICES	4
+
+static unsigned int base_mib = 512;
+module_param(base_mib, uint, 0444);
+MODULE_PARM_DESC(base_mib, "Where the memory begins that the kernel was told to leave alone, in MiB");
+
+static unsigned int sizes_mib[MAX_DEVICES] = { 256 };
+static int nr_devices = 1;
+module_param_array(sizes_mib, uint, &nr_devices, 0444);
+MODULE_PARM_DESC(sizes_mib, "Size of each device in MiB");
+
+static unsigned int read_us = 20;
+module_param(read_us, uint, 0444);
+MODULE_PARM_DESC(read_us, "Time to read a page");
+
+static unsigned int write_us = 200;
+module_param(write_us, uint, 0444);
+MODULE_PARM_DESC(write_us, "Time to write a page");
+
+static unsigned int erase_us = 1500;
+module_param(erase_us, uint, 0444);
+MODULE_PARM_DESC(erase_us, "Time to erase a block");
+
+static unsigned int pages_per_block = 64;
+module_param(pages_per_block, uint, 0444);
+MODULE_PARM_DESC(pages_per_block, "Pages of a block");
+
+static unsigned long erase_budget;
+module_param(erase_budget, ulong, 0444);
+MODULE_PARM_DESC(erase_budget, "Erases of a device before writes fail (0: no end)");
+
+static unsigned long pages_read[MAX_DEVICES];
+module_param_array(pages_read, ulong, NULL, 0444);
+MODULE_PARM_DESC(pages_read, "Pages read from each device (to read)");
+
+static unsigned long pages_written[MAX_DEVICES];
+module_param_array(pages_written, ulong, NULL, 0444);
+MODULE_PARM_DESC(pages_written, "Pages written to each device (to read)");
+
+struct flash {
+	unsigned int number;
+	struct gendisk *disk;
+	void *cells;
+	struct hrtimer timer;
+	/* Protects what follows, and the counters */
+	spinlock_t lock;
+	struct bio_list waiting;
+	struct bio *served;
+};
+
+static struct flash flashes[MAX_DEVICES];
+static int flash_major;
+
+static u64 cost_ns(struct flash *flash, struct bio *bio)
+{
+	unsigned long pages = DIV_ROUND_UP(bio->bi_iter.bi_size, PAGE_SIZE);
+	unsigned long *written = &pages_written[flash->number];
+	unsigned long erased = *written / pages_per_block;
+	u64 us;
+
+	switch (bio_op(bio)) {
+	case REQ_OP_READ:
+		pages_read[flash->number] += pages;
+		us = (u64)pages * read_us;
+		break;
+	case REQ_OP_WRITE:
+		*written += pages;
+		erased = *written / pages_per_block - erased;
+		us = (u64)pages * write_us + (u64)erased * erase_us;
+		break;
+	default:
+		us = 0;
+	}
+	return us * NSEC_PER_USEC;
+}
+
+/* Called with the lock held and nothing served */
+static void serve_next(struct flash *flash)
+{
+	flash->served = bio_list_pop(&flash->waiting);
+	if (flash->served)
+		hrtimer_start(&flash->timer,
+			      ns_to_ktime(cost_ns(flash, flash->served)),
+			      HRTIMER_MODE_REL_SOFT);
+}
+
+static enum hrtimer_restart served(struct hrtimer *timer)
+{
+	struct flash *flash = container_of(timer, struct flash, timer);
+	unsigned long flags;
+	struct bio *bio;
+
+	spin_lock_irqsave(&flash->lock, flags);
+	bio = flash->served;
+	serve_next(flash);
+	spin_unlock_irqrestore(&flash->lock, flags);
+	if (bio)
+		bio_endio(bio);
+	return HRTIMER_NORESTART;
+}
+
+static void copy_data(struct flash *flash, struct bio *bio)
+{
+	void *cells = flash->cells + (bio->bi_iter.bi_sector << SECTOR_SHIFT);
+	struct bvec_iter iter;
+	struct bio_vec bvec;
+
+	bio_for_each_segment(bvec, bio, iter) {
+		void *data = bvec_kmap_local(&bvec);
+
+		if (bio_op(bio) == REQ_OP_WRITE)
+			memcpy(cells, data, bvec.bv_len);
+		else
+			memcpy(data, cells, bvec.bv_len);
+		kunmap_local(data);
+		cells += bvec.bv_len;
+	}
+}
+
+static bool is_worn(const struct flash *flash)
+{
+	return erase_budget &&
+	       pages_written[flash->number] / pages_per_block >= erase_budget;
+}
+
+static void flash_submit_bio(struct bio *bio)
+{
+	struct flash *flash = bio->bi_bdev->bd_disk->private_data;
+	unsigned long flags;
+
+	switch (bio_op(bio)) {
+	case REQ_OP_READ:
+		copy_data(flash, bio);
+		break;
+	case REQ_OP_WRITE:
+		if (is_worn(flash)) {
+			bio->bi_status = BLK_STS_MEDIUM;
+			bio_endio(bio);
+			return;
+		}
+		copy_data(flash, bio);
+		break;
+	case REQ_OP_FLUSH:
+		break;
+	default:
+		bio->bi_status = BLK_STS_NOTSUPP;
+		bio_endio(bio);
+		return;
+	}
+	spin_lock_irqsave(&flash->lock, flags);
+	bio_list_add(&flash->waiting, bio);
+	if (!flash->served)
+		serve_next(flash);
+	spin_unlock_irqrestore(&flash->lock, flags);
+}
+
+static const struct block_device_operations flash_operations = {
+	.owner = THIS_MODULE,
+	.submit_bio = flash_submit_bio,
+};
+
+static int add_flash(struct flash *flash, unsigned int number,
+		     phys_addr_t start, size_t size)
+{
+	struct gendisk *disk;
+	int error;
+
+	flash->number = number;
+	spin_lock_init(&flash->lock);
+	hrtimer_init(&flash->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+	flash->timer.function = served;
+	flash->cells = memremap(start, size, MEMREMAP_WB);
+	if (!flash->cells) {
+		pr_err("no memory at %pa\n", &start);
+		return -ENOMEM;
+	}
+	disk = blk_alloc_disk(NUMA_NO_NODE);
+	if (!disk)
+		return -ENOMEM;
+	flash->disk = disk;
+	disk->major = flash_major;
+	disk->first_minor = number;
+	disk->minors = 1;
+	disk->flags = GENHD_FL_NO_PART;
+	disk->fops = &flash_operations;
+	disk->private_data = flash;
+	snprintf(disk->disk_name, sizeof(disk->disk_name), "flash%u", number);
+	set_capacity(disk, size >> SECTOR_SHIFT);
+	blk_queue_logical_block_size(disk->queue, PAGE_SIZE);
+	blk_queue_physical_block_size(disk->queue, PAGE_SIZE);
+	blk_queue_flag_set(QUEUE_FLAG_NONROT, disk->queue);
+	error = add_disk(disk);
+	if (error) {
+		put_disk(disk);
+		flash->disk = NULL;
+	}
+	return error;
+}
+
+static void remove_flashes(void)
+{
+	int i;
+
+	for (i = 0; i < nr_devices; i++) {
+		struct flash *flash = &flashes[i];
+
+		if (flash->disk) {
+			del_gendisk(flash->disk);
+			put_disk(flash->disk);
+			hrtimer_cancel(&flash->timer);
+		}
+		if (flash->cells)
+			memunmap(flash->cells);
+	}
+	unregister_blkdev(flash_major, "flash");
+}
+
+static int __init flash_model_init(void)
+{
+	phys_addr_t start = (phys_addr_t)base_mib * SZ_1M;
+	int i, error;
+
+	if (!pages_per_block)
+		return -EINVAL;
+	flash_major = register_blkdev(0, "flash");
+	if (flash_major < 0)
+		return flash_major;
+	for (i = 0; i < nr_devices; i++) {
+		size_t size = (size_t)sizes_mib[i] * SZ_1M;
+
+		error = add_flash(&flashes[i], i, start, size);
+		if (error) {
+			remove_flashes();
+			return error;
+		}
+		start += size;
+	}
+	return 0;
+}
+module_init(flash_model_init);
+
+static void __exit flash_model_exit(void)
+{
+	remove_flashes();
+}
+module_exit(flash_model_exit);
+
+MODULE_DESCRIPTION("Block devices that take the time of NAND flash, for the lab");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,45 @@
+//! `brisk application`: plays one application of the laboratory's workload. Experiments start it.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use crate::experiment::applications::Applications;
+use crate::experiment::applications::play::Player;
+
+/// Arguments of `brisk application`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Which application of the workload it is, from 0
+    #[arg(long, value_name = "N")]
+    number: usize,
+    /// Of the contents of its memory
+    #[arg(long, value_name = "N")]
+    seed: u64,
+    /// Turns of the work loop in a millisecond
+    #[arg(long, value_name = "N")]
+    turns_per_ms: u64,
+    /// The device or file that holds the framework and the applications' files
+    #[arg(long, value_name = "FILE")]
+    storage: PathBuf,
+}
+
+/// Lives until standard input ends.
+///
+/// # Errors
+/// When the storage cannot be read, or memory cannot be had.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let workload = Applications::standard()?;
+    let count = workload.list.len();
+    anyhow::ensure!(arguments.number < count, "there are applications 0 to {}", count - 1);
+    // Its name is what the kernel, and whoever looks at processes, sees.
+    let name = std::ffi::CString::new(workload.list[arguments.number].name.as_str())?;
+    rustix::thread::set_name(&name)?;
+    let path = &arguments.storage;
+    let storage = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let Arguments { number, seed, turns_per_ms, .. } = *arguments;
+    Player { workload: &workload, number, seed, turns_per_ms, storage: &storage }.play()?;
+    Ok(ExitCode::SUCCESS)
+}

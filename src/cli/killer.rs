@@ -1,0 +1,30 @@
+//! `brisk killer`: ends processes when memory is short. The daemon starts it.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use super::log;
+use crate::device::Root;
+use crate::engine::killer;
+use crate::mechanism::memory::config::KillerConfig;
+
+/// Arguments of `brisk killer`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The section [memory.killer] as JSON
+    #[arg(long, value_name = "JSON")]
+    settings: String,
+}
+
+/// Watches memory until standard input ends.
+///
+/// # Errors
+/// When the settings are not right or memory cannot be watched.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    log::start(tracing::Level::INFO);
+    let config: KillerConfig =
+        serde_json::from_slice(arguments.settings.as_bytes()).context("--settings is not a [memory.killer] section")?;
+    killer::run(root, &config)?;
+    Ok(ExitCode::SUCCESS)
+}

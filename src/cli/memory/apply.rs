@@ -1,0 +1,88 @@
+//! `brisk memory apply`: carries the plan out, and gives everything back when it is stopped.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::config::Layers;
+use crate::device::guardian::Guardian;
+use crate::device::journal::{Journal, Outcome};
+use crate::device::{BootTime, Root};
+use crate::mechanism::memory::apply::{changes, folder};
+use crate::mechanism::memory::{Arm, DeviceFacts, Plan};
+
+/// It ends with the command, or by `brisk restore`.
+const FOR_EVER: BootTime = BootTime::from_milliseconds(u64::MAX / 4_000_000);
+
+/// Arguments of `brisk memory apply`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+All of the plan is carried out or nothing. It lasts until this command is stopped (Ctrl-C, SIGTERM); when it is killed, its
+guardian gives everything back. Swap that would not fit into memory stays in use, and says so: `brisk restore` tries again.
+
+Exit code 0 when the plan was carried out, 1 when there was nothing to change, 2 when it could not be.
+
+Examples:
+  sudo brisk memory apply                 until Ctrl-C
+  sudo brisk memory apply --keep          until `brisk restore`
+  sudo brisk memory apply --arm paper     zram of 15 % of memory with lzo, and nothing else")]
+pub struct Arguments {
+    /// Whose plan; by default that of the configuration
+    #[arg(long, value_enum)]
+    arm: Option<Arm>,
+    /// The size of the zram device, in place of the plan's
+    #[arg(long, value_name = "KIB")]
+    size_kib: Option<u64>,
+    /// The algorithm, in place of the plan's
+    #[arg(long, value_name = "NAME")]
+    algorithm: Option<String>,
+    /// Leave it applied and end; `brisk restore` gives it back
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Carries the plan out.
+///
+/// # Errors
+/// When something cannot be set; everything is given back then.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    super::super::log::start(tracing::Level::INFO);
+    let mut wishes = Layers::read(root)?.config.memory.zram;
+    wishes.plan = arguments.arm.unwrap_or(wishes.plan);
+    wishes.size_kib = arguments.size_kib.unwrap_or(wishes.size_kib);
+    wishes.algorithm = arguments.algorithm.clone().unwrap_or(wishes.algorithm);
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let folder = folder(root);
+    // What an earlier one has left is given back first, so that the plan sees the device as it is.
+    let mut journal = Journal::open(&folder, root)?;
+    let plan = Plan::wished(&DeviceFacts::probe(root), &wishes);
+    let changes = changes(&plan).map_err(|reason| anyhow!(reason))?;
+    if changes.is_empty() {
+        writeln!(std::io::stdout(), "Nothing is to be changed: `brisk memory plan` says why.")?;
+        return Ok(ExitCode::from(1));
+    }
+    let guardian = if arguments.keep { None } else { Some(Guardian::start(&folder, root)?) };
+    for change in &changes {
+        let held = journal.lease(BootTime::now(), &change.target, &change.value, FOR_EVER, &change.reason);
+        held.context("the plan is not carried out, and what was done is given back")?;
+        writeln!(std::io::stdout(), "{} is {}", change.target, change.value)?;
+    }
+    if arguments.keep {
+        journal.leave();
+        return Ok(ExitCode::SUCCESS);
+    }
+    let _ = signals.forever().next();
+    let mut code = ExitCode::SUCCESS;
+    for restoration in journal.release_all() {
+        if let Outcome::Refused { error } = restoration.outcome {
+            tracing::error!("{}: {error}", restoration.target);
+            code = ExitCode::from(2);
+        }
+    }
+    journal.leave();
+    drop(guardian);
+    Ok(code)
+}

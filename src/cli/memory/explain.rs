@@ -1,0 +1,73 @@
+//! `brisk memory explain`: who was killed, why then, why that one, and what it returned.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anstyle::Style;
+use serde::Serialize;
+
+use crate::cli::answer;
+use crate::device::Root;
+use crate::mechanism::memory::kill_log;
+use crate::mechanism::memory::killer::KillRecord;
+
+/// The number of the JSON schema.
+const SCHEMA: u32 = 1;
+
+/// Arguments of `brisk memory explain`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit code 0 when somebody was killed since boot, 1 when nobody was.
+
+Examples:
+  brisk memory explain            the last ten kills
+  brisk memory explain --last 1   the last one
+  brisk memory explain --json     all that are remembered")]
+pub struct Arguments {
+    /// How many of the last kills
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    last: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: u32,
+    kills: Vec<KillRecord>,
+}
+
+/// Prints the kills.
+///
+/// # Errors
+/// When they cannot be read or standard output cannot be written.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let report = Report { schema: SCHEMA, kills: kill_log::read(root)? };
+    answer::print(&report, arguments.json, |report| {
+        if report.kills.is_empty() {
+            return "Nobody was killed by brisk since boot.\n".to_owned();
+        }
+        let first = report.kills.len().saturating_sub(arguments.last);
+        report.kills[first..].iter().map(text).collect()
+    })?;
+    Ok(ExitCode::from(u8::from(report.kills.is_empty())))
+}
+
+fn text(record: &KillRecord) -> String {
+    const BOLD: Style = Style::new().bold();
+    const FAINT: Style = Style::new().dimmed();
+    let mut text = String::new();
+    let at_s = record.at.nanoseconds() as f64 / 1e9;
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{BOLD}{}{BOLD:#} ({}) {:.3} s after boot", record.name, record.pid, at_s);
+    let _ = writeln!(text, "    somebody had to go: {}", record.cause);
+    let _ = writeln!(text, "    this one: {}", record.reason);
+    let returned = match (record.returned_kib, record.back_after_us) {
+        (Some(kib), Some(us)) => format!("{kib} KiB came back within {:.1} ms", us as f64 / 1000.0),
+        _ => "it has not gone".to_owned(),
+    };
+    let _ = writeln!(text, "    {} KiB were predicted, {returned}", record.predicted_kib);
+    let _ = writeln!(text, "    {FAINT}decided in {:.1} ms{FAINT:#}", record.decided_after_us as f64 / 1000.0);
+    text
+}

@@ -1,0 +1,115 @@
+//! What the daemon does about memory: it holds what the plan says while it runs, and keeps a killer alive.
+
+use std::time::Duration;
+
+use super::Engine;
+use super::executor::Execution;
+use super::killer::Child;
+use super::poller::Token;
+use crate::device::BootTime;
+use crate::device::error::sentence;
+use crate::mechanism::memory::apply::{Change, changes};
+use crate::mechanism::memory::config::MemoryConfig;
+use crate::mechanism::memory::{DeviceFacts, Plan};
+use crate::mechanism::{Action, Decision};
+
+const NAME: &str = "memory";
+/// Nothing about memory ends by itself: it is given back when the daemon ends, or by its guardian.
+const FOR_EVER: BootTime = BootTime::from_milliseconds(u64::MAX / 4_000_000);
+/// A killer that dies is replaced; one that dies at once is not, more often than this.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+
+/// What is done about memory now.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    config: MemoryConfig,
+    held: Vec<Change>,
+    killer: Option<Child>,
+    /// When a killer that died is started anew.
+    pub(super) killer_due: Option<BootTime>,
+}
+
+impl Engine {
+    /// Does about memory what the configuration in force says.
+    pub(super) fn follow_memory_config(&mut self, now: BootTime) {
+        let config = self.layers.config.memory.clone();
+        if config.zram != self.memory.config.zram {
+            self.let_memory_go(now);
+        }
+        let is_new_killer = config.killer != self.memory.config.killer;
+        self.memory.config = config;
+        if self.memory.config.zram.enabled && self.memory.held.is_empty() {
+            self.hold_plan(now);
+        }
+        if is_new_killer {
+            self.end_killer();
+            self.start_killer(now);
+        }
+    }
+
+    /// Holds what the plan says: all of it or nothing.
+    fn hold_plan(&mut self, now: BootTime) {
+        let plan = Plan::wished(&DeviceFacts::probe(&self.options.root), &self.memory.config.zram);
+        let changes = match changes(&plan) {
+            Ok(changes) => changes,
+            Err(reason) => return tracing::warn!("{NAME}: {reason}"),
+        };
+        for change in changes {
+            let Change { target, value, reason } = change.clone();
+            let decision = Decision { action: Action::Lease { target, value, until: FOR_EVER }, reason };
+            match self.executor.execute(now, NAME, decision) {
+                Execution::Written | Execution::Nothing => self.memory.held.push(change),
+                Execution::Failed | Execution::Missing => {
+                    self.metrics.failures += 1;
+                    tracing::warn!("{NAME}: the rest of the plan is not carried out, and what was done is given back");
+                    return self.let_memory_go(now);
+                }
+            }
+        }
+    }
+
+    /// Gives back what is held, the latest first.
+    fn let_memory_go(&mut self, now: BootTime) {
+        for change in std::mem::take(&mut self.memory.held).into_iter().rev() {
+            let action = Action::Release { target: change.target };
+            self.executor.execute(now, NAME, Decision { action, reason: "the configuration has changed".to_owned() });
+        }
+    }
+
+    pub(super) fn start_killer(&mut self, now: BootTime) {
+        self.memory.killer_due = None;
+        if !self.memory.config.killer.enabled || self.executor.is_dry() {
+            return;
+        }
+        let started = Child::start(&self.options.root, &self.memory.config.killer);
+        let watched = started.and_then(|killer| {
+            self.poller.watch(&killer, Token::Killer)?;
+            Ok(killer)
+        });
+        match watched {
+            Ok(killer) => {
+                tracing::info!("{NAME}: the killer is process {}", killer.pid());
+                self.memory.killer = Some(killer);
+            }
+            Err(error) => {
+                tracing::error!("{NAME}: {}; tried again in a moment", sentence(error.as_ref()));
+                self.memory.killer_due = Some(now + RESTART_PAUSE);
+            }
+        }
+    }
+
+    /// The killer said that it is ready, or has died.
+    pub(super) fn hear_killer(&mut self, now: BootTime) {
+        if self.memory.killer.as_mut().is_some_and(|killer| !killer.hear()) {
+            tracing::warn!("{NAME}: the killer died and is started anew");
+            self.end_killer();
+            self.memory.killer_due = Some(now + RESTART_PAUSE);
+        }
+    }
+
+    pub(super) fn end_killer(&mut self) {
+        if let Some(killer) = self.memory.killer.take() {
+            self.poller.forget(&killer);
+        }
+    }
+}

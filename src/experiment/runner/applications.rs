@@ -1,0 +1,252 @@
+//! Applications are opened one after another, as a person does, on a device that an arm has set up.
+//!
+//! The runner is what Android's activity manager is: it starts applications, says by `oom_score_adj` which one is in front
+//! and how long ago the others were, and notices who has been killed.
+
+mod actor;
+mod ballast;
+mod figures;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::daemon::Daemon;
+use super::{describe, runtime_folder, sleep_until};
+use crate::device::{BootTime, Root, meminfo, swap_area, swaps, vmstat};
+use crate::experiment::applications::Applications;
+use crate::experiment::load;
+use crate::experiment::plan::{Line, Measured, Plan, Replicate};
+use crate::experiment::spec::{Arm, Openings};
+use crate::mechanism::memory::kill_log;
+use actor::{Actor, Answer};
+use ballast::Ballast;
+use figures::{Figures, Opening};
+
+/// Android's classes: in front, the one before, and those that are only kept.
+const FRONT_ADJ: i16 = 0;
+const PREVIOUS_ADJ: i16 = 700;
+const CACHED_ADJ: i16 = 900;
+const CACHED_STEP: i16 = 5;
+const FLASH_WRITTEN: &str = "/sys/module/flash_model/parameters/pages_written";
+
+/// Runs the replicates of `plan`; see [`super::run`].
+pub(super) fn run(
+    plan: &Plan,
+    openings: &Openings,
+    root: &Root,
+    interrupted: &AtomicBool,
+    report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let workload = Applications::standard()?;
+    let folder = runtime_folder(root);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    // The runner is not what is measured: it never goes.
+    root.write("/proc/self/oom_score_adj", "-1000")?;
+    report(&Line::Device { device: describe(root, None)? })?;
+    let turns_per_ms = load::turns_per_ms();
+    for replicate in &plan.replicates {
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        let (Some(arm), Some(point)) = (plan.arms.get(replicate.arm), plan.points.get(replicate.point)) else {
+            bail!("replicate {} names an arm or a point that the plan has not", replicate.id);
+        };
+        report(&Line::Started { started: replicate.id })?;
+        let stage = Stage { workload: &workload, openings, root, folder: &folder, turns_per_ms };
+        let outcome = stage.replicate(replicate, arm).with_context(|| format!("arm {}", arm.name));
+        let (metrics, rejected) = match outcome {
+            Ok(metrics) => (metrics, None),
+            Err(error) => (BTreeMap::new(), Some(format!("{error:#}"))),
+        };
+        report(&Line::Measured(Measured {
+            replicate: replicate.id,
+            arm: arm.name.clone(),
+            point: point.to_string(),
+            metrics,
+            rejected,
+        }))?;
+    }
+    Ok(())
+}
+
+/// Where a replicate takes place.
+struct Stage<'a> {
+    workload: &'a Applications,
+    openings: &'a Openings,
+    root: &'a Root,
+    folder: &'a Path,
+    turns_per_ms: u64,
+}
+
+impl Stage<'_> {
+    fn replicate(&self, replicate: &Replicate, arm: &Arm) -> anyhow::Result<BTreeMap<String, f64>> {
+        let root = self.root;
+        root.write("/proc/sys/vm/drop_caches", "3")?;
+        let _ballast = Ballast::take(root, self.workload.available_kib)?;
+        kill_log::clear(root);
+        let swap = arm.swap.as_deref().map(|device| Flash::swap(root, device)).transpose()?;
+        let daemon =
+            arm.brisk.as_ref().map(|configuration| Daemon::start(root, self.folder, configuration)).transpose()?;
+        let before = (vmstat::read(root)?, flash_written_kib(root));
+        let mut cast = Cast {
+            stage: self,
+            seed: replicate.seed,
+            actors: self.workload.list.iter().map(|_| None).collect(),
+            last_used: Vec::new(),
+            figures: Figures::default(),
+        };
+        for number in self.workload.openings(replicate.seed).into_iter().take(self.openings.count as usize) {
+            cast.open(number)?;
+        }
+        cast.bury()?;
+        let mut figures = std::mem::take(&mut cast.figures);
+        figures.alive = cast.actors.iter().flatten().count();
+        drop(cast);
+        figures.oom_kills = vmstat::read(root)?.oom_kills - before.0.oom_kills;
+        figures.flash_written_kib = flash_written_kib(root) - before.1;
+        figures.records = kill_log::read(root)?;
+        if let Some(mut daemon) = daemon {
+            daemon.actions().context("the daemon")?;
+            daemon.end()?;
+        }
+        drop(swap);
+        if let Some(left) = swaps::read(root)?.first() {
+            bail!("{} is still swap after the replicate", left.path.display());
+        }
+        Ok(figures.metrics())
+    }
+}
+
+/// What has been written to the devices of the flash model.
+fn flash_written_kib(root: &Root) -> u64 {
+    let text = root.read(FLASH_WRITTEN).unwrap_or_default();
+    text.split(',').filter_map(|pages| pages.parse::<u64>().ok()).sum::<u64>() * 4
+}
+
+/// A block device that is swap until it is dropped.
+struct Flash<'a> {
+    root: &'a Root,
+    name: String,
+}
+
+impl<'a> Flash<'a> {
+    fn swap(root: &'a Root, device: &Path) -> anyhow::Result<Self> {
+        let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        swap_area::switch(root, &name, "on 10")?;
+        Ok(Self { root, name })
+    }
+}
+
+impl Drop for Flash<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = swap_area::switch(self.root, &self.name, "off") {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+/// The applications that live.
+struct Cast<'a> {
+    stage: &'a Stage<'a>,
+    seed: u64,
+    actors: Vec<Option<Actor>>,
+    /// The one in front first.
+    last_used: Vec<usize>,
+    figures: Figures,
+}
+
+impl Cast<'_> {
+    /// A person opens application `number` and looks at it.
+    fn open(&mut self, number: usize) -> anyhow::Result<()> {
+        let stage = self.stage;
+        self.bury()?;
+        self.last_used.retain(|&other| other != number);
+        self.last_used.insert(0, number);
+        self.rank()?;
+        let started = BootTime::now();
+        let limit = started + Duration::from_millis(u64::from(stage.openings.limit_ms));
+        let (is_launch, actor) = match &mut self.actors[number] {
+            Some(actor) => {
+                actor.resume();
+                (false, actor)
+            }
+            empty => (true, empty.insert(self.stage.launch(number, self.seed)?)),
+        };
+        let answer = actor.screen(limit)?;
+        let took = match answer {
+            Answer::Screen(at) => Some(at.since(started)),
+            Answer::Ended | Answer::Late => None,
+        };
+        self.figures.openings.push(Opening {
+            is_launch,
+            took,
+            is_late: answer == Answer::Late,
+            limit: limit.since(started),
+        });
+        sleep_until(BootTime::now() + Duration::from_millis(stage.workload.front_ms));
+        let memory = meminfo::read(stage.root)?;
+        let swapped_kib = memory.swap_total_kib - memory.swap_free_kib;
+        let alive = self.actors.iter().flatten().count();
+        eprintln!(
+            "opening {} {} {} {:.0} ms, free {} file {} swapped {swapped_kib} KiB, alive {alive}",
+            self.figures.openings.len(),
+            stage.workload.list[number].name,
+            if is_launch { "launch" } else { "resume" },
+            took.unwrap_or_default().as_secs_f64() * 1000.0,
+            memory.free_kib,
+            memory.file_kib
+        );
+        Ok(())
+    }
+
+    /// Notices who has been killed since.
+    fn bury(&mut self) -> anyhow::Result<()> {
+        for (number, slot) in self.actors.iter_mut().enumerate() {
+            let Some(actor) = slot else { continue };
+            if actor.has_ended()? {
+                *slot = None;
+                self.figures.kills += 1;
+                self.figures.front_kills += u32::from(self.last_used.first() == Some(&number));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says which one is in front and how long ago the others were.
+    fn rank(&self) -> anyhow::Result<()> {
+        let living = self.last_used.iter().enumerate();
+        let ranked = living.filter_map(|(rank, &number)| Some((rank, self.actors[number].as_ref()?)));
+        for (rank, actor) in ranked {
+            actor.set_adj(self.stage.root, adj(rank))?;
+        }
+        Ok(())
+    }
+}
+
+fn adj(rank: usize) -> i16 {
+    match rank {
+        0 => FRONT_ADJ,
+        1 => PREVIOUS_ADJ,
+        rank => CACHED_ADJ + CACHED_STEP * (rank as i16 - 2),
+    }
+}
+
+impl Stage<'_> {
+    fn launch(&self, number: usize, seed: u64) -> anyhow::Result<Actor> {
+        let program = PathBuf::from("/proc/self/exe");
+        let arguments = [
+            ("--number", number.to_string()),
+            ("--seed", seed.to_string()),
+            ("--turns-per-ms", self.turns_per_ms.to_string()),
+            ("--storage", self.openings.storage.display().to_string()),
+        ];
+        let actor = Actor::start(&program, &arguments)?;
+        actor.set_adj(self.root, FRONT_ADJ)?;
+        Ok(actor)
+    }
+}

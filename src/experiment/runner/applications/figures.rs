@@ -1,0 +1,111 @@
+//! What a replicate measured, from what was seen of each opening and what the killer has recorded.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::experiment::claim::Metric;
+use crate::experiment::statistics::{mean, median};
+use crate::mechanism::memory::killer::KillRecord;
+
+/// Launches at the begin, when memory is there for all, and at the end of those one after another.
+const FEW: usize = 5;
+const APPLICATIONS: usize = 15;
+
+/// One opening.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Opening {
+    /// False when it lived.
+    pub(super) is_launch: bool,
+    /// Until its screen; `None` when none came.
+    pub(super) took: Option<Duration>,
+    /// True when none came in time.
+    pub(super) is_late: bool,
+    /// What a person waited at most.
+    pub(super) limit: Duration,
+}
+
+/// Everything that was seen.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    pub(super) openings: Vec<Opening>,
+    pub(super) kills: u32,
+    pub(super) front_kills: u32,
+    pub(super) oom_kills: u64,
+    pub(super) alive: usize,
+    pub(super) flash_written_kib: u64,
+    pub(super) records: Vec<KillRecord>,
+}
+
+impl Figures {
+    pub(super) fn metrics(&self) -> BTreeMap<String, f64> {
+        let mut metrics = BTreeMap::new();
+        let mut add = |metric: Metric, figure: f64| {
+            if figure.is_finite() {
+                metrics.insert(metric.key().to_owned(), figure);
+            }
+        };
+        add(Metric::Kills, f64::from(self.kills));
+        add(Metric::FrontKills, f64::from(self.front_kills));
+        add(Metric::OomKills, self.oom_kills as f64);
+        add(Metric::Alive, self.alive as f64);
+        add(Metric::FlashWritten, self.flash_written_kib as f64);
+        add(Metric::Unresponsive, self.openings.iter().filter(|opening| opening.is_late).count() as f64);
+        let first = &self.openings[..APPLICATIONS.min(self.openings.len())];
+        let again = &self.openings[first.len()..];
+        add(Metric::EarlyLaunch, median(&times(&first[..FEW.min(first.len())])));
+        add(Metric::LateLaunch, median(&times(&first[first.len().saturating_sub(FEW)..])));
+        add(Metric::Reopen, mean(&times(again)));
+        let resumed: Vec<Opening> = again.iter().filter(|opening| !opening.is_launch).copied().collect();
+        add(Metric::Resume, median(&times(&resumed)));
+        self.add_kills(&mut add);
+        metrics
+    }
+
+    fn add_kills(&self, add: &mut dyn FnMut(Metric, f64)) {
+        let errors = |predicted: &dyn Fn(&KillRecord) -> Option<f64>| {
+            let error = |record: &KillRecord| {
+                let returned = record.returned_kib.filter(|&kib| kib > 0)? as f64;
+                Some(100.0 * (predicted(record)? - returned).abs() / returned)
+            };
+            median(&self.records.iter().filter_map(error).collect::<Vec<_>>())
+        };
+        add(Metric::ResidentError, errors(&|record| Some(record.rss_kib as f64)));
+        add(Metric::ProportionalError, errors(&|record| Some(record.pss_kib? as f64)));
+        add(Metric::ProportionalSwapError, errors(&|record| Some((record.pss_kib? + record.swap_pss_kib?) as f64)));
+        let estimate =
+            |record: &KillRecord| record.rss_anonymous_kib as f64 + record.swap_ratio * record.swap_kib as f64;
+        add(Metric::EstimateError, errors(&|record| Some(estimate(record))));
+        let longest_ms = |times: &mut dyn Iterator<Item = u64>| times.max().map_or(f64::NAN, |us| us as f64 / 1000.0);
+        let decided = &mut self.records.iter().filter(|record| record.by_event).map(|record| record.decided_after_us);
+        add(Metric::KillDelay, longest_ms(decided));
+        add(Metric::KillReturn, longest_ms(&mut self.records.iter().filter_map(|record| record.back_after_us)));
+    }
+}
+
+/// What a person waited, in milliseconds. Whoever saw nothing waited as long as anybody would.
+fn times(openings: &[Opening]) -> Vec<f64> {
+    openings.iter().map(|opening| opening.took.unwrap_or(opening.limit).as_secs_f64() * 1000.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_resumes_and_what_did_not_respond_are_told_apart() {
+        let limit = Duration::from_secs(20);
+        let opening =
+            |is_launch, ms: u64| Opening { is_launch, took: Some(Duration::from_millis(ms)), is_late: false, limit };
+        let mut openings: Vec<Opening> = (1..=15).map(|place| opening(true, place * 100)).collect();
+        openings.push(opening(false, 50));
+        openings.push(opening(true, 550));
+        openings.push(Opening { is_launch: false, took: None, is_late: true, limit });
+        let metrics = Figures { openings, kills: 2, alive: 14, ..Figures::default() }.metrics();
+        let figure = |metric: Metric| metrics.get(metric.key()).copied();
+        assert_eq!((figure(Metric::EarlyLaunch), figure(Metric::LateLaunch)), (Some(300.0), Some(1300.0)));
+        assert_eq!((figure(Metric::Resume), figure(Metric::Unresponsive)), (Some(10_025.0), Some(1.0)));
+        assert!((figure(Metric::Reopen).unwrap() - 20_600.0 / 3.0).abs() < 1e-6);
+        assert_eq!((figure(Metric::Kills), figure(Metric::Alive)), (Some(2.0), Some(14.0)));
+        assert_eq!(figure(Metric::KillDelay), None, "nobody was killed by the killer");
+    }
+}

@@ -1,0 +1,138 @@
+//! The `[memory]` section: what is set for zram and reclaim, and who may go when memory is short.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::victim::Mode;
+use crate::mechanism::Glob;
+use crate::mechanism::launch::config::within;
+
+/// Everything that can be set about memory. The commented example is `packaging/brisk.toml`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemoryConfig {
+    /// zram and the tunables of reclaim.
+    pub zram: ZramConfig,
+    /// The killer.
+    pub killer: KillerConfig,
+}
+
+/// Whose plan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arm {
+    /// What brisk would set.
+    #[default]
+    Brisk,
+    /// What the paper set: zram of 15 % of memory, lzo, nothing else.
+    Paper,
+}
+
+/// What is set for zram and reclaim.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ZramConfig {
+    /// True lets the daemon carry out what `brisk memory plan` says, for as long as it runs.
+    pub enabled: bool,
+    /// Whose plan.
+    pub plan: Arm,
+    /// The size; 0 leaves it to the plan.
+    #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
+    pub size_kib: u64,
+    /// The algorithm; empty leaves it to the plan.
+    pub algorithm: String,
+}
+
+/// Who goes when somebody must, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KillerConfig {
+    /// True lets the daemon end processes before the kernel does.
+    pub enabled: bool,
+    /// How a victim is chosen.
+    pub mode: Mode,
+    /// True lets somebody go by headroom whatever the mode, which then says only who.
+    pub by_headroom: bool,
+    /// Names that never go, beside those without which a system is gone.
+    pub protected: Vec<Glob>,
+    /// Nobody with a lower `oom_score_adj` goes.
+    #[serde(deserialize_with = "adj")]
+    pub lowest_adj: i16,
+    /// Somebody goes when less headroom is left than this.
+    #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
+    pub reserve_kib: u64,
+    /// Somebody goes when so much of the pages of files was dropped and wanted again within a second; 0 turns it off.
+    #[serde(deserialize_with = "within::<_, 0, 10_000>")]
+    pub refault_percent: u64,
+    /// The kernel wakes the killer when tasks have waited so long for memory within the window.
+    #[serde(deserialize_with = "within::<_, 1, 10_000>")]
+    pub stall_ms: u64,
+    /// That window.
+    #[serde(deserialize_with = "within::<_, 500, 10_000>")]
+    pub window_ms: u64,
+    /// After that, memory is looked at so often ...
+    #[serde(deserialize_with = "within::<_, 1, 1_000>")]
+    pub look_ms: u64,
+    /// ... for so long.
+    #[serde(deserialize_with = "within::<_, 10, 60_000>")]
+    pub burst_ms: u64,
+    /// Whoever has not gone after so long is given up, and another one may go.
+    #[serde(deserialize_with = "within::<_, 10, 60_000>")]
+    pub patience_ms: u64,
+    /// True reads each victim's exact figures before it goes: they are dear, and for experiments.
+    pub audit: bool,
+    /// What is swapped out before memory is short.
+    pub pageout: PageoutConfig,
+}
+
+/// Swapping out what nobody looks at, on an idle CPU alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PageoutConfig {
+    /// So much is kept free; 0 turns it off.
+    #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
+    pub target_kib: u64,
+    /// From applications whose `oom_score_adj` is not below this.
+    #[serde(deserialize_with = "adj")]
+    pub lowest_adj: i16,
+}
+
+impl PageoutConfig {
+    /// With less swap than this left, nothing is swapped out ahead of need.
+    pub fn step_kib(&self) -> u64 {
+        self.target_kib / 4
+    }
+}
+
+impl Default for PageoutConfig {
+    fn default() -> Self {
+        Self { target_kib: 0, lowest_adj: 900 }
+    }
+}
+
+impl Default for KillerConfig {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            mode: Mode::Brisk,
+            by_headroom: false,
+            protected: Vec::new(),
+            lowest_adj: 1,
+            reserve_kib: 4096,
+            refault_percent: 0,
+            stall_ms: 5,
+            window_ms: 500,
+            look_ms: 20,
+            burst_ms: 1000,
+            patience_ms: 1000,
+            audit: false,
+            pageout: PageoutConfig::default(),
+        }
+    }
+}
+
+/// An `oom_score_adj`.
+fn adj<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i16, D::Error> {
+    let number = i64::deserialize(deserializer)?;
+    let adj = i16::try_from(number).ok().filter(|adj| (-999..=1000).contains(adj));
+    adj.ok_or_else(|| serde::de::Error::custom("expected a whole number from -999 to 1000"))
+}

@@ -1,0 +1,179 @@
+//! Whether somebody must go now, and who: pure, from one look at memory. What is done about it is the engine's.
+
+use serde::{Deserialize, Serialize};
+
+use super::config::KillerConfig;
+use super::victim::{self, Candidate, Mode, Protection, Situation, Victim};
+use crate::device::BootTime;
+
+/// What the killer goes by at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    /// How tight memory is; the stalls are those of the last second.
+    pub situation: Situation,
+    /// What applications can still get.
+    pub headroom_kib: i64,
+    /// Pages of files that were wanted again within the last second.
+    pub refaulted_kib: u64,
+    /// True when reclaim was at work since the look before: that is when the kernel's own killer was asked.
+    pub reclaiming: bool,
+}
+
+/// Why somebody must go, in words; `None` while nobody must.
+pub fn cause(config: &KillerConfig, look: &Look) -> Option<String> {
+    let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
+    let situation = &look.situation;
+    if matches!(config.mode, Mode::LmkRss | Mode::LmkPss) && !look.reclaiming && !config.by_headroom {
+        return None;
+    }
+    if config.mode != Mode::Brisk && !config.by_headroom {
+        let threshold = victim::adj_threshold(config.mode, situation)?;
+        return Some(format!("adj {threshold} and above may go: {}", tightness(config.mode, situation)));
+    }
+    if look.headroom_kib < reserve_kib {
+        return Some(format!("headroom is {} KiB, below the reserve of {reserve_kib} KiB", look.headroom_kib));
+    }
+    let limit_kib = situation.file_kib / 100 * config.refault_percent;
+    (config.refault_percent > 0 && look.refaulted_kib > limit_kib && situation.full_percent > 0.0).then(|| {
+        format!("{} KiB of files were wanted again within a second, of {} KiB", look.refaulted_kib, situation.file_kib)
+    })
+}
+
+fn tightness(mode: Mode, situation: &Situation) -> String {
+    match mode {
+        Mode::LmkdPsi => {
+            format!("some waited {:.0} % of a second, all {:.0} %", situation.some_percent, situation.full_percent)
+        }
+        _ => format!("{} KiB are free, files have {} KiB", situation.free_kib, situation.file_kib),
+    }
+}
+
+/// Who goes now, if anybody may.
+pub fn choose(
+    config: &KillerConfig,
+    look: &Look,
+    candidates: &mut [Candidate],
+    protection: &Protection,
+) -> Option<Victim> {
+    if config.mode == Mode::Brisk {
+        expect_returns(candidates);
+    }
+    let threshold =
+        if config.by_headroom { Some(i16::MIN) } else { victim::adj_threshold(config.mode, &look.situation) };
+    victim::order_from(config.mode, threshold?, candidates, &look.situation, protection).into_iter().next()
+}
+
+/// Whoever keeps `oom_score_adj` raises it, within a class, with the time since an application was in front. The one that
+/// was k-th last is returned to with a probability that falls with k, where nothing better is known.
+fn expect_returns(candidates: &mut [Candidate]) {
+    candidates.sort_by_key(|candidate| (victim::class(candidate.oom_score_adj), candidate.oom_score_adj));
+    let mut rank = 0u32;
+    let mut before: Option<i16> = None;
+    for candidate in candidates {
+        let is_of_same_class = before.map(victim::class) == Some(victim::class(candidate.oom_score_adj));
+        rank = if is_of_same_class { rank + u32::from(before != Some(candidate.oom_score_adj)) } else { 0 };
+        before = Some(candidate.oom_score_adj);
+        candidate.return_probability.get_or_insert(1.0 / f64::from(rank + 2));
+    }
+}
+
+/// What is remembered of a kill, for `brisk memory explain`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KillRecord {
+    /// When it was killed.
+    pub at: BootTime,
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its `oom_score_adj`.
+    pub oom_score_adj: i16,
+    /// How it was chosen.
+    pub mode: Mode,
+    /// Why somebody had to go.
+    pub cause: String,
+    /// Why it was this one.
+    pub reason: String,
+    /// What was left for applications before.
+    pub headroom_kib: i64,
+    /// What its death was to return.
+    pub predicted_kib: u64,
+    /// What it returned; `None` when it has not gone.
+    pub returned_kib: Option<i64>,
+    /// Resident, shared pages included.
+    pub rss_kib: u64,
+    /// Resident and anonymous.
+    pub rss_anonymous_kib: u64,
+    /// On swap, before compression.
+    pub swap_kib: u64,
+    /// What a byte on swap was taken to cost in memory.
+    pub swap_ratio: f64,
+    /// Its proportional resident set, where it was audited.
+    pub pss_kib: Option<u64>,
+    /// Its proportional share of swap, where it was audited.
+    pub swap_pss_kib: Option<u64>,
+    /// From the kernel's event, or the look that followed one, to SIGKILL.
+    pub decided_after_us: u64,
+    /// True when the kernel's event led to it, false for a look that followed.
+    pub by_event: bool,
+    /// From SIGKILL until its memory was back; `None` when it has not gone.
+    pub back_after_us: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(headroom_kib: i64, free_kib: u64, some_percent: f64) -> Look {
+        let situation =
+            Situation { free_kib, file_kib: 20_000, some_percent, full_percent: some_percent / 2.0, swap_ratio: 0.4 };
+        Look { situation, headroom_kib, refaulted_kib: 15_000, reclaiming: true }
+    }
+
+    #[test]
+    fn each_mode_has_its_own_cause() {
+        let config = |mode, refault_percent| KillerConfig { mode, refault_percent, ..KillerConfig::default() };
+        for (config, look, expected) in [
+            (config(Mode::Brisk, 0), look(4096, 0, 99.0), None),
+            (config(Mode::Brisk, 0), look(4095, 90_000, 0.0), Some("headroom is 4095 KiB")),
+            (config(Mode::Brisk, 0), look(-9, 90_000, 0.0), Some("headroom is -9 KiB")),
+            (config(Mode::Brisk, 50), look(9999, 90_000, 1.0), Some("15000 KiB of files")),
+            (config(Mode::Brisk, 50), look(9999, 90_000, 0.0), None),
+            (config(Mode::Brisk, 75), look(9999, 90_000, 1.0), None),
+            (config(Mode::LmkRss, 0), look(-9, 90_000, 99.0), None),
+            (config(Mode::LmkRss, 0), look(9999, 60_000, 0.0), Some("adj 705 and above")),
+            (config(Mode::LmkdPsi, 0), look(-9, 0, 6.0), None),
+            (config(Mode::LmkdPsi, 0), look(9999, 60_000, 8.0), Some("adj 800 and above")),
+        ] {
+            let found = cause(&config, &look);
+            let fits =
+                expected.map_or(found.is_none(), |text| found.as_ref().is_some_and(|found| found.starts_with(text)));
+            assert!(fits, "{config:?} {look:?}: {found:?}");
+        }
+        let idle = Look { reclaiming: false, ..look(9999, 60_000, 0.0) };
+        assert_eq!(cause(&config(Mode::LmkRss, 0), &idle), None, "nobody asks the kernel's killer");
+        let by_headroom = KillerConfig { by_headroom: true, ..config(Mode::LmkRss, 0) };
+        assert!(cause(&by_headroom, &idle).is_none() && cause(&by_headroom, &look(9, 90_000, 0.0)).is_some());
+    }
+
+    #[test]
+    fn of_two_that_return_the_same_the_one_that_was_in_front_longer_ago_goes() {
+        let one = |pid, oom_score_adj, rss_anonymous_kib| Candidate {
+            pid,
+            name: format!("application{pid}"),
+            oom_score_adj,
+            rss_kib: rss_anonymous_kib,
+            rss_anonymous_kib,
+            ..Candidate::default()
+        };
+        let chosen = |candidates: &[Candidate]| {
+            let protection = Protection::of_system(true);
+            let config = KillerConfig::default();
+            choose(&config, &look(0, 0, 0.0), &mut candidates.to_vec(), &protection).map(|victim| victim.pid)
+        };
+        assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 100), one(4, 905, 100)]), Some(4));
+        assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 400), one(4, 905, 100)]), Some(3), "four for one");
+        assert_eq!(chosen(&[one(3, 700, 90_000), one(4, 999, 1)]), Some(4), "the class comes first");
+        assert_eq!(chosen(&[one(2, 0, 900)]), None, "the one in front stays");
+    }
+}
