@@ -1,7 +1,7 @@
 //! All threads of user space and what each uses, cheap enough to look many times a second.
 //!
 //! Each thread's `schedstat` stays open, so that a look at it is one system call. Threads that sleep are looked at once a
-//! second only. New ones are found by their numbers: /proc/loadavg shows the last one given out, so while it stands
+//! second at first, and every four seconds after a while. New ones are found by their numbers: /proc/loadavg shows the last one given out, so while it stands
 //! still nobody need list /proc.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use super::schedstat::{self, Schedstat, Usage};
 use super::{BootTime, DeviceError, Root, process};
 
-/// A thread that used nothing is looked at this often, or a little less.
+/// A thread that used nothing is looked at again after this long, then after twice and four times as long.
 const QUIET_LOOK_NS: u64 = 950_000_000;
+const QUIET_DOUBLINGS: u32 = 2;
 /// New threads whose files are read in one look; the others have to wait for the next.
 const NEW_IN_ONE_LOOK: usize = 512;
 /// When more numbers were given out than this, /proc is listed instead of asking for each.
@@ -80,7 +81,8 @@ struct Known {
     file: Option<OwnedFd>,
     last: Schedstat,
     read_at: BootTime,
-    is_quiet: bool,
+    /// Looks in a row in which it had used nothing.
+    quiet_looks: u32,
 }
 
 impl Threads {
@@ -125,13 +127,15 @@ impl Threads {
 
     /// Looks at every thread next time, whether it was quiet or not: something has changed.
     pub fn wake_all(&mut self) {
-        self.known.values_mut().for_each(|known| known.is_quiet = false);
+        self.known.values_mut().for_each(|known| known.quiet_looks = 0);
     }
 
     fn read_known(&mut self, now: BootTime, look: &mut Look) {
         for (&tid, known) in &mut self.known {
             let wall_ns = now.since(known.read_at).as_nanos() as u64;
-            if known.is_quiet && wall_ns < QUIET_LOOK_NS {
+            if let Some(doublings) = known.quiet_looks.checked_sub(1)
+                && wall_ns < QUIET_LOOK_NS << doublings.min(QUIET_DOUBLINGS)
+            {
                 continue;
             }
             let read = match &known.file {
@@ -145,10 +149,11 @@ impl Threads {
                 continue;
             };
             let usage = present.since(known.last, wall_ns);
-            known.is_quiet = usage.slices == 0 && usage.run_ns == 0 && usage.wait_ns == 0;
+            let is_quiet = usage.slices == 0 && usage.run_ns == 0 && usage.wait_ns == 0;
+            known.quiet_looks = if is_quiet { known.quiet_looks.saturating_add(1) } else { 0 };
             known.last = present;
             known.read_at = now;
-            if !known.is_quiet && wall_ns > 0 {
+            if !is_quiet && wall_ns > 0 {
                 look.used.push(ThreadUsage { tid, usage });
             }
         }
@@ -203,7 +208,7 @@ impl Threads {
         let last = read(&file)?;
         let is_kept = self.descriptors_left > 0;
         self.descriptors_left -= u64::from(is_kept);
-        self.known.insert(tid, Known { file: is_kept.then_some(file), last, read_at: now, is_quiet: false });
+        self.known.insert(tid, Known { file: is_kept.then_some(file), last, read_at: now, quiet_looks: 0 });
         Some(thread)
     }
 }
@@ -322,6 +327,25 @@ mod tests {
         device.used(50, "31000000 20000000 5\n");
         assert_eq!(tids(&threads.look(at(2250)).unwrap()).1, [50], "now it is awake");
         assert_eq!(threads.len(), 4);
+    }
+
+    #[test]
+    fn who_sleeps_long_is_looked_at_seldom_until_something_changes() {
+        let device = Device::new();
+        device.thread(5, 5, 1, "1 0 0\n");
+        let mut threads = Threads::new(&device.root);
+        threads.look(at(0)).unwrap();
+        let mut now = 0;
+        let mut looks = Vec::new();
+        for second in 1..=40 {
+            now = second * 1000;
+            threads.look(at(now)).unwrap();
+            looks.extend((threads.known[&5].read_at == at(now)).then_some(second));
+        }
+        assert_eq!(looks[..6], [1, 2, 4, 8, 12, 16]);
+        device.used(5, "9 0 1\n");
+        threads.wake_all();
+        assert_eq!(threads.look(at(now + 10)).unwrap().used.len(), 1);
     }
 
     #[test]

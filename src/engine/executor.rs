@@ -283,7 +283,11 @@ fn report(refused: &mut BTreeSet<Target>, restoration: &Restoration) {
             _ => tracing::debug!("{target} is {original} again"),
         };
     };
-    if refused.insert(target.clone()) {
+    if target.thread().is_some() {
+        // While a CPU is offline the kernel gives back a part of each mask only, and the rest when it returns.
+        refused.insert(target.clone());
+        tracing::debug!("{target} is given back in part, and is tried again in a while: {error}");
+    } else if refused.insert(target.clone()) {
         tracing::error!("{target} keeps its leased value for now, and is tried again in a while: {error}");
     }
 }

@@ -170,12 +170,13 @@ impl PlacementPolicy {
         let wall_ns = self.looked_at.replace(now).map_or(0, |before| now.since(before).as_nanos() as u64);
         let totals = self.roster.take(now, wall_ns, look);
         self.release_where("it has ended", decisions, |tid| look.ended.contains(&tid));
+        self.heirs.retain(|tid, _| !look.ended.contains(tid));
         self.note_heirs(look);
         self.disinherit(facts, decisions);
         self.roster.take_facts(facts);
-        if now.since(self.facts_at) >= FACTS_AGE && self.leased.is_empty() {
+        if now.since(self.facts_at) >= FACTS_AGE {
             self.facts_at = now;
-            self.roster.doubt_facts();
+            self.doubt_facts();
         }
         self.follow_online(online, decisions);
         self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
@@ -400,11 +401,19 @@ impl PlacementPolicy {
     fn release_all(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
         if self.held.take().is_some() || !self.leased.is_empty() {
             self.window.clear();
-            self.roster.doubt_facts();
         }
         reason.clone_into(&mut self.reason);
         let leased = std::mem::take(&mut self.leased);
+        if !leased.is_empty() {
+            self.doubt_facts();
+        }
         decisions.extend(leased.into_keys().map(|target| release(target, reason)));
+    }
+
+    /// Has facts asked for again, but not those of threads that show what they have been made to give up.
+    fn doubt_facts(&mut self) {
+        let leased: BTreeSet<u32> = self.leased.keys().filter_map(Target::thread).collect();
+        self.roster.doubt_facts(|tid| !leased.contains(&tid));
     }
 
     /// New threads begin with the mask and the priority of the one that made them.

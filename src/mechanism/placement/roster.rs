@@ -162,9 +162,10 @@ impl Roster {
         }
     }
 
-    /// Forgets the facts of everybody: they may have changed since.
-    pub fn doubt_facts(&mut self) {
-        self.members.values_mut().for_each(|member| member.facts = None);
+    /// Forgets the facts of those threads: they may have changed since.
+    pub fn doubt_facts(&mut self, of: impl Fn(u32) -> bool) {
+        let members = self.members.values_mut().filter(|member| of(member.thread.tid));
+        members.for_each(|member| member.facts = None);
     }
 
     /// Threads that may have to make room, those that ask for most first; no more than `maximum`.

@@ -39,7 +39,9 @@ pub(super) fn assign(roster: &Roster, machine: &Machine, excluded: &[Glob], maxi
     for member in members {
         let Some(facts) = &member.facts else { continue };
         let (tid, start_time_ticks) = (facts.tid, facts.start_time_ticks);
-        if !online.iter().all(|cpu| facts.allowed.contains(cpu)) {
+        // Whoever is bound or has a policy of its own stays so, the daemon itself among them.
+        let is_ordinary = facts.priority.policy == SchedulingPolicy::Other;
+        if !is_ordinary || !online.iter().all(|cpu| facts.allowed.contains(cpu)) {
             continue;
         }
         let own = owners.iter().position(|&owner| owner == tid).map(|index| machine.cores()[index].cpu.to_string());
@@ -47,7 +49,7 @@ pub(super) fn assign(roster: &Roster, machine: &Machine, excluded: &[Glob], maxi
         demands.insert(Target::CpuAffinity { tid, start_time_ticks }, own.unwrap_or_else(|| rest.clone()));
         if !has_own && member.habits.thesis_class() == ThesisClass::HalfCore {
             let priority = Priority { policy: SchedulingPolicy::Other, nice: HALF_CORE_NICE };
-            if facts.priority.policy == SchedulingPolicy::Other && facts.priority.nice > HALF_CORE_NICE {
+            if facts.priority.nice > HALF_CORE_NICE {
                 demands.insert(Target::Priority { tid, start_time_ticks }, priority.to_string());
             }
         }

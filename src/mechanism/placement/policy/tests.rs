@@ -310,6 +310,29 @@ fn cpus_that_go_are_not_used_and_come_back() {
     assert_eq!(format_list(&device.threads[&200].mask), "0-2", "{}", device.policy.reason);
 }
 
+/// A CPU that comes back finds threads with the mask that they had while it was away.
+#[test]
+fn who_was_bound_for_a_while_is_asked_again() {
+    let mut device = Device::new(&equal(2), config());
+    for tid in [200, 201] {
+        device.start(tid, tid, 1, HOG).mask = if tid == 201 { vec![0] } else { vec![0, 1] };
+    }
+    device.run(4000);
+    device.start(FRONT, FRONT, 1, HOG);
+    device.put_in_front(&[FRONT]);
+    let known = |device: &Device| device.policy.roster.get(201).and_then(|it| it.facts.clone()).map(|it| it.allowed);
+    device.run(2000);
+    assert_eq!(known(&device), Some(vec![0]));
+    assert!(device.treated().contains(&200), "{}", device.policy.reason);
+    device.threads.get_mut(&201).unwrap().mask = vec![0, 1];
+    (0..70).for_each(|_| {
+        if known(&device) != Some(vec![0, 1]) {
+            device.next_look();
+        }
+    });
+    assert_eq!(known(&device), Some(vec![0, 1]), "others make room all the while");
+}
+
 #[test]
 fn a_thread_made_by_one_that_makes_room_is_not_made_to() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
@@ -322,6 +345,10 @@ fn a_thread_made_by_one_that_makes_room_is_not_made_to() {
     assert_eq!(device.treated(), [200, 201]);
     let heirs = device.decisions.iter().filter(|(_, it)| matches!(it.action, Action::Disinherit { .. })).count();
     assert_eq!(heirs, 2);
+    device.start(302, 200, 1, MUSIC);
+    device.next_look();
+    device.end(302);
+    assert!(device.policy.heirs.is_empty() && !device.policy.unknown().contains(&302), "it ended before it was known");
 }
 
 #[test]

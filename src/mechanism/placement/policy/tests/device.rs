@@ -195,6 +195,12 @@ impl Device {
         self.now_ms += 1;
     }
 
+    /// Runs up to and including the next look.
+    pub fn next_look(&mut self) {
+        let ahead = self.next_look_ms + 1 - self.now_ms;
+        self.run(ahead);
+    }
+
     fn look(&mut self) {
         let asked = self.policy.unknown().to_vec();
         let mut look = Look::default();
