@@ -2,6 +2,7 @@
 
 mod bench;
 mod chart;
+mod threads;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,20 @@ enum Task {
         /// The binary to measure
         brisk: PathBuf,
     },
+    /// Measure what looking at threads costs, with so many more than this machine has
+    BenchThreads {
+        /// How many
+        #[arg(default_values_t = [1_000, 10_000])]
+        counts: Vec<u32>,
+    },
+    /// Be threads that sleep; a part of `bench-threads`
+    #[command(hide = true)]
+    Crowd {
+        /// How many
+        count: u32,
+        /// How many of them wake now and then
+        awake: u32,
+    },
     /// The part of `bench` that runs in the lab's guest as well
     #[command(hide = true)]
     Guest {
@@ -55,6 +70,8 @@ fn main() -> anyhow::Result<()> {
         Task::Docs { folder } => docs(&folder),
         Task::Bench { brisk, lab } => bench::run(&brisk, lab),
         Task::BenchChart { brisk } => chart::run(&brisk),
+        Task::BenchThreads { counts } => threads::run(&counts),
+        Task::Crowd { count, awake } => threads::be_crowd(count, awake),
         Task::Guest { brisk } => bench::run_in_guest(&brisk),
         Task::Receiver => bench::run_receiver(),
     }

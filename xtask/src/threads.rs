@@ -1,0 +1,122 @@
+//! What looking at threads costs: CPU time of the looks themselves, by thread, at 1 Hz and at 10 Hz.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use brisk::device::threads::Threads;
+use brisk::device::{BootTime, Root};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Looks of each measurement, after those that meet everybody.
+const SECONDS: u32 = 12;
+/// An awake thread wakes this often.
+const WAKE_EVERY: Duration = Duration::from_millis(90);
+
+/// Measures with `counts` threads more than the machine has, and prints one table.
+pub fn run(counts: &[u32]) -> anyhow::Result<()> {
+    println!("{:>8} {:>14} {:>22} {:>22}", "threads", "of them awake", "1 Hz, a thousand", "10 Hz, a thousand");
+    for &count in counts {
+        for awake in [0, count / 10] {
+            let crowd = Crowd::gather(count, awake)?;
+            let (slow, fast) = (cost(Duration::from_secs(1), count)?, cost(Duration::from_millis(100), count)?);
+            println!("{count:>8} {awake:>14} {:>22} {:>22}", slow.to_string(), fast.to_string());
+            drop(crowd);
+        }
+    }
+    println!("{:>8} {:>14} {:>22} {:>22}", "wanted", "", "<= 0.1 %", "<= 0.7 %");
+    Ok(())
+}
+
+/// The share of a CPU that looks at a thousand threads take: the median of all seconds, the least and the most.
+struct Cost([f64; 3]);
+
+impl std::fmt::Display for Cost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [least, median, most] = self.0;
+        f.pad(&format!("{median:.3} % ({least:.3}-{most:.3})"))
+    }
+}
+
+fn cost(period: Duration, crowd: u32) -> anyhow::Result<Cost> {
+    let mut threads = Threads::new(&Root::system());
+    while threads.look(BootTime::now())?.born.len() > 1 || threads.len() < crowd as usize {}
+    let looks = (1.0 / period.as_secs_f64()).round() as u32;
+    let mut seconds = Vec::new();
+    let mut next = Instant::now();
+    for _ in 0..SECONDS {
+        let mut spent = Duration::ZERO;
+        for _ in 0..looks {
+            next += period;
+            thread::sleep(next.saturating_duration_since(Instant::now()));
+            let before = cpu_time();
+            threads.look(BootTime::now())?;
+            spent += cpu_time() - before;
+        }
+        seconds.push(spent.as_secs_f64() * 100.0 * 1000.0 / threads.len() as f64);
+    }
+    seconds.sort_by(f64::total_cmp);
+    ensure!(!seconds.is_empty(), "nothing was measured");
+    Ok(Cost([seconds[0], seconds[seconds.len() / 2], seconds[seconds.len() - 1]]))
+}
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Processes of a hundred threads each, of which some are awake; dropped, they end.
+struct Crowd(Vec<Child>);
+
+impl Crowd {
+    fn gather(count: u32, awake: u32) -> anyhow::Result<Self> {
+        let mut crowd = Self(Vec::new());
+        let processes = count.div_ceil(100);
+        for _ in 0..processes {
+            let mut child = Command::new(std::env::current_exe()?)
+                .args(["crowd", &(count / processes).to_string(), &(awake / processes).to_string()])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .context("cannot start threads")?;
+            let stdout = child.stdout.take().context("a crowd has a stdout")?;
+            crowd.0.push(child);
+            BufReader::new(stdout).read_line(&mut String::new())?;
+        }
+        Ok(crowd)
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            drop(child.stdin.take());
+        }
+        for child in &mut self.0 {
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Is `count` threads, of which `awake` wake now and then, until standard input ends.
+pub fn be_crowd(count: u32, awake: u32) -> anyhow::Result<()> {
+    let over = Arc::new(AtomicBool::new(false));
+    for number in 1..count {
+        let over = Arc::clone(&over);
+        let body = move || {
+            while !over.load(Ordering::Relaxed) {
+                if number <= awake { thread::sleep(WAKE_EVERY) } else { thread::park() }
+            }
+        };
+        thread::Builder::new().stack_size(64 << 10).spawn(body).context("cannot start a thread")?;
+    }
+    println!("ready");
+    std::io::stdout().flush()?;
+    std::io::stdin().read_line(&mut String::new())?;
+    over.store(true, Ordering::Relaxed);
+    Ok(())
+}
