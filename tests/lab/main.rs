@@ -3,6 +3,7 @@
 mod binder_cache;
 mod lookup;
 mod memory;
+mod placement;
 #[path = "../static_brisk/mod.rs"]
 mod static_brisk;
 mod undo;
