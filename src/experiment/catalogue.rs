@@ -14,6 +14,9 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     ("launch-schedutil", include_str!("../../experiments/launch-schedutil.toml")),
     ("launch-stock", include_str!("../../experiments/launch-stock.toml")),
     ("launch-threads", include_str!("../../experiments/launch-threads.toml")),
+    ("placement-one-thread", include_str!("../../experiments/placement-one-thread.toml")),
+    ("placement-two-threads", include_str!("../../experiments/placement-two-threads.toml")),
+    ("placement-no-bulk", include_str!("../../experiments/placement-no-bulk.toml")),
     ("lookup-hub", include_str!("../../experiments/lookup-hub.toml")),
     ("lookup-list", include_str!("../../experiments/lookup-list.toml")),
     ("memory-paper", include_str!("../../experiments/memory-paper.toml")),
@@ -138,7 +141,8 @@ mod tests {
         assert_eq!(launch.len(), 7);
         assert_eq!(names(&["lookup"], false).unwrap(), ["lookup-hub", "lookup-list"]);
         assert_eq!(names(&["memory"], false).unwrap(), ["memory-paper", "memory-brisk"]);
-        assert_eq!(names(&[], false).unwrap().len(), 11);
+        assert_eq!(names(&["placement"], false).unwrap().len(), 3);
+        assert_eq!(names(&[], false).unwrap().len(), 14);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert!(names(&["launch-here"], false).unwrap_err().contains("add --here"));

@@ -117,7 +117,7 @@ pub enum Program {
     Load,
 }
 
-/// A background load that wakes up at random.
+/// What others do meanwhile: somebody who wakes up at random, and whoever else is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
@@ -125,6 +125,12 @@ pub struct Background {
     pub period_ms: u32,
     /// CPU time of each at the highest frequency, in microseconds.
     pub work_us: u32,
+    /// Threads that take every CPU that they can get.
+    #[serde(default)]
+    pub hogs: u32,
+    /// Threads that work for 15 ms and then wait for 25 ms, as downloads do.
+    #[serde(default)]
+    pub downloads: u32,
 }
 
 /// How often each arm is run at each point.

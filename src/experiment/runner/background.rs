@@ -1,4 +1,4 @@
-//! Small work of others: a thread that wakes up at random and works for a moment, as a device in use has it.
+//! Work of others: a thread that wakes up at random and works for a moment, as a device in use has it; hogs and downloads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +11,17 @@ use crate::device::BootTime;
 use crate::random::Random;
 use crate::work::Work;
 
+/// A hog looks this often whether it is to end, in milliseconds of work.
+const HOG_WORK_MS: u64 = 5;
+/// What a download works and then waits.
+const DOWNLOAD_WORK_MS: u64 = 15;
+const DOWNLOAD_WAIT: Duration = Duration::from_millis(25);
+
 /// A running background load; dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Background {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Background {
@@ -24,8 +30,14 @@ impl Background {
     pub(super) fn start(load: &spec::Background, turns_per_ms: u64, seed: u64) -> std::io::Result<Self> {
         let work = Work::of_turns(u64::from(load.work_us) * turns_per_ms / 1000);
         let period_us = f64::from(load.period_ms) * 1000.0;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
+        let mut background = Self { stop: Arc::default(), threads: Vec::new() };
+        for _ in 0..load.hogs {
+            background.add("hog", Work::of_turns(HOG_WORK_MS * turns_per_ms), Duration::ZERO)?;
+        }
+        for _ in 0..load.downloads {
+            background.add("download", Work::of_turns(DOWNLOAD_WORK_MS * turns_per_ms), DOWNLOAD_WAIT)?;
+        }
+        let stopped = Arc::clone(&background.stop);
         let mut random = Random::new(seed);
         let mut next = BootTime::now();
         let body = move || {
@@ -35,15 +47,30 @@ impl Background {
                 work.run();
             }
         };
-        let thread = std::thread::Builder::new().name("background".into()).spawn(body)?;
-        Ok(Self { stop, thread: Some(thread) })
+        background.threads.push(std::thread::Builder::new().name("background".into()).spawn(body)?);
+        Ok(background)
+    }
+
+    /// A thread that does `work`, waits, and begins again.
+    fn add(&mut self, name: &str, work: Work, wait: Duration) -> std::io::Result<()> {
+        let stopped = Arc::clone(&self.stop);
+        let body = move || {
+            while !stopped.load(Ordering::Relaxed) {
+                work.run();
+                if !wait.is_zero() {
+                    sleep_until(BootTime::now() + wait);
+                }
+            }
+        };
+        self.threads.push(std::thread::Builder::new().name(name.into()).spawn(body)?);
+        Ok(())
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }

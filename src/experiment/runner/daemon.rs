@@ -75,10 +75,20 @@ impl Daemon {
         }
     }
 
+    /// Tells it what is in front.
+    pub(super) fn put_in_front(&self, pid: u32) -> anyhow::Result<()> {
+        let answer = self.ask(&format!("{{\"version\":1,\"request\":\"foreground\",\"pids\":[{pid}]}}\n"))?;
+        if answer["ok"] == true { Ok(()) } else { bail!("the daemon did not take what is in front: {answer}") }
+    }
+
     fn status(&self) -> anyhow::Result<serde_json::Value> {
+        self.ask("{\"version\":1,\"request\":\"status\"}\n")
+    }
+
+    fn ask(&self, request: &str) -> anyhow::Result<serde_json::Value> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(b"{\"version\":1,\"request\":\"status\"}\n")?;
+        stream.write_all(request.as_bytes())?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
         Ok(serde_json::from_slice(line.as_bytes())?)

@@ -25,6 +25,11 @@ impl Application {
         Ok(Self { child: child.with_context(|| format!("cannot launch {}", runner.application.display()))? })
     }
 
+    /// Its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for the first screen.
     pub(super) fn first_screen(&mut self) -> anyhow::Result<FirstScreen> {
         let stdout = self.child.stdout.take().context("the application has no stdout")?;

@@ -127,7 +127,8 @@ impl Runner<'_> {
         };
         let mut metrics = BTreeMap::new();
         forget_the_arm_before();
-        let mut outcome = self.measure(replicate, *point, &mut metrics);
+        let places = arm.brisk.as_ref().is_some_and(|configuration| configuration.contains_key("placement"));
+        let mut outcome = self.measure(replicate, *point, daemon.as_ref().filter(|_| places), &mut metrics);
         if let Some(daemon) = &mut daemon {
             match daemon.actions() {
                 Ok(actions) => drop(metrics.insert(Metric::Actions.key().to_owned(), actions as f64)),
@@ -143,8 +144,14 @@ impl Runner<'_> {
         })
     }
 
-    /// Rests, then measures the point; an error rejects the replicate.
-    fn measure(&self, replicate: &Replicate, point: Point, metrics: &mut BTreeMap<String, f64>) -> anyhow::Result<()> {
+    /// Rests, then measures the point; an error rejects the replicate. What is launched is in front for `daemon`.
+    fn measure(
+        &self,
+        replicate: &Replicate,
+        point: Point,
+        daemon: Option<&Daemon>,
+        metrics: &mut BTreeMap<String, f64>,
+    ) -> anyhow::Result<()> {
         let rest_until = BootTime::now() + Duration::from_micros(replicate.settle_us);
         let load = self.workload.background.as_ref();
         let background = load.map(|load| Background::start(load, self.turns_per_ms, replicate.seed)).transpose()?;
@@ -156,6 +163,7 @@ impl Runner<'_> {
                 let window_ms = work_ms + self.workload.window_beyond_work_ms;
                 let window = Duration::from_millis(u64::from(window_ms));
                 let mut launched = launch::Application::start(self, work_ms)?;
+                daemon.map_or(Ok(()), |daemon| daemon.put_in_front(launched.pid()))?;
                 let screen = launched.first_screen()?;
                 if BootTime::now() >= started + window {
                     bail!("the launch took longer than the window");
