@@ -24,6 +24,10 @@
 
 static DEFINE_MUTEX(caches_lock);
 static LIST_HEAD(caches);
+
+/* Not the one above: that is taken while the notifiers are, for reading. */
+static DEFINE_MUTEX(roots_lock);
+static bool hears_of_policies;
 static struct kobject *sysfs_root;
 static struct dentry *debugfs_root;
 
@@ -311,13 +315,17 @@ static int policy_changed(struct notifier_block *block, unsigned long event, voi
 
 static struct notifier_block policy_notifier = { .notifier_call = policy_changed };
 
+/* Each once; what there was no memory for, when the next cache is made. */
 static void prepare_roots(void)
 {
-	if (sysfs_root)
-		return;
-	sysfs_root = kobject_create_and_add("binder_cache", kernel_kobj);
-	debugfs_root = debugfs_create_dir("binder_cache", NULL);
-	register_blocking_lsm_notifier(&policy_notifier);
+	mutex_lock(&roots_lock);
+	if (!sysfs_root)
+		sysfs_root = kobject_create_and_add("binder_cache", kernel_kobj);
+	if (IS_ERR_OR_NULL(debugfs_root))
+		debugfs_root = debugfs_create_dir("binder_cache", NULL);
+	if (!hears_of_policies)
+		hears_of_policies = !register_blocking_lsm_notifier(&policy_notifier);
+	mutex_unlock(&roots_lock);
 }
 
 /* NULL when there is no memory: the context is then a stock one. */
@@ -334,8 +342,8 @@ struct binder_cache *binder_cache_create(const char *name)
 	cache->mode = BINDER_CACHE_COOPERATIVE;
 	cache->quiet_until = jiffies;
 
-	mutex_lock(&caches_lock);
 	prepare_roots();
+	mutex_lock(&caches_lock);
 	list_add_tail(&cache->link, &caches);
 	mutex_unlock(&caches_lock);
 	if (!sysfs_root ||
