@@ -34,13 +34,15 @@ impl Lines {
     }
 }
 
-/// True for a line of the guest's kernel after which it cannot be trusted: panic, oops, lockup or stall.
+/// True for a line of the guest's kernel after which it cannot be trusted: panic, oops, lockup, stall, or what a check
+/// of its own found (KASAN, lockdep, a sleep where none may be). A check that only warns shows from `loglevel=5` on.
 ///
 /// Only lines with printk's time stamp count: a program may print the same words.
 pub fn is_fatal(line: &str) -> bool {
     const SIGNS: &[&str] = &[
         "Kernel panic - not syncing",
         "BUG: ",
+        "WARNING: ",
         "Oops",
         "general protection fault",
         "Unable to handle kernel",
@@ -89,6 +91,11 @@ mod tests {
             ("[   12.345678] rcu: INFO: rcu_preempt self-detected stall on CPU", true),
             ("[   12.345678] rcu: INFO: rcu_sched detected stalls on CPUs/tasks:", true),
             ("[    5.000000] Unable to handle kernel paging request at virtual address ffff", true),
+            ("[   20.000001] BUG: KASAN: use-after-free in binder_cache_take+0x1f/0x230 [binder_linux]", true),
+            ("[   20.000001] WARNING: possible circular locking dependency detected", true),
+            ("[   20.000001] BUG: sleeping function called from invalid context at mm/slab.h:420", true),
+            ("[   20.000001] WARNING: CPU: 1 PID: 70 at kernel/locking/lockdep.c:4800", true),
+            ("[   20.000001] WARNING: suspicious RCU usage", true),
             ("Kernel panic - not syncing: said a program", false),
             ("[note] BUG: in a program", false),
             ("[ 1.5] BUG: in a program", false),

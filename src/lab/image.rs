@@ -17,6 +17,10 @@ use super::packages::KernelFiles;
 /// # Errors
 /// [`LabError::Cache`] when a file cannot be read or written.
 pub fn bootable(cache: &Cache, kernel: &KernelFiles) -> Result<PathBuf, LabError> {
+    // One that was built here cannot be booted otherwise.
+    if kernel.tree.is_some() {
+        return Ok(kernel.image.clone());
+    }
     let folder = cache.entry(&format!("images/{}", kernel.revision), |draft, _| {
         let image = fs::read(&kernel.image).map_err(fault("read", &kernel.image))?;
         let path = draft.join("vmlinux");

@@ -1,4 +1,4 @@
-//! The virtual device: a stock kernel under QEMU, with every file of the guest written by brisk.
+//! The virtual device: a kernel under QEMU, with every file of the guest written by brisk.
 //!
 //! A [`Scenario`] says which kernel, modules and machine; a [`Job`] adds a command and its files. [`run`] boots it,
 //! hands on what the guest says line by line, and returns how the command ended. The guest is just another device:
@@ -15,6 +15,7 @@ pub mod guest;
 mod image;
 mod initramfs;
 pub mod job;
+mod kernels;
 mod machine;
 mod modules;
 mod packages;
@@ -52,7 +53,7 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, Lab
     let scenario = &job.scenario;
     let cache = Cache::open()?;
     let packages = Packages::of(&cache, scenario)?;
-    let kernel = packages.kernel(&scenario.kernel.package)?;
+    let kernel = modules::with_drivers(&cache, &packages, scenario, packages.kernel(scenario)?)?;
     let modules = modules::collect(&cache, &packages, scenario, &kernel)?;
     let initramfs = pack(job, &packages, &modules)?;
     let image = image::bootable(&cache, &kernel)?;
@@ -70,6 +71,22 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, Lab
 /// [`LabError`] when it is not known, or cannot be built or read.
 pub fn program(name: &str, scenario: &Scenario) -> Result<Vec<u8>, LabError> {
     let path = programs::build(&Cache::open()?, name, scenario)?;
+    std::fs::read(&path).map_err(cache::fault("read", &path))
+}
+
+/// The kernel's own test `name` (`filesystems/binderfs/binderfs_test`) from the sources that the kernel of `scenario` is
+/// built from: its bytes.
+///
+/// # Errors
+/// [`LabError`] when the kernel comes from a package, or the test cannot be built or read.
+pub fn selftest(name: &str, scenario: &Scenario) -> Result<Vec<u8>, LabError> {
+    let cache = Cache::open()?;
+    let kernel = Packages::of(&cache, scenario)?.kernel(scenario)?;
+    let Some(tree) = &kernel.tree else {
+        let reason = "its tests come with a kernel's sources: give a scenario whose kernel is built".into();
+        return Err(LabError::Package { package: scenario.kernel.package.clone(), reason });
+    };
+    let path = programs::build_selftest(&cache, name, tree, &kernel.revision)?;
     std::fs::read(&path).map_err(cache::fault("read", &path))
 }
 

@@ -1,4 +1,5 @@
 //! Kernel modules for the guest: the kernel package's own with what they depend on, and brisk's, built for its headers.
+//! A kernel that is built here gets its drivers from here, too.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -10,11 +11,15 @@ use std::process::Command;
 use super::architecture::Architecture;
 use super::cache::{Cache, fault};
 use super::error::LabError;
+use super::kernels;
 use super::packages::{KernelFiles, Packages};
 use super::scenario::Scenario;
 
-/// The sources below `kernel/`: folder, file, contents.
-const SOURCES: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
+/// A file below `kernel/`: its folder, its name, its contents.
+type Source = (&'static str, &'static str, &'static [u8]);
+
+/// The sources below `kernel/`.
+const SOURCES: &[Source] = include!(concat!(env!("OUT_DIR"), "/module_sources.rs"));
 
 /// A module that the guest loads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +42,9 @@ pub fn collect(
     scenario: &Scenario,
     kernel: &KernelFiles,
 ) -> Result<Vec<LoadableModule>, LabError> {
+    if scenario.modules.is_empty() {
+        return Ok(Vec::new());
+    }
     let index = Index::read(&kernel.modules)?;
     let mut found: Vec<LoadableModule> = Vec::new();
     for module in &scenario.modules {
@@ -71,6 +79,46 @@ fn unavailable(module: &str, reason: impl Into<String>) -> LabError {
     LabError::Module { module: module.into(), reason: reason.into() }
 }
 
+/// The kernel with the scenario's drivers in place of its own, when it was built here.
+///
+/// # Errors
+/// [`LabError`] when a driver is unknown, does not fit, or cannot be built.
+pub fn with_drivers(
+    cache: &Cache,
+    packages: &Packages<'_>,
+    scenario: &Scenario,
+    kernel: KernelFiles,
+) -> Result<KernelFiles, LabError> {
+    let (Some(tree), false) = (&kernel.tree, scenario.kernel.drivers.is_empty()) else { return Ok(kernel) };
+    let mut hasher = DefaultHasher::new();
+    let mut drivers = Vec::new();
+    for source in &scenario.kernel.drivers {
+        let driver = Driver::of(source, packages, scenario)?
+            .ok_or_else(|| unavailable(source, "it is no driver of the kernel's own"))?;
+        sources_of(source)?.hash(&mut hasher);
+        drivers.push((source, driver));
+    }
+    let revision = format!("{}-{:016x}", kernel.revision, hasher.finish());
+    let folder = cache.entry(&format!("kernels/{revision}"), |draft, _| {
+        eprintln!("brisk: building {} into {}", scenario.kernel.drivers.join(", "), kernel.release);
+        kernels::rebuild(draft, tree, &scenario.kernel.package, |tree| {
+            drivers.iter().try_for_each(|(source, driver)| place(source, Some(driver), tree).map(drop))
+        })
+    })?;
+    Ok(KernelFiles { image: kernels::image_in(&folder), revision, ..kernel })
+}
+
+/// The files of `kernel/<source>`.
+fn sources_of(source: &str) -> Result<Vec<&'static Source>, LabError> {
+    let files: Vec<_> = SOURCES.iter().filter(|(folder, ..)| *folder == source).collect();
+    if !files.is_empty() {
+        return Ok(files);
+    }
+    let mut known: Vec<_> = SOURCES.iter().map(|(folder, ..)| *folder).collect();
+    known.dedup();
+    Err(unavailable(source, format!("brisk has no such source; it has {}", known.join(", "))))
+}
+
 /// Builds the modules in `kernel/<source>` and returns the folder that holds them.
 fn build(
     cache: &Cache,
@@ -80,33 +128,34 @@ fn build(
     kernel: &KernelFiles,
     architecture: &Architecture,
 ) -> Result<PathBuf, LabError> {
-    let files: Vec<_> = SOURCES.iter().filter(|(folder, ..)| *folder == source).collect();
-    if files.is_empty() {
-        let mut known: Vec<_> = SOURCES.iter().map(|(folder, ..)| *folder).collect();
-        known.dedup();
-        return Err(unavailable(source, format!("brisk has no such source; it has {}", known.join(", "))));
-    }
     let mut hasher = DefaultHasher::new();
-    files.hash(&mut hasher);
+    sources_of(source)?.hash(&mut hasher);
     driver.map(|driver| &driver.tree).hash(&mut hasher);
     let entry = format!("modules/{}/{source}-{:016x}", kernel.revision, hasher.finish());
     cache.entry(&entry, |draft, _| {
         eprintln!("brisk: building the kernel module {source} for {}", kernel.release);
-        let folder = match driver {
-            Some(driver) => driver.patch(source, draft)?,
-            None => draft.to_owned(),
-        };
-        // A patched driver finds our files in a folder of their own.
-        let place = if driver.is_some() { folder.join(plain(source)) } else { folder.clone() };
-        fs::create_dir_all(&place).map_err(fault("make", &place))?;
-        for (_, file, contents) in files.iter().filter(|(_, file, _)| !file.contains('/')) {
-            let path = place.join(file);
-            fs::write(&path, contents).map_err(fault("write", &path))?;
-        }
+        let folder = place(source, driver, draft)?;
         make(source, headers, &folder, architecture)?;
         lift_objects(&folder, draft)?;
         keep_objects(draft, source, architecture)
     })
+}
+
+/// Puts the files of `kernel/<source>` into `tree`, with the driver that they are a part of, and returns the folder to
+/// build.
+fn place(source: &str, driver: Option<&Driver>, tree: &Path) -> Result<PathBuf, LabError> {
+    let folder = match driver {
+        Some(driver) => driver.patch(source, tree)?,
+        None => tree.to_owned(),
+    };
+    // A patched driver finds our files in a folder of their own.
+    let place = if driver.is_some() { folder.join(plain(source)) } else { folder.clone() };
+    fs::create_dir_all(&place).map_err(fault("make", &place))?;
+    for (_, file, contents) in sources_of(source)?.into_iter().filter(|(_, file, _)| !file.contains('/')) {
+        let path = place.join(file);
+        fs::write(&path, contents).map_err(fault("write", &path))?;
+    }
+    Ok(folder)
 }
 
 /// A driver of the kernel's own that a folder below `kernel/` has patches for, one a series.

@@ -9,6 +9,7 @@ use super::apt::{Apt, Package, unpack};
 use super::architecture::Architecture;
 use super::cache::{Cache, fault};
 use super::error::LabError;
+use super::kernels::{self, Configuration};
 use super::scenario::Scenario;
 
 /// A kernel that can be booted, and its modules.
@@ -20,8 +21,10 @@ pub struct KernelFiles {
     pub revision: String,
     /// What QEMU boots.
     pub image: PathBuf,
-    /// The folder that holds `modules.dep`.
+    /// The folder that holds `modules.dep`; empty for a kernel that was built here, which has no modules.
     pub modules: PathBuf,
+    /// The tree that it was built in, if it was built here.
+    pub tree: Option<PathBuf>,
 }
 
 /// Where a kernel's packages come from.
@@ -56,13 +59,22 @@ impl<'a> Packages<'a> {
         Ok(Self { cache, kernels, tools })
     }
 
-    /// The kernel behind a package such as `linux-image-amd64`.
+    /// The kernel of a scenario: its package's, or one built from it.
     ///
     /// # Errors
-    /// [`LabError`] when it cannot be fetched, unpacked or indexed.
-    pub fn kernel(&self, name: &str) -> Result<KernelFiles, LabError> {
+    /// [`LabError`] when it cannot be fetched, unpacked, indexed or built.
+    pub fn kernel(&self, scenario: &Scenario) -> Result<KernelFiles, LabError> {
+        let name = &scenario.kernel.package;
+        match &scenario.kernel.configuration {
+            Some(configuration) => self.built_kernel(name, Configuration::named(configuration, name)?),
+            None => self.packed_kernel(name),
+        }
+    }
+
+    /// The kernel behind a package such as `linux-image-amd64`.
+    fn packed_kernel(&self, name: &str) -> Result<KernelFiles, LabError> {
         let parts = ["linux-image-", "linux-modules-", "linux-binary-"];
-        let folder = self.unpacked(&self.kernels, name, &parts, |draft, _| {
+        let folder = self.unpacked("packages", &self.kernels, name, &parts, |draft, _| {
             let modules = modules_folder(draft, name)?;
             index_modules(draft, &file_name(&modules))
         })?;
@@ -72,7 +84,22 @@ impl<'a> Packages<'a> {
         if !image.is_file() {
             return Err(LabError::Package { package: name.into(), reason: format!("it has no {}", image.display()) });
         }
-        Ok(KernelFiles { revision: file_name(&folder), release, image, modules })
+        Ok(KernelFiles { revision: file_name(&folder), release, image, modules, tree: None })
+    }
+
+    /// The kernel built from a package such as `linux-source-6.1`.
+    fn built_kernel(&self, name: &str, configuration: Configuration) -> Result<KernelFiles, LabError> {
+        let key = configuration.key();
+        let place = format!("kernels/{key}");
+        let tree =
+            self.unpacked(&place, &self.kernels, name, &[], |draft, _| kernels::build(draft, name, configuration))?;
+        Ok(KernelFiles {
+            revision: format!("{key}-{}", file_name(&tree)),
+            release: kernels::release(&tree)?,
+            image: kernels::image_in(&tree),
+            modules: PathBuf::new(),
+            tree: Some(tree),
+        })
     }
 
     /// The folder to build modules in for the kernel behind `name` (`linux-headers-amd64`).
@@ -81,8 +108,9 @@ impl<'a> Packages<'a> {
     /// [`LabError`] when it cannot be fetched or unpacked, or when it is not for the kernel `release`.
     pub fn headers(&self, name: &str, release: &str) -> Result<PathBuf, LabError> {
         let parts = ["linux-headers-", "linux-kbuild-"];
-        let folder =
-            self.unpacked(&self.kernels, name, &parts, |draft, path| relocate_headers(&draft.join("usr/src"), path))?;
+        let folder = self.unpacked("packages", &self.kernels, name, &parts, |draft, path| {
+            relocate_headers(&draft.join("usr/src"), path)
+        })?;
         let headers = folder.join("usr/src").join(format!("linux-headers-{release}"));
         if headers.join("Makefile").is_file() {
             return Ok(headers);
@@ -97,7 +125,8 @@ impl<'a> Packages<'a> {
     /// [`LabError`] when they cannot be fetched or unpacked, or when they have no such folder.
     pub fn sources(&self, series: &str, folder: &Path) -> Result<PathBuf, LabError> {
         let name = format!("linux-source-{series}");
-        let entry = self.unpacked(&self.kernels, &name, &[], |draft, _| keep_folder(draft, &name, folder))?;
+        let entry =
+            self.unpacked("packages", &self.kernels, &name, &[], |draft, _| keep_folder(draft, &name, folder))?;
         let tree = entry.join(&name);
         if tree.join(folder).is_dir() {
             return Ok(tree);
@@ -110,7 +139,7 @@ impl<'a> Packages<'a> {
     /// # Errors
     /// [`LabError`] when it cannot be fetched or unpacked.
     pub fn busybox(&self) -> Result<PathBuf, LabError> {
-        let folder = self.unpacked(&self.tools, "busybox-static", &["busybox-static"], |_, _| Ok(()))?;
+        let folder = self.unpacked("packages", &self.tools, "busybox-static", &["busybox-static"], |_, _| Ok(()))?;
         let places = ["bin/busybox", "usr/bin/busybox"];
         places.iter().map(|place| folder.join(place)).find(|path| path.is_file()).ok_or_else(|| LabError::Package {
             package: "busybox-static".into(),
@@ -122,12 +151,13 @@ impl<'a> Packages<'a> {
     /// dependencies whose names start with one of `parts`; `finish` works on the draft before it becomes the entry.
     fn unpacked(
         &self,
+        place: &str,
         apt: &Apt,
         name: &str,
         parts: &[&str],
         finish: impl FnOnce(&Path, &Path) -> Result<(), LabError>,
     ) -> Result<PathBuf, LabError> {
-        let newest = newest(name, apt);
+        let newest = newest(place, name, apt);
         let pointer = self.cache.path(&newest);
         let remembered = fs::read_to_string(&pointer).ok().map(|entry| self.cache.path(entry.trim()));
         let remembered = remembered.filter(|entry| entry.is_dir());
@@ -136,7 +166,7 @@ impl<'a> Packages<'a> {
         {
             return Ok(entry.clone());
         }
-        match self.fetch(apt, name, parts, finish) {
+        match self.fetch(place, apt, name, parts, finish) {
             Ok(entry) => {
                 let path = self.cache.path(&entry);
                 let draft = self.cache.path(&format!("{newest}.{}", std::process::id()));
@@ -156,6 +186,7 @@ impl<'a> Packages<'a> {
 
     fn fetch(
         &self,
+        place: &str,
         apt: &Apt,
         name: &str,
         parts: &[&str],
@@ -164,7 +195,7 @@ impl<'a> Packages<'a> {
         let packages = resolve(apt, name, parts)?;
         let main = &packages[0];
         let plain = main.version.replace(':', "%3a");
-        let entry = format!("packages/{}_{plain}_{}", main.name, main.architecture);
+        let entry = format!("{place}/{}_{plain}_{}", main.name, main.architecture);
         self.cache.entry(&entry, |draft, path| {
             let download = draft.join("download");
             fs::create_dir_all(&download).map_err(fault("make", &download))?;
@@ -182,7 +213,7 @@ impl<'a> Packages<'a> {
 /// True when the host's newest kernel of this name is of the scenario's series.
 fn host_has(cache: &Cache, scenario: &Scenario) -> bool {
     let (apt, name) = (Apt::of_host(), &scenario.kernel.package);
-    let pointer = cache.path(&newest(name, &apt));
+    let pointer = cache.path(&newest("packages", name, &apt));
     let remembered = fs::read_to_string(&pointer).ok().filter(|_| is_current(&pointer, &apt));
     // An entry is named PACKAGE_VERSION_ARCHITECTURE.
     let remembered = remembered.and_then(|entry| Some(entry.split('_').nth(1)?.to_owned()));
@@ -191,9 +222,9 @@ fn host_has(cache: &Cache, scenario: &Scenario) -> bool {
     version.is_none_or(|version| scenario.is_of_series(&version))
 }
 
-/// Where the cache remembers the newest entry of `name`.
-fn newest(name: &str, apt: &Apt) -> String {
-    format!("packages/{name}.{}.newest", apt.label())
+/// Where the cache remembers the newest entry of `name` in the folder `place`.
+fn newest(place: &str, name: &str, apt: &Apt) -> String {
+    format!("{place}/{name}.{}.newest", apt.label())
 }
 
 /// True when the package lists have not changed since `pointer` was written.

@@ -1,6 +1,7 @@
-//! Programs of others that guests run, got from their own registry and built without a dynamic loader.
+//! Programs of others that guests run, got from their own registry or from the kernel's sources and built without a
+//! dynamic loader.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::architecture::Architecture;
@@ -56,4 +57,35 @@ pub fn build(cache: &Cache, name: &str, scenario: &Scenario) -> Result<PathBuf, 
         std::fs::remove_dir_all(&target).map_err(super::cache::fault("remove", &target))
     })?;
     Ok(folder.join("bin").join(name))
+}
+
+/// The kernel's tests give up after thirty seconds, which an emulated machine with checks may take.
+const PATIENCE: &str = "\
+unsigned int __real_alarm(unsigned int seconds);
+unsigned int __wrap_alarm(unsigned int seconds) { return __real_alarm(20 * seconds); }
+";
+
+/// Builds a test of the kernel's own: `name` (`filesystems/binderfs/binderfs_test`) below `tools/testing/selftests` of
+/// `tree`; `revision` names the tree.
+///
+/// # Errors
+/// [`LabError::Package`] when there is none or it cannot be built.
+pub fn build_selftest(cache: &Cache, name: &str, tree: &Path, revision: &str) -> Result<PathBuf, LabError> {
+    let fault = |reason: String| LabError::Package { package: name.into(), reason };
+    let program = name.rsplit('/').next().unwrap_or(name);
+    let folder = cache.entry(&format!("programs/{revision}-{program}"), |draft, _| {
+        let source = tree.join("tools/testing/selftests").join(format!("{name}.c"));
+        let patience = draft.join("patience.c");
+        std::fs::write(&patience, PATIENCE).map_err(super::cache::fault("write", &patience))?;
+        let output = Command::new("gcc")
+            .args(["-O2", "-static", "-pthread", "-Wl,--wrap=alarm", "-o"])
+            .args([&draft.join(program), &source, &patience])
+            .output()
+            .map_err(|error| fault(format!("cannot run gcc: {error}")))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(fault(format!("gcc failed:\n{}", String::from_utf8_lossy(&output.stderr).trim())))
+    })?;
+    Ok(folder.join(program))
 }

@@ -17,6 +17,8 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("binder-6.1", include_str!("../../lab/scenarios/binder-6.1.toml")),
     ("binder-6.12", include_str!("../../lab/scenarios/binder-6.12.toml")),
     ("binder-6.1-parallel", include_str!("../../lab/scenarios/binder-6.1-parallel.toml")),
+    ("binder-6.1-checked", include_str!("../../lab/scenarios/binder-6.1-checked.toml")),
+    ("binder-stock-6.1-checked", include_str!("../../lab/scenarios/binder-stock-6.1-checked.toml")),
 ];
 
 /// A virtual device.
@@ -40,14 +42,21 @@ pub struct Scenario {
     pub modules: Vec<Module>,
 }
 
-/// A stock kernel.
+/// A stock kernel, or one that is built from a stock kernel's sources.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kernel {
     /// The Debian package, which may be a meta package (`linux-image-amd64`): its newest revision is taken.
     pub package: String,
-    /// The package with the headers for building modules (`linux-headers-amd64`).
+    /// The package with the headers for building modules (`linux-headers-amd64`); a kernel that is built needs none.
+    #[serde(default)]
     pub headers: String,
+    /// What the kernel is built with, when `package` holds its sources (`linux-source-6.1`): a file in `lab/kernels/`.
+    #[serde(default)]
+    pub configuration: Option<String>,
+    /// The folders below `kernel/` whose drivers a kernel that is built has in place of its own.
+    #[serde(default)]
+    pub drivers: Vec<String>,
     /// The series (`6.1`): a kernel of another one is never booted in its place.
     pub version: String,
     /// Debian's name of the architecture.
@@ -239,6 +248,15 @@ impl Scenario {
         if machine.cpus == 0 || machine.memory_mib < 64 {
             return Some("a machine has at least one CPU and 64 MiB of memory".into());
         }
+        if self.kernel.headers.is_empty() == self.kernel.configuration.is_none() {
+            return Some("a kernel has either kernel.headers or, when it is built, kernel.configuration".into());
+        }
+        if self.kernel.configuration.is_some() && !self.modules.is_empty() {
+            return Some("a kernel that is built has no modules: name its drivers in kernel.drivers".into());
+        }
+        if self.kernel.configuration.is_none() && !self.kernel.drivers.is_empty() {
+            return Some("kernel.drivers are for a kernel that is built, by kernel.configuration".into());
+        }
         match (machine.mode, machine.icount_shift) {
             (Mode::Deterministic, _) if machine.cpus != 1 => {
                 Some("deterministic mode has one CPU: QEMU runs several in turn, not at the same time".into())
@@ -307,6 +325,10 @@ parameters = { frequencies_mhz = [200, 1200], shared_policy = true, overhead_ns 
             ("\"deterministic\"", "\"fast\"", "unknown variant `fast`"),
             ("architecture = \"amd64\"", "architecture = \"vax\"", "known are amd64, arm64"),
             ("[[module]]", "[[modul]]", "unknown field `modul`"),
+            ("headers = \"linux-headers-amd64\"", "", "either kernel.headers or"),
+            ("headers = \"linux-headers-amd64\"", "configuration = \"checked\"", "has no modules"),
+            ("version = \"6.1\"", "version = \"6.1\"\nconfiguration = \"checked\"", "either kernel.headers or"),
+            ("version = \"6.1\"", "version = \"6.1\"\ndrivers = [\"binder-cache\"]", "for a kernel that is built"),
         ] {
             let error = Scenario::parse("bad", &GOOD.replace(from, to)).unwrap_err().to_string();
             assert!(error.starts_with("scenario bad: ") && error.contains(expected), "{to}: {error}");

@@ -69,17 +69,24 @@ pub fn cgroup(version: CgroupVersion) -> anyhow::Result<()> {
     }
 }
 
-/// Makes the binder devices of a driver without binderfs appear where that would show them, for programs that look
-/// nowhere else.
+/// Makes the binder devices appear both where a driver without binderfs has them and where one with it does, for programs
+/// that look in one place only.
 ///
 /// # Errors
-/// When a link cannot be made.
+/// When binderfs cannot be mounted or a link cannot be made.
 pub fn binderfs(root: &Root) -> anyhow::Result<()> {
     const FOLDER: &str = "/dev/binderfs";
     let Ok(devices) = root.read("/sys/module/binder_linux/parameters/devices") else { return Ok(()) };
     fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
+    let is_mounted = match mount("binder", FOLDER, "binder", MountFlags::empty(), None) {
+        Ok(()) => true,
+        // The kernel has none.
+        Err(Errno::NODEV) => false,
+        Err(error) => return Err(error).with_context(|| format!("cannot mount binderfs at {FOLDER}")),
+    };
     for device in devices.split(',') {
-        let (link, target) = (format!("{FOLDER}/{device}"), format!("/dev/{device}"));
+        let (inside, outside) = (format!("{FOLDER}/{device}"), format!("/dev/{device}"));
+        let (link, target) = if is_mounted { (outside, inside) } else { (inside, outside) };
         symlink(&target, &link).with_context(|| format!("cannot link {link} to {target}"))?;
     }
     Ok(())
