@@ -66,7 +66,7 @@ void an_answer_under_way_is_not_learnt(void)
 
 void a_one_way_change_lasts_until_the_manager_is_done(void)
 {
-	int held, now, round;
+	int held, now, round, wait_ms;
 	struct client owner;
 
 	if (cooperative)
@@ -81,9 +81,14 @@ void a_one_way_change_lasts_until_the_manager_is_done(void)
 	/* before the manager gets to it, other threads of it say the old one */
 	for (round = 0; round < 5; round++)
 		handle_of(&client, "held.one");
-	usleep(200000);
-	now = handle_of(&client, "held.one");
+	for (now = held, wait_ms = 0; now == held && wait_ms < 10000; wait_ms += 10) {
+		usleep(10000);
+		now = handle_of(&client, "held.one");
+	}
 	CHECK(now >= 0 && now != held);
+	/* and over it is when the manager lets its buffer go */
+	for (; !hits_while(FOUND, "held.one", 1) && wait_ms < 10000; wait_ms += 10)
+		usleep(10000);
 	CHECK(hits_while(FOUND, "held.one", 2) == 2);
 	close_binder(&owner);
 }

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/android/binderfs.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -125,6 +126,58 @@ void contexts_know_nothing_of_each_other(void)
 	end(other_server);
 	end(other_manager);
 	CHECK(hits_while(FOUND, "plain", 2) == 2);
+}
+
+static bool make_device(const char *name)
+{
+	struct binderfs_device device = { 0 };
+	int control = open("/dev/binderfs/binder-control", O_RDONLY | O_CLOEXEC);
+	bool made;
+
+	strcpy(device.name, name);
+	made = control >= 0 && !ioctl(control, BINDER_CTL_ADD, &device);
+	close(control);
+	return made;
+}
+
+/* Where the driver has a binderfs: contexts come and go. */
+void a_made_context_has_its_own_cache(void)
+{
+	long hits = stat_of("hits");
+	pid_t made_manager, made_server;
+	struct client other;
+	char folder[64];
+	int round, wait_ms;
+
+	if (access("/dev/binderfs/binder-control", F_OK))
+		return;
+	CHECK(make_device("made"));
+	CHECK(!access("/dev/made", F_OK) || !symlink("/dev/binderfs/made", "/dev/made"));
+	folder_of("made", folder, sizeof(folder));
+	set_profile("made");
+	set_in("made", "mode", cooperative ? "cooperative" : "transparent");
+	made_manager = start_manager("/dev/made");
+	made_server = start_server("/dev/made", 0x70000);
+	open_binder(&other, "/dev/made", MAP);
+	for (round = 0; round < 3; round++) {
+		CHECK(look_up(&other, "plain") == FOUND);
+		free_reply(&other);
+	}
+	CHECK(stat_in("made", "hits") == 2);
+	CHECK(stat_of("hits") == hits);
+	/* who has it open keeps it; the next of its name knows nothing of it */
+	CHECK(!unlink("/dev/binderfs/made"));
+	CHECK(look_up(&other, "plain") == FOUND);
+	free_reply(&other);
+	CHECK(make_device("made"));
+	CHECK(stat_in("made", "entries") == 0);
+	CHECK(!unlink("/dev/binderfs/made"));
+	close_binder(&other);
+	end(made_server);
+	end(made_manager);
+	for (wait_ms = 0; !access(folder, F_OK) && wait_ms < 10000; wait_ms += 10)
+		usleep(10000);
+	CHECK(access(folder, F_OK));
 }
 
 void no_user_takes_all_memory(void)

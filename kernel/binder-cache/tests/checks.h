@@ -51,6 +51,7 @@ void a_thread_may_end_without_reading(void);
 void odd_calls_get_stock_errors(void);
 void nothing_of_the_first_client_reaches_the_next(void);
 void contexts_know_nothing_of_each_other(void);
+void a_made_context_has_its_own_cache(void);
 void another_format_turns_it_off(void);
 void no_user_takes_all_memory(void);
 void only_the_manager_opts_in(void);

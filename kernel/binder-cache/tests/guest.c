@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,18 +19,53 @@
 
 bool cooperative;
 
-void set_in(const char *context, const char *file, const char *text)
+/* The folder of a device in a binderfs carries its number. */
+void folder_of(const char *context, char *path, size_t size)
+{
+	struct stat device;
+	char name[64];
+
+	snprintf(path, size, CACHE "%s", context);
+	snprintf(name, sizeof(name), "/dev/%s", context);
+	if (access(path, F_OK) && !stat(name, &device))
+		snprintf(path, size, CACHE "%s.%u", context, minor(device.st_rdev));
+}
+
+static int open_in(const char *context, const char *file, int how)
 {
 	char path[128];
-	int fd;
 
-	snprintf(path, sizeof(path), CACHE "%s/%s", context, file);
-	fd = open(path, O_WRONLY);
-	if (fd < 0 || write(fd, text, strlen(text)) < 0) {
-		printf("not ok: cannot write %s to %s: %m\n", text, path);
+	folder_of(context, path, sizeof(path) / 2);
+	strcat(path, "/");
+	strcat(path, file);
+	return open(path, how);
+}
+
+bool has_cache(void)
+{
+	return !access(CACHE, F_OK);
+}
+
+static bool try_set_in(const char *context, const char *file, const char *text)
+{
+	int fd = open_in(context, file, O_WRONLY);
+	bool written = fd >= 0 && write(fd, text, strlen(text)) >= 0;
+
+	close(fd);
+	return written;
+}
+
+void set_in(const char *context, const char *file, const char *text)
+{
+	if (!try_set_in(context, file, text)) {
+		printf("not ok: cannot write %s to %s of %s: %m\n", text, file, context);
 		exit(2);
 	}
-	close(fd);
+}
+
+bool try_set(const char *file, const char *text)
+{
+	return try_set_in("binder", file, text);
 }
 
 void set(const char *file, const char *text)
@@ -36,31 +73,37 @@ void set(const char *file, const char *text)
 	set_in("binder", file, text);
 }
 
-void get(const char *file, char *text, size_t size)
+static void get_in(const char *context, const char *file, char *text, size_t size)
 {
-	char path[128];
-	int fd;
-	ssize_t got;
+	int fd = open_in(context, file, O_RDONLY);
+	ssize_t got = read(fd, text, size - 1);
 
-	snprintf(path, sizeof(path), CACHE "binder/%s", file);
-	fd = open(path, O_RDONLY);
-	got = read(fd, text, size - 1);
 	text[got < 0 ? 0 : got] = 0;
 	close(fd);
 }
 
-long stat_of(const char *name)
+void get(const char *file, char *text, size_t size)
+{
+	get_in("binder", file, text, size);
+}
+
+long stat_in(const char *context, const char *name)
 {
 	char text[4096], wanted[64];
 	const char *line;
 
-	get("stats", text, sizeof(text));
+	get_in(context, "stats", text, sizeof(text));
 	snprintf(wanted, sizeof(wanted), "%s ", name);
 	for (line = text; *line; line = strchr(line, '\n') + 1)
 		if (!strncmp(line, wanted, strlen(wanted)))
 			return atol(line + strlen(wanted));
-	printf("not ok: no %s in stats\n", name);
+	printf("not ok: no %s in the stats of %s\n", name, context);
 	exit(2);
+}
+
+long stat_of(const char *name)
+{
+	return stat_in("binder", name);
 }
 
 void set_profile(const char *context)
@@ -128,10 +171,29 @@ pid_t start_server(const char *device, uint64_t first)
 	return pid;
 }
 
+/* Processes that the driver knows; 0 where it does not tell. */
+static long known_processes(void)
+{
+	FILE *stats = fopen("/sys/kernel/debug/binder/stats", "r");
+	char line[256];
+	long count = 0;
+
+	while (stats && fgets(line, sizeof(line), stats))
+		if (sscanf(line, "proc: active %ld", &count) == 1)
+			break;
+	if (stats)
+		fclose(stats);
+	return count;
+}
+
 void end(pid_t pid)
 {
+	long before = known_processes();
+	int wait_ms;
+
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	/* the driver cleans up a little later */
-	usleep(20000);
+	for (wait_ms = 0; wait_ms < 10000 && before && known_processes() >= before; wait_ms++)
+		usleep(1000);
 }

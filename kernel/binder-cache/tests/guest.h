@@ -16,10 +16,18 @@
 /* The mode that is being tested. */
 extern bool cooperative;
 
-/* A file below /sys/kernel/binder_cache/CONTEXT; without a context: of DEVICE. */
+/* False with a stock driver. */
+bool has_cache(void);
+
+/* /sys/kernel/binder_cache/CONTEXT of /dev/CONTEXT. */
+void folder_of(const char *context, char *path, size_t size);
+
+/* A file in it; without a context: of DEVICE. */
 void set_in(const char *context, const char *file, const char *text);
 void set(const char *file, const char *text);
+bool try_set(const char *file, const char *text);
 void get(const char *file, char *text, size_t size);
+long stat_in(const char *context, const char *name);
 long stat_of(const char *name);
 
 /* The profile of wire.c's manager. */
@@ -30,7 +38,7 @@ pid_t start_manager(const char *device);
 /* With the services that guest.c names, their binders from @first on. */
 pid_t start_server(const char *device, uint64_t first);
 
-/* Kills, and gives the driver time to clean up. */
+/* Kills, and waits until the driver has cleaned up. */
 void end(pid_t pid);
 
 /* race.c: true when no look-up got what had been replaced before it began. */
@@ -38,5 +46,11 @@ bool no_stale_answer(uint64_t look_ups);
 
 /* After that one: true when nobody got one service by the name of another. */
 bool no_forged_answer(uint64_t rounds);
+
+/* selinux.c: prints what callers see. */
+void under_a_policy(void);
+
+/* exhaust.c: where the kernel can make allocations fail. */
+void without_memory(void);
 
 #endif

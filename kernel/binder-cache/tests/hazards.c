@@ -5,6 +5,10 @@
  *	hazards			every check, in both modes
  *	hazards race LOOK_UPS	look-ups of several processes against a service
  *				that is replaced all the time
+ *	hazards selinux		what callers see under an enforcing policy; with
+ *				a stock driver too
+ *	hazards exhaust		every allocation and every access to the
+ *				caller's memory fails once
  *
  * Each check has a manager and a process with services of its own.
  */
@@ -83,6 +87,7 @@ static const struct {
 	ENTRY(odd_calls_get_stock_errors),
 	ENTRY(nothing_of_the_first_client_reaches_the_next),
 	ENTRY(contexts_know_nothing_of_each_other),
+	ENTRY(a_made_context_has_its_own_cache),
 	ENTRY(another_format_turns_it_off),
 	ENTRY(no_user_takes_all_memory),
 	ENTRY(only_the_manager_opts_in),
@@ -122,22 +127,32 @@ static void run_checks(void)
 	}
 }
 
+static void run(const char *what, uint64_t look_ups)
+{
+	if (!strcmp(what, "race")) {
+		failures += !no_stale_answer(look_ups);
+		failures += !no_forged_answer(look_ups / 20);
+	} else if (!strcmp(what, "selinux")) {
+		under_a_policy();
+	} else if (!strcmp(what, "exhaust")) {
+		without_memory();
+	} else {
+		run_checks();
+	}
+}
+
 int main(int argc, char **argv)
 {
-	int mode;
+	/* a stock driver has no modes: a manager that takes part is the same there */
+	int modes = has_cache() ? 2 : 1, mode;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	chmod(DEVICE, 0666);
-	for (mode = 0; mode < 2; mode++) {
+	for (mode = 0; mode < modes; mode++) {
 		cooperative = mode;
-		if (argc > 2 && !strcmp(argv[1], "race")) {
-			uint64_t look_ups = strtoull(argv[2], NULL, 10);
-
-			failures += !no_stale_answer(look_ups);
-			failures += !no_forged_answer(look_ups / 20);
-		} else {
-			run_checks();
-		}
+		if (modes == 2)
+			printf("mode %s\n", cooperative ? "cooperative" : "transparent");
+		run(argc > 1 ? argv[1] : "", argc > 2 ? strtoull(argv[2], NULL, 10) : 0);
 	}
 	printf(failures ? "%d failures\n" : "all ok\n", failures);
 	return !!failures;

@@ -1,28 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Look-ups of several processes against a service that is replaced all the
- * time.  Each service says its number; one that is below the last number whose
- * registration had returned before the look-up began is stale.  Then one that
- * rewrites its question while the driver reads it.
+ * time, whose process is killed and started again, while somebody tries to
+ * unload the driver.  Each service says its number; one that is below the last
+ * number whose registration had returned before the look-up began is stale.
+ * Then one that rewrites its question while the driver reads it.
  */
 
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "guest.h"
 #include "wire.h"
 
+/* Registrations before a service's process is killed. */
+#define LIFE	20
+
 struct shared {
+	uint64_t last_number;
 	uint64_t registered;
+	/* of the service's process: now, the last with a registration, the last at its end */
+	uint64_t life;
+	uint64_t begun;
+	uint64_t over_with;
+	/* that were answered */
 	uint64_t look_ups;
+	/* that met a dead service, or none, around its death */
+	uint64_t bereaved;
 	uint64_t stale;
 	uint64_t failed;
+	uint64_t unloaded;
 	bool over;
 };
 
@@ -63,71 +79,144 @@ static void *serve_numbers(void *unused)
 	return unused;
 }
 
-static void replace_for_ever(void)
+static void replace_for_a_life(void)
 {
+	uint64_t life = shared->life;
 	pthread_t thread;
-	uint64_t number;
+	int i;
 
 	open_binder(&server, DEVICE, 1 << 20);
 	pthread_create(&thread, NULL, serve_numbers, NULL);
-	for (number = 1; !shared->over; number++) {
+	for (i = 0; i < LIFE && !shared->over; i++) {
+		uint64_t number = ++shared->last_number;
+
 		/* numbers are addresses to binder: far apart, never 0 */
 		if (add_service(&server, "racer", number << 4, CODE_ADD, 0) == FAILED)
-			break;
+			_exit(1);
 		__atomic_store_n(&shared->registered, number, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&shared->begun, life, __ATOMIC_SEQ_CST);
 		usleep(200);
+	}
+	/* a registration under way would be the manager's to end, at any time */
+	shared->over_with = life;
+	for (;;)
+		pause();
+}
+
+static bool is_bereaved(void)
+{
+	return __atomic_load_n(&shared->begun, __ATOMIC_SEQ_CST) !=
+	       __atomic_load_n(&shared->life, __ATOMIC_SEQ_CST);
+}
+
+/* The service's process is killed and started again, and the driver stays. */
+static void kill_for_ever(void)
+{
+	while (!shared->over) {
+		pid_t pid = fork();
+
+		if (!pid)
+			replace_for_a_life();
+		while (shared->over_with != shared->life && !waitpid(pid, NULL, WNOHANG))
+			usleep(100);
+		shared->unloaded += !syscall(SYS_delete_module, "binder_linux", O_NONBLOCK);
+		__atomic_add_fetch(&shared->life, 1, __ATOMIC_SEQ_CST);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
 	}
 	_exit(0);
 }
 
-static void look_up_for_ever(uint64_t times)
+/* Makes the next exchange free what was received. */
+static void free_later(struct client *c)
+{
+	if (c->reply.data.ptr.buffer)
+		queue_free(c, c->reply.data.ptr.buffer);
+	c->reply.data.ptr.buffer = 0;
+}
+
+/* What the service says its number is; 0: it is dead. */
+static uint64_t ask(struct client *c, uint32_t handle)
 {
 	struct parcel p = { 0 };
+	uint64_t number = 0;
+
+	call(c, handle, 1, 0, &p);
+	if (!c->error && c->reply.data_size == sizeof(number))
+		memcpy(&number, (void *)(uintptr_t)c->reply.data.ptr.buffer, sizeof(number));
+	free_later(c);
+	return number;
+}
+
+/*
+ * The number of the service that is found.  While a service is held its handle
+ * is nobody else's, so only one that is new needs to be asked.
+ */
+static uint64_t find(struct client *c, uint32_t *held, uint64_t *number)
+{
+	uint32_t handle = look_up(c, "racer") == FOUND ? object(c)->handle : 0;
+
+	if (handle && handle == *held) {
+		free_later(c);
+		return *number;
+	}
+	if (*held) {
+		queue_u32(c, BC_RELEASE);
+		queue_u32(c, *held);
+	}
+	if (handle) {
+		queue_u32(c, BC_ACQUIRE);
+		queue_u32(c, handle);
+	}
+	free_later(c);
+	*held = handle;
+	*number = handle ? ask(c, handle) : 0;
+	return *number;
+}
+
+static void look_up_for_ever(uint64_t times)
+{
+	uint64_t number = 0;
+	uint32_t held = 0;
 
 	open_binder(&client, DEVICE, MAP);
-	while (times--) {
+	while (times) {
+		uint64_t life = __atomic_load_n(&shared->life, __ATOMIC_SEQ_CST);
+		bool bereaved = is_bereaved();
 		uint64_t floor = __atomic_load_n(&shared->registered, __ATOMIC_SEQ_CST);
-		uint64_t number = 0;
-		uint32_t handle;
 
-		if (look_up(&client, "racer") != FOUND) {
-			__atomic_add_fetch(&shared->failed, 1, __ATOMIC_RELAXED);
+		if (find(&client, &held, &number)) {
+			if (number >> 4 < floor)
+				__atomic_add_fetch(&shared->stale, 1, __ATOMIC_RELAXED);
+			__atomic_add_fetch(&shared->look_ups, 1, __ATOMIC_RELAXED);
+			times--;
 			continue;
 		}
-		handle = object(&client)->handle;
-		queue_u32(&client, BC_ACQUIRE);
-		queue_u32(&client, handle);
-		free_reply(&client);
-		call(&client, handle, 1, 0, &p);
-		if (client.reply.data_size == sizeof(number))
-			memcpy(&number, (void *)(uintptr_t)client.reply.data.ptr.buffer,
-			       sizeof(number));
-		if (number >> 4 < floor)
-			__atomic_add_fetch(&shared->stale, 1, __ATOMIC_RELAXED);
-		free_reply(&client);
-		queue_u32(&client, BC_RELEASE);
-		queue_u32(&client, handle);
-		exchange(&client, 0);
-		__atomic_add_fetch(&shared->look_ups, 1, __ATOMIC_RELAXED);
+		if (__atomic_load_n(&shared->life, __ATOMIC_SEQ_CST) != life)
+			bereaved = true;
+		__atomic_add_fetch(bereaved ? &shared->bereaved : &shared->failed, 1,
+				   __ATOMIC_RELAXED);
+		usleep(100);
 	}
 	_exit(0);
 }
 
 bool no_stale_answer(uint64_t look_ups)
 {
-	pid_t manager, replacer, clients[4];
+	pid_t manager, killer, clients[4];
 	long hits = stat_of("hits");
 	size_t i;
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		      -1, 0);
+	shared->life = 1;
 	set_profile("binder");
 	set("mode", cooperative ? "cooperative" : "transparent");
 	manager = start_manager(DEVICE);
-	replacer = fork();
-	if (!replacer)
-		replace_for_ever();
-	while (!shared->registered)
+	killer = fork();
+	if (!killer)
+		kill_for_ever();
+	while (is_bereaved())
 		usleep(1000);
 	for (i = 0; i < 4; i++) {
 		clients[i] = fork();
@@ -137,14 +226,18 @@ bool no_stale_answer(uint64_t look_ups)
 	for (i = 0; i < 4; i++)
 		waitpid(clients[i], NULL, 0);
 	shared->over = true;
-	waitpid(replacer, NULL, 0);
+	waitpid(killer, NULL, 0);
 	end(manager);
-	printf("race (%s): %llu look-ups, %ld hits, %llu replacements, %llu failed, %llu stale\n",
+	hits = stat_of("hits") - hits;
+	printf("race (%s): %llu look-ups, %ld hits, %llu replacements, %llu deaths, "
+	       "%llu bereaved, %llu failed, %llu stale, %llu unloaded\n",
 	       cooperative ? "cooperative" : "transparent",
-	       (unsigned long long)shared->look_ups, stat_of("hits") - hits,
-	       (unsigned long long)shared->registered, (unsigned long long)shared->failed,
-	       (unsigned long long)shared->stale);
-	return !shared->stale && !shared->failed && stat_of("hits") > hits;
+	       (unsigned long long)shared->look_ups, hits,
+	       (unsigned long long)shared->last_number, (unsigned long long)shared->life - 1,
+	       (unsigned long long)shared->bereaved, (unsigned long long)shared->failed,
+	       (unsigned long long)shared->stale, (unsigned long long)shared->unloaded);
+	return shared->look_ups == look_ups / 4 * 4 && !shared->stale && !shared->failed &&
+	       !shared->unloaded && hits > 0;
 }
 
 #define GOOD	0x10
@@ -184,8 +277,7 @@ static void *flip(void *unused)
 
 static uint64_t number_of(struct client *c, const char *name)
 {
-	struct parcel p = { 0 };
-	uint64_t number = 0;
+	uint64_t number;
 	uint32_t handle;
 
 	if (look_up(c, name) != FOUND)
@@ -193,11 +285,8 @@ static uint64_t number_of(struct client *c, const char *name)
 	handle = object(c)->handle;
 	queue_u32(c, BC_ACQUIRE);
 	queue_u32(c, handle);
-	free_reply(c);
-	call(c, handle, 1, 0, &p);
-	if (c->reply.data_size == sizeof(number))
-		memcpy(&number, (void *)(uintptr_t)c->reply.data.ptr.buffer, sizeof(number));
-	free_reply(c);
+	free_later(c);
+	number = ask(c, handle);
 	queue_u32(c, BC_RELEASE);
 	queue_u32(c, handle);
 	exchange(c, 0);
