@@ -3,6 +3,7 @@
 
 #include <linux/debugfs.h>
 #include <linux/jiffies.h>
+#include <linux/jump_label.h>
 #include <linux/mutex.h>
 #include <linux/random.h>
 #include <linux/security.h>
@@ -16,11 +17,16 @@
 #define CAPACITY	2048
 #define USER_LIMIT	65536
 
+/* One size for all spares clearing them and finding out their size. */
+#define ENTRY_BYTES	(sizeof(struct bc_entry) + BC_KEY_MAX)
+
 /*
  * A manager with a policy cache of its own hears of a new policy a little
  * later than we do.
  */
 #define QUIET_AFTER_POLICY	(2 * HZ)
+
+DEFINE_STATIC_KEY_FALSE(binder_cache_key);
 
 static DEFINE_MUTEX(caches_lock);
 static LIST_HEAD(caches);
@@ -28,15 +34,32 @@ static LIST_HEAD(caches);
 /* Not the one above: that is taken while the notifiers are, for reading. */
 static DEFINE_MUTEX(roots_lock);
 static bool hears_of_policies;
+static struct kmem_cache *entries;
 static struct kobject *sysfs_root;
 static struct dentry *debugfs_root;
+
+/* Called for each object once: what is reused was filled as far as it is read. */
+static void clear_entry(void *entry)
+{
+	memset(entry, 0, ENTRY_BYTES);
+}
+
+struct bc_entry *binder_cache_new_entry(void)
+{
+	return kmem_cache_alloc(entries, GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY);
+}
+
+void binder_cache_free_entry(struct bc_entry *entry)
+{
+	kmem_cache_free(entries, entry);
+}
 
 void binder_cache_free_entries(struct list_head *gone)
 {
 	struct bc_entry *entry, *next;
 
 	list_for_each_entry_safe(entry, next, gone, order)
-		kfree(entry);
+		binder_cache_free_entry(entry);
 }
 
 static void forget_all_locked(struct binder_cache *cache, struct list_head *gone)
@@ -72,6 +95,16 @@ void binder_cache_end_change(struct binder_cache *cache)
 	spin_unlock(&cache->lock);
 }
 
+static void align_header(struct binder_cache_format *format)
+{
+	u32 pad = -(format->volatile_size + format->header_size) & 7;
+	u32 start = pad + format->volatile_size;
+
+	memset(format->fixed, 0, sizeof(format->fixed));
+	memcpy((u8 *)format->prefix + start, format->header, format->header_size);
+	memset((u8 *)format->fixed + start, 0xff, format->header_size);
+}
+
 /* What was learnt under another mode, format or manager is forgotten. */
 static void settle_locked(struct binder_cache *cache, struct list_head *gone)
 {
@@ -81,9 +114,11 @@ static void settle_locked(struct binder_cache *cache, struct list_head *gone)
 		/* stays off */
 	} else if (cache->mode == BINDER_CACHE_TRANSPARENT && cache->has_profile) {
 		cache->format = cache->profile;
+		align_header(&cache->format);
 		active = true;
 	} else if (cache->mode == BINDER_CACHE_COOPERATIVE && cache->opted_in) {
 		cache->format = cache->offered;
+		align_header(&cache->format);
 		active = true;
 	}
 	cache->recognised = false;
@@ -91,10 +126,25 @@ static void settle_locked(struct binder_cache *cache, struct list_head *gone)
 	WRITE_ONCE(cache->active, active);
 }
 
+/*
+ * The hooks of the driver wake up before the cache can be active.  They stay
+ * so: what they keep in order outlives the mode.
+ */
+static void wake_hooks(struct binder_cache *cache)
+{
+	mutex_lock(&caches_lock);
+	if (!cache->was_used)
+		static_branch_inc(&binder_cache_key);
+	cache->was_used = true;
+	mutex_unlock(&caches_lock);
+}
+
 void binder_cache_set_mode(struct binder_cache *cache, enum binder_cache_mode mode)
 {
 	LIST_HEAD(gone);
 
+	if (mode == BINDER_CACHE_TRANSPARENT)
+		wake_hooks(cache);
 	spin_lock(&cache->lock);
 	cache->mode = mode;
 	cache->refused = false;
@@ -151,6 +201,10 @@ int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
 	    profile->header_size > BINDER_CACHE_HEADER_MAX ||
 	    profile->isolated_first > profile->isolated_last || profile->reserved)
 		return -EINVAL;
+	if (READ_ONCE(cache->manager) != manager)
+		return -EPERM;
+	if (profile->lookup_codes)
+		wake_hooks(cache);
 	spin_lock(&cache->lock);
 	if (cache->manager != manager) {
 		result = -EPERM;
@@ -205,17 +259,23 @@ static bool is_string16(const u8 *bytes, size_t size)
 	return length < BC_KEY_MAX / 2 && size == 4 + ALIGN(2 * (length + 1), 4);
 }
 
-/* True when @request, whose key begins at @prefix, is a look-up. */
-bool binder_cache_recognise(struct binder_cache *cache, u32 prefix,
+/*
+ * True when @request, whose key begins at @prefix, is a look-up.  It lies in
+ * @room such that the key begins with a word.
+ */
+bool binder_cache_recognise(const struct binder_cache *cache, u32 prefix, const u64 *room,
 			    const u8 *request, size_t size)
 {
 	const struct binder_cache_format *format = &cache->format;
+	u32 i;
 
-	return prefix == format->volatile_size + format->header_size &&
-	       size > prefix &&
-	       !memcmp(request + format->volatile_size, format->header, format->header_size) &&
-	       (cache->mode != BINDER_CACHE_TRANSPARENT ||
-		is_string16(request + prefix, size - prefix));
+	if (prefix != format->volatile_size + format->header_size || size <= prefix)
+		return false;
+	for (i = format->volatile_size / 8; i < DIV_ROUND_UP(prefix, 8); i++)
+		if ((room[i] ^ format->prefix[i]) & format->fixed[i])
+			return false;
+	return cache->mode != BINDER_CACHE_TRANSPARENT ||
+	       is_string16(request + prefix, size - prefix);
 }
 
 /* True when a call with @code leaves all registrations as they are. */
@@ -245,6 +305,18 @@ void binder_cache_refuse_format_locked(struct binder_cache *cache, struct list_h
 	settle_locked(cache, gone);
 }
 
+/* memcmp() is not worth its call for a handful of bytes. */
+static bool is_same(const u8 *a, const u8 *b, size_t size)
+{
+	for (; size >= sizeof(u32); size -= sizeof(u32), a += sizeof(u32), b += sizeof(u32))
+		if (memcmp(a, b, sizeof(u32)))
+			return false;
+	while (size--)
+		if (*a++ != *b++)
+			return false;
+	return true;
+}
+
 bool binder_cache_is_answer(const struct binder_cache *cache,
 			    const struct bc_answer *answer, size_t object_size)
 {
@@ -256,10 +328,12 @@ bool binder_cache_is_answer(const struct binder_cache *cache,
 
 	if (cache->mode != BINDER_CACHE_TRANSPARENT)
 		return true;
-	if (answer->offset != format->reply_size || memcmp(data, format->reply, format->reply_size))
+	if (answer->offset != format->reply_size ||
+	    !is_same(data, format->reply, format->reply_size))
 		return false;
 	for (i = 0; i < format->tail_count; i++)
-		if (tail_size == format->tail_size[i] && !memcmp(tail, format->tail[i], tail_size))
+		if (tail_size == format->tail_size[i] &&
+		    is_same(tail, format->tail[i], tail_size))
 			return true;
 	return !format->tail_count && !tail_size;
 }
@@ -319,6 +393,9 @@ static struct notifier_block policy_notifier = { .notifier_call = policy_changed
 static void prepare_roots(void)
 {
 	mutex_lock(&roots_lock);
+	if (!entries)
+		entries = kmem_cache_create("binder_cache_entry", ENTRY_BYTES, 0, SLAB_ACCOUNT,
+					    clear_entry);
 	if (!sysfs_root)
 		sysfs_root = kobject_create_and_add("binder_cache", kernel_kobj);
 	if (IS_ERR_OR_NULL(debugfs_root))
@@ -346,7 +423,7 @@ struct binder_cache *binder_cache_create(const char *name)
 	mutex_lock(&caches_lock);
 	list_add_tail(&cache->link, &caches);
 	mutex_unlock(&caches_lock);
-	if (!sysfs_root ||
+	if (!entries || !sysfs_root ||
 	    kobject_init_and_add(&cache->kobj, &binder_cache_type, sysfs_root, "%s", name)) {
 		binder_cache_destroy(cache);
 		return NULL;
@@ -386,6 +463,8 @@ void binder_cache_destroy(struct binder_cache *cache)
 	binder_cache_hide(cache);
 	mutex_lock(&caches_lock);
 	list_del(&cache->link);
+	if (cache->was_used)
+		static_branch_dec(&binder_cache_key);
 	mutex_unlock(&caches_lock);
 	binder_cache_set_manager(cache, NULL, 0, NULL, NULL);
 	if (cache->kobj.state_initialized)

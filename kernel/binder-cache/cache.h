@@ -14,6 +14,8 @@
 #include "core.h"
 
 #define BINDER_CACHE_VOLATILE_MAX	16
+#define BINDER_CACHE_PREFIX_WORDS \
+	DIV_ROUND_UP(BINDER_CACHE_VOLATILE_MAX + BINDER_CACHE_HEADER_MAX, 8)
 #define BINDER_CACHE_REPLY_MAX		16
 #define BINDER_CACHE_TAILS		8
 #define BINDER_CACHE_OTHERS		16
@@ -44,7 +46,11 @@ enum binder_cache_count {
 	BINDER_CACHE_COUNTS,
 };
 
-/* How look-ups and their answers look on the wire. */
+/*
+ * How look-ups and their answers look on the wire.  @prefix is what stands
+ * before a key, ending at a whole word, and @fixed those of its bits that must
+ * be as they are: both follow from the rest.
+ */
 struct binder_cache_format {
 	u64 lookup;
 	u64 readonly;
@@ -59,6 +65,8 @@ struct binder_cache_format {
 	u32 uid_span;
 	u32 isolated_first;
 	u32 isolated_last;
+	u64 prefix[BINDER_CACHE_PREFIX_WORDS];
+	u64 fixed[BINDER_CACHE_PREFIX_WORDS];
 	u8 header[BINDER_CACHE_HEADER_MAX];
 	u8 reply[BINDER_CACHE_REPLY_MAX];
 	u8 tail[BINDER_CACHE_TAILS][BINDER_CACHE_REPLY_MAX];
@@ -73,6 +81,7 @@ struct binder_cache_format {
  * @mode:		what the administrator allows
  * @refused:		the first look-up did not look as the profile says
  * @recognised:		a look-up looked as the format says
+ * @was_used:		the driver's hooks are awake, on this cache's account too
  * @has_profile:	@profile was set
  * @opted_in:		the manager gave @offered
  * @profile:		the administrator's format
@@ -96,6 +105,7 @@ struct binder_cache {
 	enum binder_cache_mode mode;
 	bool refused;
 	bool recognised;
+	bool was_used;
 	bool has_profile;
 	bool opted_in;
 	struct binder_cache_format profile;
@@ -138,7 +148,9 @@ int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
 int binder_cache_flush(struct binder_cache *cache, const void *manager,
 		       u64 *key, u32 size);
 
-bool binder_cache_recognise(struct binder_cache *cache, u32 prefix,
+struct bc_entry *binder_cache_new_entry(void);
+void binder_cache_free_entry(struct bc_entry *entry);
+bool binder_cache_recognise(const struct binder_cache *cache, u32 prefix, const u64 *room,
 			    const u8 *request, size_t size);
 bool binder_cache_is_readonly(const struct binder_cache *cache, u32 code);
 void binder_cache_refuse_format_locked(struct binder_cache *cache, struct list_head *gone);

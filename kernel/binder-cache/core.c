@@ -137,13 +137,13 @@ static bool bc_asks(const struct bc_entry *entry, u32 code, u32 size,
 	return true;
 }
 
+/* @hash is that of the class of callers. */
 static struct bc_entry *bc_lookup(struct bc_core *core, u64 hash,
 				  enum bc_scope scope, u32 uid, u32 security_id,
 				  u32 code, u32 size, const u64 *key)
 {
 	struct bc_entry *entry;
 
-	hash = bc_class_hash(hash, scope, uid, security_id);
 	if (core->policy == BC_POLICY_PAPER) {
 		if (!bc_bloom_may_hold(core, hash))
 			return NULL;
@@ -173,11 +173,13 @@ struct bc_entry *bc_find(struct bc_core *core,
 
 	for (scope = BC_SCOPE_EXACT; scope <= BC_SCOPE_ANY; scope++) {
 		struct bc_entry *entry;
+		u64 hash;
 
 		if (!core->scoped[scope] ||
 		    (scope == BC_SCOPE_ANY && caller->isolated))
 			continue;
-		entry = bc_lookup(core, question->hash, scope, caller->uid,
+		hash = bc_class_hash(question->hash, scope, caller->uid, caller->security_id);
+		entry = bc_lookup(core, hash, scope, caller->uid,
 				  caller->security_id, question->code,
 				  question->size, question->key);
 		if (!entry)
@@ -245,6 +247,7 @@ enum bc_verdict bc_learn(struct bc_core *core, struct bc_entry *entry,
 		list_add(&entry->order, gone);
 		return BC_STALE;
 	}
+	entry->hash = bc_class_hash(entry->hash, scope, entry->uid, entry->security_id);
 	known = bc_lookup(core, entry->hash, scope, entry->uid,
 			  entry->security_id, entry->code, entry->size,
 			  entry->key);
@@ -264,7 +267,6 @@ enum bc_verdict bc_learn(struct bc_core *core, struct bc_entry *entry,
 	entry->moved = core->clock;
 	entry->scope = scope;
 	entry->charged_uid = charged_uid;
-	entry->hash = bc_class_hash(entry->hash, scope, entry->uid, entry->security_id);
 	hlist_add_head(&entry->bucket, bc_bucket(core, entry->hash));
 	list_add(&entry->order, &core->order);
 	core->scoped[scope]++;

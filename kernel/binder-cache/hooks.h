@@ -3,6 +3,8 @@
 #ifndef _BINDER_CACHE_HOOKS_H
 #define _BINDER_CACHE_HOOKS_H
 
+#include <linux/jump_label.h>
+
 struct binder_buffer;
 struct binder_cache;
 struct binder_node;
@@ -13,6 +15,8 @@ struct binder_ref;
  * @note:		for the transaction that is being made: 0, the entry that
  *			waits for its answer, or, tagged, the cache that must not
  *			learn until a change is over
+ * @request:		what @note, if it is an entry, is a look-up of; for no longer
+ *			than the call
  * @work:		the answer on the thread's list
  * @buffer:		the answer that was not read yet; NULL: @work is free
  * @code:		the reply's code
@@ -29,6 +33,7 @@ struct binder_ref;
  */
 struct binder_cache_slot {
 	unsigned long note;
+	void *request;
 	struct binder_work work;
 	struct binder_buffer *buffer;
 	u32 code;
@@ -40,5 +45,9 @@ struct binder_cache_slot {
 	struct binder_node *node;
 	struct binder_ref *spare_ref;
 };
+
+/* Some cache is or was in use: until then hooks are no-operations. */
+DECLARE_STATIC_KEY_FALSE(binder_cache_key);
+#define binder_cache_in_use()	static_branch_unlikely(&binder_cache_key)
 
 #endif /* _BINDER_CACHE_HOOKS_H */

@@ -13,7 +13,7 @@ use super::cache::{Cache, fault};
 use super::error::LabError;
 use super::kernels;
 use super::packages::{KernelFiles, Packages};
-use super::scenario::Scenario;
+use super::scenario::{Module, Scenario};
 
 /// A file below `kernel/`: its folder, its name, its contents.
 type Source = (&'static str, &'static str, &'static [u8]);
@@ -52,7 +52,7 @@ pub fn collect(
         if let Some(source) = &module.source {
             let headers = packages.headers(&scenario.kernel.headers, &kernel.release)?;
             let driver = Driver::of(source, packages, scenario)?;
-            let folder = build(cache, source, driver.as_ref(), &headers, kernel, scenario.architecture())?;
+            let folder = build(cache, module, source, driver.as_ref(), &headers, kernel, scenario.architecture())?;
             let path = folder.join(format!("{}.ko", module.name));
             let object =
                 fs::read(&path).map_err(|error| unavailable(&module.name, format!("{}: {error}", path.display())))?;
@@ -119,9 +119,21 @@ fn sources_of(source: &str) -> Result<Vec<&'static Source>, LabError> {
     Err(unavailable(source, format!("brisk has no such source; it has {}", known.join(", "))))
 }
 
+/// A module is called what its Makefile calls it, and the kernel loads no two of one name.
+fn rename(module: &Module, folder: &Path) -> Result<(), LabError> {
+    let Some(renamed) = &module.renames else { return Ok(()) };
+    let path = folder.join("Makefile");
+    let text = fs::read_to_string(&path).map_err(fault("read", &path))?;
+    if !text.contains(renamed.as_str()) {
+        return Err(unavailable(&module.name, format!("{} makes no {renamed}", path.display())));
+    }
+    fs::write(&path, text.replace(renamed.as_str(), &module.name)).map_err(fault("write", &path))
+}
+
 /// Builds the modules in `kernel/<source>` and returns the folder that holds them.
 fn build(
     cache: &Cache,
+    module: &Module,
     source: &str,
     driver: Option<&Driver>,
     headers: &Path,
@@ -131,10 +143,12 @@ fn build(
     let mut hasher = DefaultHasher::new();
     sources_of(source)?.hash(&mut hasher);
     driver.map(|driver| &driver.tree).hash(&mut hasher);
+    module.renames.as_ref().map(|renamed| (renamed, &module.name)).hash(&mut hasher);
     let entry = format!("modules/{}/{source}-{:016x}", kernel.revision, hasher.finish());
     cache.entry(&entry, |draft, _| {
         eprintln!("brisk: building the kernel module {source} for {}", kernel.release);
         let folder = place(source, driver, draft)?;
+        rename(module, &folder)?;
         make(source, headers, &folder, architecture)?;
         lift_objects(&folder, draft)?;
         keep_objects(draft, source, architecture)

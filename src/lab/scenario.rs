@@ -19,6 +19,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("binder-6.1-parallel", include_str!("../../lab/scenarios/binder-6.1-parallel.toml")),
     ("binder-6.1-checked", include_str!("../../lab/scenarios/binder-6.1-checked.toml")),
     ("binder-stock-6.1-checked", include_str!("../../lab/scenarios/binder-stock-6.1-checked.toml")),
+    ("binder-both-6.1-parallel", include_str!("../../lab/scenarios/binder-both-6.1-parallel.toml")),
 ];
 
 /// A virtual device.
@@ -132,6 +133,9 @@ pub struct Module {
     /// The folder below `kernel/` that brisk builds it from; `None` for the kernel package's own.
     #[serde(default)]
     pub source: Option<String>,
+    /// What its sources call it, when it is built under another name so that the kernel's own can be loaded as well.
+    #[serde(default)]
+    pub renames: Option<String>,
     /// Its parameters; lists become comma-separated.
     #[serde(default)]
     pub parameters: BTreeMap<String, toml::Value>,

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+/* An answer on its way: its buffer and reference, made, delivered, read and freed. */
+
+/*
+ * The last answer's buffer is kept for the next one.  Whoever finds no room
+ * takes it away; true: it may find some now.
+ */
+static bool binder_cache_unpark(struct binder_proc *proc)
+{
+	struct binder_buffer *parked = xchg(&proc->cache_parked, NULL);
+
+	if (!parked)
+		return false;
+	binder_alloc_free_buf(&proc->alloc, parked);
+	return true;
+}
+
+static struct binder_buffer *binder_cache_get_buffer(struct binder_proc *proc, size_t size)
+{
+	struct binder_buffer *buffer = xchg(&proc->cache_parked, NULL);
+
+	if (buffer) {
+		if (buffer->data_size == size)
+			return buffer;
+		binder_alloc_free_buf(&proc->alloc, buffer);
+	}
+	buffer = binder_cache_new_buffer(&proc->alloc, size);
+	return IS_ERR(buffer) ? NULL : buffer;
+}
+
+static void binder_cache_put_buffer(struct binder_proc *proc, struct binder_buffer *buffer)
+{
+	if (buffer->clear_on_free || cmpxchg(&proc->cache_parked, NULL, buffer))
+		binder_alloc_free_buf(&proc->alloc, buffer);
+}
+
+/* The whole of @ref goes with its last strong reference, and nobody else need know. */
+static bool binder_cache_is_last(struct binder_proc *proc, const struct binder_ref *ref)
+{
+	return !ref->data.weak && READ_ONCE(proc->context->cache->manager) != proc;
+}
+
+/* The client has done with an answer: what binder_free_buf() does, for one handle. */
+static noinline void binder_cache_free_answer(struct binder_proc *proc,
+					      struct binder_thread *thread,
+					      struct binder_buffer *buffer)
+{
+	struct binder_cache_slot *slot = &thread->cache;
+	struct binder_ref *ref;
+
+	buffer->cache_answer = false;
+	outer_lock(proc);
+	ref = binder_get_ref_olocked(proc, buffer->cache_desc, true);
+	if (ref && ref->data.strong > 1) {
+		ref->data.strong--;
+		outer_unlock(proc);
+		binder_cache_put_buffer(proc, buffer);
+		return;
+	}
+	if (!ref || !binder_cache_is_last(proc, ref)) {
+		outer_unlock(proc);
+		binder_update_ref_for_handle(proc, buffer->cache_desc, false, true, NULL);
+		binder_cache_put_buffer(proc, buffer);
+		return;
+	}
+	binder_cleanup_ref_olocked(ref);
+	outer_unlock(proc);
+	if (!slot->spare_ref && binder_cache_is_bare_ref(ref)) {
+		memset(ref, 0, sizeof(*ref));
+		slot->spare_ref = ref;
+	} else {
+		binder_free_ref(ref);
+	}
+	binder_cache_put_buffer(proc, buffer);
+}
+
+/*
+ * One strong reference more, of a node that the manager holds one of: what
+ * binder_inc_ref_olocked() does then.
+ */
+static void binder_cache_acquire(struct binder_ref *ref)
+{
+	struct binder_node *node = ref->node;
+	struct binder_proc *owner;
+
+	if (ref->data.strong++)
+		return;
+	spin_lock(&node->lock);
+	owner = node->proc;
+	if (owner)
+		inner_lock(owner);
+	WARN_ON_ONCE(!node->internal_strong_refs);
+	node->internal_strong_refs++;
+	if (owner)
+		inner_unlock(owner);
+	spin_unlock(&node->lock);
+}
+
+/* As if the manager had replied. */
+static void binder_cache_deliver(struct binder_proc *proc, struct binder_thread *thread,
+				 struct binder_buffer *buffer, struct bc_answer *answer)
+{
+	struct binder_cache_slot *slot = &thread->cache;
+	struct flat_binder_object *object = (void *)answer->data + answer->offset;
+	int debug_id = atomic_inc_return(&binder_last_id);
+
+	binder_alloc_copy_to_buffer(&proc->alloc, buffer, 0, answer->data,
+				    ALIGN(answer->size, sizeof(u64)) + sizeof(binder_size_t));
+	buffer->debug_id = debug_id;
+	buffer->transaction = NULL;
+	buffer->target_node = NULL;
+	buffer->clear_on_free = !!(answer->flags & TF_CLEAR_BUF);
+	buffer->cache_answer = true;
+	buffer->cache_desc = object->handle;
+
+	slot->buffer = buffer;
+	slot->code = answer->code;
+	slot->flags = answer->flags;
+	slot->euid = KUIDT_INIT(answer->uid);
+	slot->work.type = BINDER_WORK_CACHED_REPLY;
+	inner_lock(proc);
+	binder_set_extended_error(&thread->ee, debug_id, BR_OK, 0);
+	list_add_tail(&slot->work.entry, &thread->todo);
+	thread->process_todo = true;
+	proc->outstanding_txns++;
+	inner_unlock(proc);
+}
+
+/* Back at the head of the list, its BR_TRANSACTION_COMPLETE delivered. */
+static void binder_cache_keep_reply(struct binder_thread *thread)
+{
+	thread->cache.work.type = BINDER_WORK_CACHED_REPLY_ONLY;
+	list_add(&thread->cache.work.entry, &thread->todo);
+	thread->process_todo = true;
+}
+
+static void binder_cache_reply_gone(struct binder_proc *proc)
+{
+	proc->outstanding_txns--;
+	if (!proc->outstanding_txns && proc->is_frozen)
+		wake_up_interruptible_all(&proc->freeze_wait);
+}
+
+static int binder_cache_read_complete(struct binder_proc *proc, struct binder_thread *thread,
+				      void __user **ptr)
+{
+	inner_lock(proc);
+	binder_cache_keep_reply(thread);
+	inner_unlock(proc);
+	if (put_user(BR_TRANSACTION_COMPLETE, (u32 __user *)*ptr))
+		return -EFAULT;
+	*ptr += sizeof(u32);
+	binder_stat_br(proc, thread, BR_TRANSACTION_COMPLETE);
+	return 0;
+}
+
+/*
+ * Hands the answer to its thread, which reads: called with the inner lock
+ * held, which it gives back.  1: the read is over, 0: it goes on, or an error.
+ */
+static noinline int binder_cache_read(struct binder_proc *proc, struct binder_thread *thread,
+				      void __user **ptr, void __user *end)
+{
+	struct binder_cache_slot *slot = &thread->cache;
+	struct binder_buffer *buffer = slot->buffer;
+	bool completes = slot->work.type == BINDER_WORK_CACHED_REPLY;
+	struct binder_transaction_data data = {
+		.target.ptr = 0,
+		.code = slot->code,
+		.flags = slot->flags,
+	};
+	u32 __user *command = *ptr;
+
+	/* Room is kept for the largest thing there is, as everywhere. */
+	if (completes &&
+	    end - *ptr < 2 * sizeof(u32) + sizeof(struct binder_transaction_data_secctx)) {
+		inner_unlock(proc);
+		return binder_cache_read_complete(proc, thread, ptr);
+	}
+	slot->buffer = NULL;
+	binder_cache_reply_gone(proc);
+	inner_unlock(proc);
+
+	data.sender_euid = from_kuid(current_user_ns(), slot->euid);
+	data.data_size = buffer->data_size;
+	data.offsets_size = buffer->offsets_size;
+	data.data.ptr.buffer = (uintptr_t)buffer->user_data;
+	data.data.ptr.offsets = data.data.ptr.buffer + ALIGN(buffer->data_size, sizeof(void *));
+	if (!user_access_begin(command, 2 * sizeof(u32) + sizeof(data)))
+		return -EFAULT;
+	if (completes)
+		unsafe_put_user(BR_TRANSACTION_COMPLETE, command++, fault);
+	unsafe_put_user(BR_REPLY, command++, fault);
+	unsafe_copy_to_user((char __user *)command, (char *)&data, sizeof(data), fault);
+	user_access_end();
+	*ptr = (void __user *)command + sizeof(data);
+	if (completes)
+		binder_stat_br(proc, thread, BR_TRANSACTION_COMPLETE);
+	binder_stat_br(proc, thread, BR_REPLY);
+	buffer->allow_user_free = 1;
+	return 1;
+fault:
+	user_access_end();
+	return -EFAULT;
+}
+
+/* The same where nothing else is to be read first: no need to wait. */
+static noinline int binder_cache_read_first(struct binder_proc *proc,
+					    struct binder_thread *thread,
+					    void __user **ptr, void __user *end)
+{
+	struct binder_work *work = &thread->cache.work;
+
+	inner_lock(proc);
+	if (thread->todo.next != &work->entry ||
+	    end - *ptr < sizeof(u32) + sizeof(struct binder_transaction_data_secctx)) {
+		inner_unlock(proc);
+		return 0;
+	}
+	list_del_init(&work->entry);
+	if (list_empty(&thread->todo))
+		thread->process_todo = false;
+	return binder_cache_read(proc, thread, ptr, end);
+}
+
+/* The thread ends without having read: the buffer goes with the process. */
+static void binder_cache_unread(struct binder_proc *proc, struct binder_work *w)
+{
+	struct binder_thread *thread = container_of(w, struct binder_thread, cache.work);
+
+	thread->cache.buffer = NULL;
+	inner_lock(proc);
+	binder_cache_reply_gone(proc);
+	inner_unlock(proc);
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The manager's side: what is learnt from its answers, and forgotten. */
+
+static struct bc_entry *binder_cache_entry(unsigned long note)
+{
+	return note & BINDER_CACHE_CHANGE ? NULL : (struct bc_entry *)note;
+}
+
+static noinline void binder_cache_drop_note(unsigned long note)
+{
+	if (note & BINDER_CACHE_CHANGE)
+		binder_cache_end_change((struct binder_cache *)(note & ~BINDER_CACHE_CHANGE));
+	else
+		binder_cache_free_entry(binder_cache_entry(note));
+}
+
+/*
+ * The manager gets a call, whose buffer it cannot have freed yet.  A one-way
+ * call is over when it does.
+ */
+static noinline void binder_cache_delivered(struct binder_transaction *t)
+{
+	struct binder_cache *cache = (void *)(t->cache_note & ~BINDER_CACHE_CHANGE);
+
+	if (!(t->cache_note & BINDER_CACHE_CHANGE) || !(t->flags & TF_ONE_WAY))
+		return;
+	t->cache_note = 0;
+	t->buffer->cache_change = true;
+	spin_lock(&cache->lock);
+	cache->oneway_changes++;
+	spin_unlock(&cache->lock);
+}
+
+static noinline void binder_cache_buffer_freed(struct binder_proc *proc,
+					       struct binder_buffer *buffer)
+{
+	struct binder_cache *cache = proc->context->cache;
+
+	buffer->cache_change = false;
+	spin_lock(&cache->lock);
+	if (cache->manager == proc) {
+		cache->oneway_changes--;
+		bc_change_end(&cache->core);
+	}
+	spin_unlock(&cache->lock);
+}
+
+/* Its user is told about its clients, who must then all be the manager's. */
+static noinline void binder_cache_exclude(struct binder_context *context, struct binder_node *node)
+{
+	node->cache_never = true;
+	if (node->cached)
+		binder_cache_forget_object(context->cache, node);
+}
+
+/* A binder of the thread's own is being sent. */
+static noinline void binder_cache_sends_node(struct binder_thread *thread, struct binder_node *node)
+{
+	thread->cache.node = NULL;
+	if (thread->cache.announces_clients)
+		binder_cache_exclude(thread->proc->context, node);
+}
+
+/* The manager lets the node go, or its owner died. */
+static noinline void binder_cache_lost(struct binder_context *context, struct binder_node *node)
+{
+	if (node->cached)
+		binder_cache_forget_object(context->cache, node);
+}
+
+static noinline void binder_cache_ref_gone(struct binder_ref *ref)
+{
+	struct binder_context *context = ref->proc->context;
+
+	if (READ_ONCE(context->cache->manager) == ref->proc)
+		binder_cache_lost(context, ref->node);
+}
+
+/* A call that may change registrations: nothing is known until it is over. */
+static void binder_cache_change(struct binder_cache *cache, struct binder_thread *thread)
+{
+	LIST_HEAD(gone);
+
+	spin_lock(&cache->lock);
+	bc_change_begin(&cache->core, &gone);
+	spin_unlock(&cache->lock);
+	binder_cache_free_entries(&gone);
+	thread->cache.note = (unsigned long)cache | BINDER_CACHE_CHANGE;
+}
+
+/*
+ * Hangs the note on the transaction that is being made.  A question that is to
+ * be learnt from is sent as it was looked up: its caller may have written
+ * another one over it since.  True: it is, and nothing is left to copy.
+ */
+static noinline bool binder_cache_send(struct binder_thread *thread, struct binder_proc *manager,
+				       struct binder_transaction *t)
+{
+	struct binder_cache_slot *slot = &thread->cache;
+
+	t->cache_note = slot->note;
+	slot->note = 0;
+	if (!binder_cache_entry(t->cache_note))
+		return false;
+	/* cannot fail: the buffer has just been made for it */
+	return !WARN_ON_ONCE(binder_alloc_copy_to_buffer(&manager->alloc, t->buffer, 0,
+							 slot->request, t->buffer->data_size));
+}
+
+/* Fills in the answer from the reply @t; false: it is none to be kept. */
+static bool binder_cache_read_reply(struct binder_cache *cache, struct binder_proc *client,
+				    struct binder_transaction *t, struct bc_answer *answer)
+{
+	struct binder_buffer *buffer = t->buffer;
+	struct flat_binder_object *object;
+	size_t size = buffer->data_size;
+	binder_size_t offset;
+
+	if (t->flags & TF_STATUS_CODE || size > BC_ANSWER_MAX ||
+	    buffer->offsets_size != sizeof(offset) || buffer->extra_buffers_size)
+		return false;
+	if (binder_alloc_copy_from_buffer(&client->alloc, answer->data, buffer, 0,
+					  ALIGN(size, sizeof(u64)) + sizeof(offset)))
+		return false;
+	/* what lies between is the client's, from calls before */
+	if (size % sizeof(u64))
+		answer->data[size / sizeof(u64)] &= (1ull << size % sizeof(u64) * 8) - 1;
+	/* checked when the reply was translated: within the data */
+	offset = answer->data[ALIGN(size, sizeof(u64)) / sizeof(u64)];
+	object = (void *)answer->data + offset;
+	if (object->hdr.type != BINDER_TYPE_HANDLE)
+		return false;
+	answer->size = size;
+	answer->offset = offset;
+	answer->code = t->code;
+	answer->flags = t->flags;
+	answer->uid = __kuid_val(t->sender_euid);
+	return binder_cache_is_answer(cache, answer, sizeof(*object));
+}
+
+/*
+ * The manager's reference keeps the node; without one there is no entry.  Until
+ * it is found, @node is a number: that it is no other node's by now follows
+ * from the generation.
+ */
+static enum binder_cache_count binder_cache_insert(struct binder_cache *cache,
+						   struct binder_proc *manager,
+						   struct binder_node *node, struct bc_entry *entry,
+						   enum bc_scope scope, struct list_head *gone)
+{
+	enum binder_cache_count result = BINDER_CACHE_REFUSED_SERVICE;
+	struct binder_ref *ref;
+
+	outer_lock(manager);
+	ref = node ? binder_cache_find_ref(manager, node) : NULL;
+	spin_lock(&cache->lock);
+	if (!cache->active || cache->manager != manager || !ref || !ref->data.strong ||
+	    !READ_ONCE(node->proc) || node->cache_never) {
+		list_add(&entry->order, gone);
+	} else {
+		node->cached = true;
+		entry->answer.object = node;
+		switch (binder_cache_learn_locked(cache, entry, scope, gone)) {
+		case BC_KEPT:
+			result = BINDER_CACHE_FILLS;
+			break;
+		case BC_STALE:
+			result = BINDER_CACHE_REFUSED_STALE;
+			break;
+		case BC_OVER_LIMIT:
+			result = BINDER_CACHE_REFUSED_LIMIT;
+			break;
+		}
+	}
+	spin_unlock(&cache->lock);
+	outer_unlock(manager);
+	return result;
+}
+
+static void binder_cache_learn(struct binder_cache *cache, struct binder_thread *manager,
+			       struct binder_proc *client, struct binder_transaction *t,
+			       struct bc_entry *entry, enum bc_scope scope)
+{
+	enum binder_cache_count result;
+	LIST_HEAD(gone);
+
+	if (scope == BC_SCOPE_NONE) {
+		binder_cache_count(cache, BINDER_CACHE_REFUSED_UNMARKED);
+		binder_cache_free_entry(entry);
+		return;
+	}
+	if (!binder_cache_read_reply(cache, client, t, &entry->answer)) {
+		binder_cache_count(cache, BINDER_CACHE_REFUSED_REPLY);
+		binder_cache_free_entry(entry);
+		return;
+	}
+	result = binder_cache_insert(cache, manager->proc, manager->cache.node, entry, scope,
+				     &gone);
+	binder_cache_count(cache, result);
+	binder_cache_free_entries(&gone);
+}
+
+/*
+ * Called with a reply that is ready and not yet visible to the client: a
+ * change is over before its caller can know.
+ */
+static noinline void binder_cache_replied(struct binder_thread *thread,
+					  struct binder_proc *client,
+					  struct binder_transaction *t,
+					  struct binder_transaction *in_reply_to)
+{
+	struct binder_proc *proc = thread->proc;
+	struct binder_cache *cache = proc->context->cache;
+	unsigned long note = in_reply_to->cache_note;
+	enum bc_scope scope = BC_SCOPE_EXACT;
+	struct bc_entry *entry;
+
+	if (cache && READ_ONCE(cache->opted_in) && READ_ONCE(cache->manager) == proc) {
+		scope = (t->flags & BINDER_CACHE_SCOPE) / BINDER_CACHE_EXACT;
+		t->flags &= ~BINDER_CACHE_SCOPE;
+	}
+	if (!note)
+		return;
+	in_reply_to->cache_note = 0;
+	entry = binder_cache_entry(note);
+	/* The process may have changed its user before the manager was told. */
+	if (!entry || entry->uid != __kuid_val(in_reply_to->sender_euid))
+		binder_cache_drop_note(note);
+	else
+		binder_cache_learn(cache, thread, client, t, entry, scope);
+}
+
+/* True when the reply @t must go through binder_cache_replied(). */
+static inline bool binder_cache_hears(struct binder_transaction *t,
+				      struct binder_transaction *in_reply_to)
+{
+	return in_reply_to->cache_note || t->flags & BINDER_CACHE_SCOPE;
+}
+
+static int binder_cache_ioctl_opt_in(struct binder_proc *proc, void __user *user)
+{
+	struct binder_cache_profile profile;
+
+	if (!proc->context->cache)
+		return -EOPNOTSUPP;
+	if (copy_from_user(&profile, user, sizeof(profile)))
+		return -EFAULT;
+	return binder_cache_opt_in(proc->context->cache, proc, &profile);
+}
+
+static int binder_cache_ioctl_flush(struct binder_proc *proc, void __user *user)
+{
+	struct binder_cache_flush flush;
+	u64 key[BC_KEY_MAX / 8];
+
+	if (!proc->context->cache)
+		return -EOPNOTSUPP;
+	if (copy_from_user(&flush, user, sizeof(flush)))
+		return -EFAULT;
+	if (flush.key_size > BC_KEY_MAX || flush.reserved)
+		return -EINVAL;
+	if (copy_from_user(key, u64_to_user_ptr(flush.key), flush.key_size))
+		return -EFAULT;
+	return binder_cache_flush(proc->context->cache, proc, key, flush.key_size);
+}
