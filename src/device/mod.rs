@@ -41,6 +41,7 @@ pub mod timer;
 pub mod trace_events;
 pub mod tunable;
 pub mod uclamp;
+pub mod user;
 pub mod vm_tunables;
 pub mod vmstat;
 pub mod zoneinfo;

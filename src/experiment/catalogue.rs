@@ -19,6 +19,8 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     ("placement-no-bulk", include_str!("../../experiments/placement-no-bulk.toml")),
     ("lookup-hub", include_str!("../../experiments/lookup-hub.toml")),
     ("lookup-list", include_str!("../../experiments/lookup-list.toml")),
+    ("lookup-applications", include_str!("../../experiments/lookup-applications.toml")),
+    ("lookup-clients", include_str!("../../experiments/lookup-clients.toml")),
     ("memory-paper", include_str!("../../experiments/memory-paper.toml")),
     ("memory-brisk", include_str!("../../experiments/memory-brisk.toml")),
     ("launch-here", include_str!("../../experiments/launch-here.toml")),

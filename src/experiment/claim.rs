@@ -25,6 +25,8 @@ pub enum Metric {
     LookUpMean,
     /// The same, its 99th percentile.
     LookUpP99,
+    /// A look-up on the clock, its mean: how long clients took, by how many look-ups each made.
+    LookUpTime,
     /// A look-up right after the driver's cache was made to forget, its median.
     Miss,
     /// A call of the driver that does nothing.
@@ -78,7 +80,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -86,6 +88,7 @@ impl Metric {
         Self::LookUp,
         Self::LookUpMean,
         Self::LookUpP99,
+        Self::LookUpTime,
         Self::Miss,
         Self::EmptyCall,
         Self::ReferencePair,
@@ -111,9 +114,13 @@ impl Metric {
     pub fn subject(self) -> Subject {
         match self {
             Self::Launch | Self::Basic | Self::Energy | Self::Actions => Subject::Launches,
-            Self::LookUp | Self::LookUpMean | Self::LookUpP99 | Self::Miss | Self::EmptyCall | Self::ReferencePair => {
-                Subject::LookUps
-            }
+            Self::LookUp
+            | Self::LookUpMean
+            | Self::LookUpP99
+            | Self::LookUpTime
+            | Self::Miss
+            | Self::EmptyCall
+            | Self::ReferencePair => Subject::LookUps,
             _ => Subject::Applications,
         }
     }
@@ -128,6 +135,7 @@ impl Metric {
             Self::LookUp => "look-up",
             Self::LookUpMean => "look-up mean",
             Self::LookUpP99 => "look-up p99",
+            Self::LookUpTime => "look-up time",
             Self::Miss => "miss",
             Self::EmptyCall => "empty call",
             Self::ReferencePair => "reference pair",
@@ -167,6 +175,7 @@ impl Metric {
             Self::FlashWritten => "KiB",
             Self::ResidentError | Self::ProportionalError | Self::ProportionalSwapError | Self::EstimateError => "%",
             Self::Actions => "actions",
+            Self::LookUpTime => "us",
             Self::LookUp | Self::LookUpMean | Self::LookUpP99 | Self::Miss | Self::EmptyCall | Self::ReferencePair => {
                 "instructions"
             }
@@ -183,6 +192,7 @@ impl Metric {
             Self::LookUp => "look_up",
             Self::LookUpMean => "look_up_mean",
             Self::LookUpP99 => "look_up_p99",
+            Self::LookUpTime => "look_up_us",
             Self::Miss => "miss",
             Self::EmptyCall => "empty_call",
             Self::ReferencePair => "reference_pair",

@@ -107,11 +107,14 @@ impl Run<'_> {
         let [shortest, longest] = self.settle_ms();
         let rest = u64::from(shortest.midpoint(longest));
         let window = self.experiment.launches.as_ref().map_or(0, |launches| launches.window_beyond_work_ms);
+        let look_ups = || self.experiment.look_ups.as_ref().map_or(0, |look_ups| u64::from(look_ups.count));
         let (busy, idle) = match self.experiment.points(self.quick)[replicate.point] {
             Point::Work(work_ms) => (u64::from(work_ms), rest + u64::from(window)),
             Point::Idle(idle_ms) => (0, rest + u64::from(idle_ms)),
             // Some 30 microseconds each, and as much again for what comes before.
             Point::LookUps(count) => (2 * u64::from(count) * 30 / 1000, 0),
+            Point::Application(_) => (2 * look_ups() * 30 / 1000, 0),
+            Point::Clients(clients) => (300 + u64::from(clients) * look_ups() * 60 / 1000, 0),
             // Half a second of work and a second in front each.
             Point::Openings(count) => (500 * u64::from(count), 1000 * u64::from(count)),
         };
@@ -262,6 +265,8 @@ impl Run<'_> {
 fn metrics(experiment: &Experiment) -> Vec<Metric> {
     let claimed = |metric: &Metric| match metric {
         metric if metric.subject() != experiment.subject() => false,
+        Metric::LookUpTime => experiment.mode == Mode::Parallel,
+        metric if metric.subject() == Subject::LookUps => experiment.mode == Mode::Deterministic,
         Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
         Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
         metric if metric.subject() == Subject::Applications => experiment.claims.iter().any(|c| c.metric == *metric),
@@ -283,6 +288,11 @@ fn mode_note(experiment: &Experiment) -> Option<&'static str> {
         Mode::Deterministic => Some(
             "Time is counted in instructions executed by the guest: repeatable, but blind to caches and memory. \
              Energy is the virtual CPU's model, C x V^2 x f while busy.",
+        ),
+        Mode::Parallel if experiment.look_ups.is_some() => Some(
+            "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
+             Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused. Emulation makes \
+             switching between processes dearer than it is on a processor, and a hit spares it.",
         ),
         Mode::Parallel => Some(
             "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \

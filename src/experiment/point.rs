@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mechanism::lookup::Traces;
+
 /// One place on the workload's scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -14,6 +16,10 @@ pub enum Point {
     LookUps(u32),
     /// So many openings of applications, one after another.
     Openings(u32),
+    /// So many clients that look services up at the same time.
+    Clients(u32),
+    /// The look-ups of one modelled application: its place among [`Traces::built_in`].
+    Application(usize),
 }
 
 impl std::fmt::Display for Point {
@@ -22,6 +28,12 @@ impl std::fmt::Display for Point {
             Self::Work(work_ms) => write!(f, "work {work_ms} ms"),
             Self::Openings(count) => write!(f, "{count} openings"),
             Self::LookUps(count) => write!(f, "{count} look-ups"),
+            Self::Clients(1) => f.write_str("1 client"),
+            Self::Clients(count) => write!(f, "{count} clients"),
+            Self::Application(index) => match Traces::built_in().traces.get(*index) {
+                Some(trace) => f.write_str(&trace.name),
+                None => write!(f, "application {index}"),
+            },
             Self::Idle(idle_ms) => write!(f, "idle {} s", f64::from(*idle_ms) / 1000.0),
         }
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::claim::{Claim, Subject};
 use super::point::Point;
+use crate::mechanism::lookup::Traces;
 use crate::report::proof::Mode;
 
 /// One experiment, as its file describes it.
@@ -72,15 +73,37 @@ pub struct Openings {
 }
 
 /// Service look-ups through binder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LookUps {
     /// Services that are registered and looked up by their popularity.
     pub services: u32,
-    /// Look-ups of a replicate, after one of every service.
+    /// Look-ups of a replicate, after one of every service; with `clients`, of each of them; with `applications`, the
+    /// first so many of each.
     pub count: u32,
     /// Look-ups after which the driver's cache is made to forget, so that each of them is a miss.
+    #[serde(default)]
     pub misses: u32,
+    /// Clients that look up at the same time, a point each: what parallel mode measures.
+    #[serde(default)]
+    pub clients: Vec<u32>,
+    /// Modelled applications whose look-ups are made, a point each, by the names of `brisk lookup simulate`.
+    #[serde(default)]
+    pub applications: Vec<String>,
+}
+
+impl LookUps {
+    fn points(&self) -> Vec<Point> {
+        if !self.clients.is_empty() {
+            return self.clients.iter().copied().map(Point::Clients).collect();
+        }
+        if self.applications.is_empty() {
+            return vec![Point::LookUps(self.count)];
+        }
+        let traces = Traces::built_in().traces;
+        let place = |name: &String| traces.iter().position(|trace| trace.name == *name);
+        self.applications.iter().filter_map(place).map(Point::Application).collect()
+    }
 }
 
 /// Launches of a program.
@@ -192,6 +215,9 @@ pub struct Arm {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LookUpArm {
+    /// The binder device, by its name below /dev.
+    #[serde(default = "binder")]
+    pub device: String,
     /// `own`, `cooperating`, or a command; see `brisk lookup bench --manager`.
     pub manager: String,
     /// The wire format: `android-5`.
@@ -204,6 +230,10 @@ pub struct LookUpArm {
 
 fn one() -> u32 {
     1
+}
+
+fn binder() -> String {
+    "binder".to_owned()
 }
 
 /// Tunables are text to the kernel; an experiment may write them as numbers.
@@ -288,7 +318,7 @@ impl Experiment {
     pub fn workload(&self) -> Option<Workload> {
         let launches = || self.launches.clone().map(Workload::Launches);
         let applications = || self.applications.clone().map(Workload::Applications);
-        self.look_ups.map(Workload::LookUps).or_else(applications).or_else(launches)
+        self.look_ups.clone().map(Workload::LookUps).or_else(applications).or_else(launches)
     }
 
     /// What it measures.
@@ -307,7 +337,7 @@ impl Experiment {
             let work = short.unwrap_or(&launches.work_ms).iter().map(|&work_ms| Point::Work(work_ms));
             work.chain(launches.idle_ms.map(Point::Idle))
         });
-        let look_ups = self.look_ups.map(|look_ups| Point::LookUps(look_ups.count));
+        let look_ups = self.look_ups.iter().flat_map(LookUps::points);
         let openings = self.applications.as_ref().map(|openings| Point::Openings(openings.count));
         launches.chain(look_ups).chain(openings).collect()
     }
@@ -441,7 +471,9 @@ required = "<= 5000"
         assert_eq!(experiment.arms[1].look_up.as_ref().unwrap().cache["capacity"], "10");
         for (from, to, expected) in [
             ("android-5", "android-4", "arm off: there is no wire format \"android-4\""),
-            ("deterministic", "parallel", "look-ups are measured in instructions"),
+            ("deterministic", "parallel", "clients belong to parallel mode"),
+            ("misses = 5", "clients = [2]", "clients belong to parallel mode"),
+            ("misses = 5", "applications = [\"boot\", \"game\"]", "no application \"game\""),
             ("count = 20", "count = 0", "services, count and misses must be above zero"),
             (
                 "look_up = { manager = \"own\", format = \"android-5\", cache = { mode = \"off\" } }",

@@ -43,9 +43,8 @@ pub fn verdict(requirement: Requirement, [low, high]: [f64; 2]) -> Verdict {
 /// The groups of points that give one result each, with their label. Points that this form does not run are left out.
 fn points_of(at: &At, points: &[Point]) -> Vec<(String, Vec<usize>)> {
     let wanted = |point: &Point| match (at, point) {
-        (At::Each | At::Mean, Point::Work(_) | Point::LookUps(_) | Point::Openings(_)) | (At::Idle, Point::Idle(_)) => {
-            true
-        }
+        (At::Idle, point) => matches!(point, Point::Idle(_)),
+        (At::Each | At::Mean, point) => !matches!(point, Point::Idle(_)),
         (At::Work(list), Point::Work(work_ms)) => list.contains(work_ms),
         _ => false,
     };

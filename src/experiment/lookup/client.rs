@@ -96,6 +96,24 @@ impl Client {
         }
     }
 
+    /// Registers an object of this process as `name`.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn register(&mut self, name: &str, pointer: u64) -> Result<(), CallError> {
+        self.settle()?;
+        let Parcel { data, offsets } = self.format.add_request(name, pointer);
+        self.commands.transaction(CONTEXT_MANAGER, self.format.add, abi::ACCEPT_FDS, &data, &offsets);
+        let reply = self.transact();
+        self.commands.clear();
+        let reply = reply?;
+        self.commands.free_buffer(reply.data.address);
+        match reply.flags & abi::STATUS_CODE {
+            0 => Ok(()),
+            _ => Err(CallError::Malformed(format!("a manager that lets {name} be registered"))),
+        }
+    }
+
     /// Asks the context manager whether it is there.
     ///
     /// # Errors

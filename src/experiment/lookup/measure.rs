@@ -65,11 +65,8 @@ impl LookUps<'_> {
     /// [`CallError`], also when a service is not there.
     pub fn measure(&self, client: &mut Client) -> Result<Measured, CallError> {
         let ticks = Ticks::calibrate();
-        let mut random = Random::new(self.seed);
-        for name in self.names {
-            self.look_up(client, name)?;
-        }
-        let timings = self.run(client, self.count, &mut random)?;
+        self.look_all_up(client)?;
+        let timings = self.run(client, 0)?;
         let part = |part: fn(&Timing) -> u64| figures(timings.iter().map(|timing| ticks.of(part(timing))).collect());
         Ok(Measured {
             unit: ticks.unit,
@@ -116,7 +113,7 @@ impl LookUps<'_> {
                 return Ok(None);
             }
         };
-        let recorded = self.run(client, self.count.min(RECORDED), &mut Random::stream(self.seed, 2))?;
+        let recorded = LookUps { count: self.count.min(RECORDED), ..*self }.run(client, 2)?;
         let events = trace.finish()?;
         Ok(steps::steps(&events, &recorded, std::process::id(), untraced, &Ticks::calibrate()))
     }
@@ -132,9 +129,16 @@ impl LookUps<'_> {
         }
     }
 
-    fn run(&self, client: &mut Client, count: usize, random: &mut Random) -> Result<Vec<Timing>, CallError> {
+    /// Every service once: what is measured after it is no first time.
+    pub(super) fn look_all_up(&self, client: &mut Client) -> Result<(), CallError> {
+        self.names.iter().try_for_each(|name| self.look_up(client, name).map(drop))
+    }
+
+    /// All the look-ups, in the order that the seed and `stream` make.
+    pub(super) fn run(&self, client: &mut Client, stream: u64) -> Result<Vec<Timing>, CallError> {
+        let mut random = Random::stream(self.seed, stream);
         let popularity = self.popularity();
-        (0..count).map(|_| self.look_up(client, &self.names[popularity.draw(random)])).collect()
+        (0..self.count).map(|_| self.look_up(client, &self.names[popularity.draw(&mut random)])).collect()
     }
 
     fn floors(&self, client: &mut Client, ticks: &Ticks) -> Result<Floors, CallError> {

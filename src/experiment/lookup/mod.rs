@@ -2,12 +2,16 @@
 
 mod cast;
 mod client;
+mod crowd;
 mod figures;
 mod measure;
+mod replay;
 mod steps;
 
 pub use cast::{Cast, Manager};
 pub use client::{Client, Timing};
+pub use crowd::crowd;
 pub use figures::Figures;
 pub use measure::{Floors, LookUps, Measured};
+pub use replay::Replay;
 pub use steps::Steps;

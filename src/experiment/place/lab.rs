@@ -92,15 +92,18 @@ fn programs(plan: &Plan) -> BTreeSet<String> {
 
 /// More host time than a plan can take on a host that is loaded several times over.
 fn longest(plan: &Plan) -> Duration {
-    let window_ms = match &plan.workload {
-        Workload::Launches(launches) => u64::from(launches.window_beyond_work_ms),
-        Workload::LookUps(_) | Workload::Applications(_) => 0,
+    let (window_ms, look_ups) = match &plan.workload {
+        Workload::Launches(launches) => (u64::from(launches.window_beyond_work_ms), 0),
+        Workload::LookUps(look_ups) => (0, u64::from(look_ups.count)),
+        Workload::Applications(_) => (0, 0),
     };
     let replicate = |index: usize| match plan.points.get(index) {
         Some(Point::Work(work_ms)) => u64::from(*work_ms) * 6 + window_ms,
         Some(Point::Idle(idle_ms)) => u64::from(*idle_ms),
         // What a stock driver takes, ten times over, and three processes that start before.
         Some(Point::LookUps(count)) => u64::from(*count) * 4 + 3000,
+        Some(Point::Application(_)) => look_ups * 4 + 3000,
+        Some(Point::Clients(clients)) => u64::from(*clients) * look_ups + 3000,
         // Each may take as long as the limit lets it.
         Some(Point::Openings(count)) => u64::from(*count) * 4000,
         None => 0,

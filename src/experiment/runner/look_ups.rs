@@ -1,7 +1,9 @@
 //! Look-ups: an arm's context manager and services are started, looked up, and ended again.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
@@ -12,14 +14,18 @@ use crate::device::binder::cache::{self, CacheSettings};
 use crate::device::binder::{Connection, WireFormat};
 use crate::device::ticks::TickUnit;
 use crate::experiment::claim::Metric;
-use crate::experiment::lookup::{Cast, Client, LookUps, Manager};
+use crate::experiment::lookup::{Cast, Client, LookUps, Manager, Replay, crowd};
 use crate::experiment::plan::{Line, Measured, Plan, Replicate};
+use crate::experiment::point::Point;
 use crate::experiment::spec::{self, LookUpArm};
+use crate::mechanism::lookup::Traces;
 use crate::mechanism::lookup::services::names;
+use crate::random::Random;
 
-/// The context that is measured.
-const DEVICE: &str = "/dev/binder";
-const CONTEXT: &str = "binder";
+/// Where binder devices are.
+const DEVICES: &str = "/dev";
+/// A file of any binder driver that changes nothing when it is written what it holds.
+const PARAMETER: &str = "/sys/module/binder_linux/parameters/debug_mask";
 const MAP_BYTES: usize = 128 * 1024;
 
 /// Runs the replicates of `plan`; see [`super::run`].
@@ -40,7 +46,7 @@ pub(super) fn run(
         };
         let look_up = arm.look_up.as_ref().with_context(|| format!("arm {} does not say who answers", arm.name))?;
         report(&Line::Started { started: replicate.id })?;
-        let outcome = measure(replicate, workload, look_up, root).with_context(|| format!("arm {}", arm.name));
+        let outcome = measure(replicate, *point, workload, look_up, root).with_context(|| format!("arm {}", arm.name));
         let (metrics, rejected) = match outcome {
             Ok(metrics) => (metrics, None),
             Err(error) => (BTreeMap::new(), Some(format!("{error:#}"))),
@@ -56,41 +62,102 @@ pub(super) fn run(
     Ok(())
 }
 
+/// One arm, ready to be looked up.
+struct Arm<'a> {
+    arm: &'a LookUpArm,
+    workload: &'a spec::LookUps,
+    root: &'a Root,
+    device: PathBuf,
+    format: &'static WireFormat,
+    seed: u64,
+}
+
 fn measure(
     replicate: &Replicate,
+    point: Point,
     workload: &spec::LookUps,
     arm: &LookUpArm,
     root: &Root,
 ) -> anyhow::Result<BTreeMap<String, f64>> {
     let format = WireFormat::named(&arm.format).with_context(|| format!("there is no format {}", arm.format))?;
-    let settings = CacheSettings { root, context: CONTEXT, files: &arm.cache, profile: format.transparent_profile() };
-    settings.apply()?;
-    let device = Path::new(DEVICE);
-    let _cast = Cast::start(device, format, &Manager::named(&arm.manager), workload.services as usize)?;
-    let mut client = Client::new(Connection::open(device, MAP_BYTES)?, format);
+    let device = Path::new(DEVICES).join(&arm.device);
+    let arm = Arm { arm, workload, root, device, format, seed: replicate.seed };
+    arm.settings().apply()?;
+    let _cast = Cast::start(&arm.device, format, &Manager::named(&arm.arm.manager), workload.services as usize)?;
     let names = names(workload.services as usize);
-    let plan =
-        LookUps { code: format.check_code(), names: &names, count: workload.count as usize, seed: replicate.seed };
-    let answered =
-        || cache::status_of(root, CONTEXT).map_or(0, |status| status.counters.get("hits").copied().unwrap_or(0));
-    let before = answered();
-    let measured = plan.measure(&mut client)?;
-    let hits = answered() - before;
-    let misses = plan.misses(&mut client, workload.misses as usize, &mut || Ok(settings.forget()?))?;
-    if measured.unit != TickUnit::Instructions {
-        bail!("the processor's counter does not count instructions here");
+    let before = arm.answered();
+    let figures = match point {
+        Point::LookUps(_) => arm.row(&names)?,
+        Point::Clients(clients) => vec![(Metric::LookUpTime, arm.crowd(&names, clients)?)],
+        Point::Application(index) => arm.application(&names, index)?,
+        Point::Work(_) | Point::Idle(_) | Point::Openings(_) => {
+            bail!("a plan of look-ups has a point of another workload")
+        }
+    };
+    let hits = arm.answered() - before;
+    let is_on = arm.arm.cache.get("mode").is_some_and(|mode| mode != "off");
+    // Of an application all may be misses.
+    if hits > 0 && !is_on || hits == 0 && is_on && !matches!(point, Point::Application(_)) {
+        bail!("the driver's cache answered {hits} look-ups with the settings {:?}", arm.arm.cache);
     }
-    let is_on = arm.cache.get("mode").is_some_and(|mode| mode != "off");
-    if is_on != (hits > 0) {
-        bail!("the driver's cache answered {hits} look-ups with the settings {:?}", arm.cache);
+    Ok(figures.into_iter().map(|(metric, figure)| (metric.key().to_owned(), figure)).collect())
+}
+
+impl Arm<'_> {
+    fn settings(&self) -> CacheSettings<'_> {
+        let profile = self.format.transparent_profile();
+        CacheSettings { root: self.root, context: &self.arm.device, files: &self.arm.cache, profile }
     }
-    let figures = [
-        (Metric::LookUp, measured.call.p50),
-        (Metric::LookUpMean, measured.call.mean),
-        (Metric::LookUpP99, measured.call.p99),
-        (Metric::Miss, misses.p50),
-        (Metric::EmptyCall, measured.floors.empty_call),
-        (Metric::ReferencePair, measured.floors.reference_pair),
-    ];
-    Ok(figures.map(|(metric, figure)| (metric.key().to_owned(), figure)).into())
+
+    /// Look-ups that the driver's cache has answered so far.
+    fn answered(&self) -> u64 {
+        let status = cache::status_of(self.root, &self.arm.device);
+        status.map_or(0, |status| status.counters.get("hits").copied().unwrap_or(0))
+    }
+
+    fn look_ups<'a>(&self, names: &'a [String]) -> LookUps<'a> {
+        LookUps { code: self.format.check_code(), names, count: self.workload.count as usize, seed: self.seed }
+    }
+
+    /// One client: look-ups, then misses.
+    fn row(&self, names: &[String]) -> anyhow::Result<Vec<(Metric, f64)>> {
+        let mut client = Client::new(Connection::open(&self.device, MAP_BYTES)?, self.format);
+        let plan = self.look_ups(names);
+        let measured = plan.measure(&mut client)?;
+        let settings = self.settings();
+        // What a process has done before changes what its look-up takes: without a cache it does as much.
+        let parameter = if self.arm.cache.is_empty() { Some(self.root.read(PARAMETER)?) } else { None };
+        let mut forget = || {
+            let done = parameter.as_ref().map(|held| self.root.write(PARAMETER, held));
+            Ok(done.unwrap_or_else(|| settings.forget())?)
+        };
+        let misses = plan.misses(&mut client, self.workload.misses as usize, &mut forget)?;
+        if measured.unit != TickUnit::Instructions {
+            bail!("the processor's counter does not count instructions here");
+        }
+        Ok(vec![
+            (Metric::LookUp, measured.call.p50),
+            (Metric::LookUpMean, measured.call.mean),
+            (Metric::LookUpP99, measured.call.p99),
+            (Metric::Miss, misses.p50),
+            (Metric::EmptyCall, measured.floors.empty_call),
+            (Metric::ReferencePair, measured.floors.reference_pair),
+        ])
+    }
+
+    fn crowd(&self, names: &[String], clients: u32) -> anyhow::Result<f64> {
+        Ok(crowd(&self.device, self.format, &self.look_ups(names), clients)?)
+    }
+
+    /// The first look-ups of a modelled application, as the users whose processes make them.
+    fn application(&self, names: &[String], index: usize) -> anyhow::Result<Vec<(Metric, f64)>> {
+        let traces = Traces::built_in();
+        let trace = traces.traces.get(index).with_context(|| format!("there is no application {index}"))?;
+        let events = trace.events(&traces, &mut Random::new(self.seed));
+        fs::set_permissions(&self.device, Permissions::from_mode(0o666))
+            .context("cannot open the device to everybody")?;
+        let replay = Replay { device: &self.device, format: self.format, names, events: &events };
+        let calls = replay.run(self.workload.count as usize)?;
+        Ok(vec![(Metric::LookUp, calls.p50), (Metric::LookUpMean, calls.mean), (Metric::LookUpP99, calls.p99)])
+    }
 }

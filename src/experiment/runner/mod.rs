@@ -176,7 +176,9 @@ impl Runner<'_> {
             Point::Idle(idle_ms) => {
                 self.watch_energy_until(started + Duration::from_millis(u64::from(idle_ms)), &mut readings);
             }
-            Point::LookUps(_) | Point::Openings(_) => bail!("a plan of launches has a point of another workload"),
+            Point::LookUps(_) | Point::Clients(_) | Point::Application(_) | Point::Openings(_) => {
+                bail!("a plan of launches has a point of another workload")
+            }
         }
         drop(background);
         if let (Some(meter), true) = (&self.meter, readings.len() > 1) {

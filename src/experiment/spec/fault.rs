@@ -8,6 +8,7 @@ use super::super::claim::{At, Claim, Measure, Metric};
 use super::{Arm, Experiment, Launches, LookUps, Openings};
 use crate::device::binder::WireFormat;
 use crate::experiment::applications::Applications;
+use crate::mechanism::lookup::Traces;
 use crate::report::proof::Mode;
 
 impl Experiment {
@@ -60,11 +61,22 @@ impl Experiment {
     }
 
     fn look_ups_fault(&self, look_ups: &LookUps) -> Option<String> {
-        if self.mode != Mode::Deterministic {
-            return Some("look-ups are measured in instructions: mode = \"deterministic\"".into());
+        let LookUps { services, count, misses, clients, applications } = look_ups;
+        if self.mode == Mode::Native || (self.mode == Mode::Parallel) == clients.is_empty() {
+            return Some("clients belong to parallel mode; else look-ups are measured in deterministic mode".into());
         }
-        if look_ups.services == 0 || look_ups.count == 0 || look_ups.misses == 0 {
-            return Some("services, count and misses must be above zero".into());
+        let has_misses = clients.is_empty() && applications.is_empty();
+        if *services == 0 || *count == 0 || (*misses == 0) == has_misses || clients.contains(&0) {
+            return Some(
+                "services, count and misses must be above zero (no misses with clients or applications)".into(),
+            );
+        }
+        let known = Traces::built_in();
+        if let Some(name) = applications.iter().find(|name| known.traces.iter().all(|trace| trace.name != **name)) {
+            return Some(format!("there is no application {name:?}; see brisk lookup simulate"));
+        }
+        if !applications.is_empty() && (*services != known.services || !clients.is_empty()) {
+            return Some(format!("applications look {} services up, without clients", known.services));
         }
         if self.replicates.quick_work_ms.is_some() {
             return Some("quick_work_ms is for launches".into());

@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn isolated_callers_get_no_shared_answer_and_registrations_forget() {
-        let look_up = |isolated| Event::LookUp(LookUp { name: 1, caller: 5, isolated });
+        let look_up = |isolated| Event::LookUp(LookUp { name: 1, caller: 5, process: 0, isolated });
         let events = [look_up(false), look_up(false), look_up(true), Event::Registered { name: 1 }, look_up(false)];
         let arm = |scope| Arm { replacement: Replacement::Lru, entries: 4, scope };
         let shared = arm(Scope::Shared).run(&events);

@@ -83,8 +83,10 @@ pub enum Event {
 pub struct LookUp {
     /// The service.
     pub name: u32,
-    /// Who asks.
+    /// Who asks: the identity.
     pub caller: u32,
+    /// Which of its processes: the number of the start.
+    pub process: u32,
     /// The caller is isolated.
     pub isolated: bool,
 }
@@ -156,7 +158,7 @@ impl Trace {
         let popularity = Popularity::zipf(traces.services, traces.zipf_exponent);
         let mut by_rank: Vec<u32> = (0..traces.services).collect();
         random.shuffle(&mut by_rank);
-        let mut course = Course { events: Vec::new(), by_rank, popularity, next_caller: 0 };
+        let mut course = Course { events: Vec::new(), by_rank, popularity, next_caller: 0, next_process: 0 };
         for phase in &self.phases {
             course.run(phase, random);
         }
@@ -172,6 +174,7 @@ struct Course {
     popularity: Popularity,
     /// Identities below it are taken.
     next_caller: u32,
+    next_process: u32,
 }
 
 impl Course {
@@ -201,11 +204,13 @@ impl Course {
     }
 
     /// The look-ups of one process.
-    fn start(&self, phase: &Phase, caller: u32, random: &mut Random) -> Vec<LookUp> {
+    fn start(&mut self, phase: &Phase, caller: u32, random: &mut Random) -> Vec<LookUp> {
+        let process = self.next_process;
+        self.next_process += 1;
         let mut names: Vec<u32> = self.distinct(phase.names, random).into_iter().collect();
         names = names.repeat(phase.repeats as usize);
         random.shuffle(&mut names);
-        names.into_iter().map(|name| LookUp { name, caller, isolated: phase.isolated }).collect()
+        names.into_iter().map(|name| LookUp { name, caller, process, isolated: phase.isolated }).collect()
     }
 
     /// `count` different services by their popularity.
