@@ -61,6 +61,9 @@ pub struct ProgramsArguments {
     /// The mode of the driver's cache; a stock driver has none
     #[arg(long)]
     mode: Option<String>,
+    /// The policy of the driver's cache
+    #[arg(long, requires = "mode")]
+    policy: Option<String>,
     /// Print what the programs saw, not only its digest
     #[arg(long)]
     transcript: bool,
@@ -97,6 +100,7 @@ pub fn run_programs(arguments: &ProgramsArguments, root: &Root) -> anyhow::Resul
     let ProgramsArguments { format, seed, steps, .. } = *arguments;
     let mut files = BTreeMap::new();
     files.extend(arguments.mode.clone().map(|mode| ("mode".to_owned(), mode)));
+    files.extend(arguments.policy.clone().map(|policy| ("policy".to_owned(), policy)));
     let manager = Manager::Own { cooperate: arguments.mode.as_deref() == Some("cooperative") };
     for device in programs::devices() {
         // The actors are not root all the time.
@@ -115,15 +119,18 @@ pub fn run_programs(arguments: &ProgramsArguments, root: &Root) -> anyhow::Resul
         Ok(())
     };
     let mut out = std::io::stdout().lock();
+    let mut look_ups = 0;
     for seed in seed..seed + arguments.programs {
-        let transcript = programs::run(seed, steps, format, &mut restart)?;
+        let outcome = programs::run(seed, steps, format, &mut restart)?;
         if arguments.transcript {
-            write!(out, "{transcript}")?;
+            write!(out, "{}", outcome.transcript)?;
         }
-        writeln!(out, "program {seed} {:016x}", programs::digest(&transcript))?;
+        writeln!(out, "program {seed} {:016x}", programs::digest(&outcome.transcript))?;
+        look_ups += outcome.look_ups;
     }
     let hits = |status: &CacheStatus| status.counters.get("hits").copied().unwrap_or(0);
     let answered: u64 = cache::status(root).unwrap_or_default().iter().map(hits).sum();
-    writeln!(out, "hits {answered}")?;
+    let share = 100.0 * answered as f64 / look_ups.max(1) as f64;
+    writeln!(out, "hits {answered} of {look_ups} look-ups, {share:.0} %")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,9 @@
 //! Random programs for the binder driver, to be run by two drivers: everything that a program can see must be the same.
 //!
 //! A program's actors register services, look them up well and badly, call them, hear of their deaths, close and come
-//! again, as several users in two contexts; now and then a context manager is replaced. After each step every actor
-//! reads what has arrived. What they see is the transcript: returns, data with handles, senders, references.
+//! again, as several users in two contexts; now and then a context manager is replaced. Look-ups come in bursts of a
+//! user's actors, so that a cache has something to answer. After each step every actor reads what has arrived. What they
+//! see is the transcript: returns, data with handles, senders, references.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,21 +12,23 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::Uid;
-use rustix::thread::set_thread_res_uid;
 
 use crate::device::binder::abi::{self, CONTEXT_MANAGER};
 use crate::device::binder::parcel::{Object, Parcel};
 use crate::device::binder::returns::{Return, Returns, Transaction};
 use crate::device::binder::{Commands, Connection, WireFormat};
+use crate::device::user;
 use crate::random::Random;
 
 /// Two contexts.
 const DEVICES: [&str; 2] = ["/dev/binder", "/dev/hwbinder"];
 /// Root, an application, an isolated process.
 const USERS: [u32; 3] = [0, 10_001, 99_001];
-/// Two actors of each user in each context.
-const ACTORS: usize = DEVICES.len() * USERS.len() * 2;
+/// Distance between the two actors of a user in a context.
+const TWIN: usize = DEVICES.len() * USERS.len();
+const ACTORS: usize = TWIN * 2;
+/// Look-ups of a burst at most.
+const BURST: usize = 16;
 /// Few enough that programs meet each other's services.
 const NAMES: usize = 6;
 const MAP_BYTES: usize = 64 * 1024;
@@ -42,20 +45,30 @@ pub fn devices() -> impl Iterator<Item = &'static Path> {
     DEVICES.iter().map(Path::new)
 }
 
-/// Runs the program of `seed` and returns its transcript, a line or more a step.
+/// What a program has done and seen.
+#[derive(Debug)]
+pub struct Outcome {
+    /// A line or more a step.
+    pub transcript: String,
+    /// Look-ups as the format has them.
+    pub look_ups: u64,
+}
+
+/// Runs the program of `seed`.
 ///
 /// # Errors
 /// When a device cannot be opened or a manager not be started; what the driver refuses is part of the transcript.
-pub fn run(seed: u64, steps: usize, format: &'static WireFormat, restart: &mut Restart<'_>) -> anyhow::Result<String> {
+pub fn run(seed: u64, steps: usize, format: &'static WireFormat, restart: &mut Restart<'_>) -> anyhow::Result<Outcome> {
     restart(None)?;
     let actors = (0..ACTORS).map(Actor::open).collect::<anyhow::Result<Vec<_>>>()?;
-    let mut program = Program { random: Random::new(seed), actors, format, transcript: String::new() };
+    let mut program = Program { random: Random::new(seed), actors, format, transcript: String::new(), look_ups: 0 };
+    program.register_all()?;
     for step in 0..steps {
         program.step(step, restart)?;
         sleep(QUIET);
         program.read_all()?;
     }
-    Ok(program.transcript)
+    Ok(Outcome { transcript: program.transcript, look_ups: program.look_ups })
 }
 
 /// A number that differs when transcripts do.
@@ -70,6 +83,7 @@ struct Program {
     actors: Vec<Actor>,
     format: &'static WireFormat,
     transcript: String,
+    look_ups: u64,
 }
 
 /// A process to the driver.
@@ -90,24 +104,20 @@ impl Program {
         // Writing to a string cannot fail.
         let _ = write!(self.transcript, "{step} actor {number} ");
         let said = match kind {
-            0..46 => {
-                let code = self.format.look_up[self.random.below(self.format.look_up.len())];
-                let request = self.format.look_up_request(&name);
-                format!("look-up {name}: {}", self.actors[number].ask(code, &request, self.format)?)
-            }
-            46..61 => {
+            0..56 => self.burst(number)?,
+            56..65 => {
                 let pointer = (number * 16 + self.random.below(4) + 1) as u64;
                 let request = self.format.add_request(&name, pointer);
                 format!("add {name}: {}", self.actors[number].ask(self.format.add, &request, self.format)?)
             }
-            61..69 => {
+            65..70 => {
                 let (code, request) = self.bad_request(&name);
                 format!("bad {code}: {}", self.actors[number].ask(code, &request, self.format)?)
             }
-            69..79 => self.with_handle(number, "call", |commands, handle| {
+            70..80 => self.with_handle(number, "call", |commands, handle| {
                 commands.transaction(handle, CALL, abi::ONE_WAY, b"call", &[]);
             })?,
-            79..86 => {
+            80..86 => {
                 let said = self.with_handle(number, "release", Commands::release)?;
                 self.actors[number].handles.pop();
                 said
@@ -136,6 +146,35 @@ impl Program {
         };
         let _ = writeln!(self.transcript, "{said}");
         Ok(())
+    }
+
+    /// Registers every name in every context, so that there is something to look up.
+    fn register_all(&mut self) -> anyhow::Result<()> {
+        for name in 0..NAMES {
+            for context in 0..DEVICES.len() {
+                let number = context + DEVICES.len() * self.random.below(ACTORS / DEVICES.len());
+                let pointer = (number * 16 + name + 8) as u64;
+                let request = self.format.add_request(&format!("service.{name}"), pointer);
+                let said = self.actors[number].ask(self.format.add, &request, self.format)?;
+                let _ = writeln!(self.transcript, "actor {number} adds service.{name}: {said}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Look-ups in a row, of two names, by an actor and its twin.
+    fn burst(&mut self, number: usize) -> anyhow::Result<String> {
+        let first = self.random.below(NAMES);
+        let code = self.format.look_up[self.random.below(self.format.look_up.len())];
+        let mut said = "look-ups".to_owned();
+        for _ in 0..=self.random.below(BURST) {
+            let asker = (number + TWIN * self.random.below(2)) % ACTORS;
+            let name = format!("service.{}", (first + self.random.below(2)) % NAMES);
+            let request = self.format.look_up_request(&name);
+            let _ = write!(said, "\n  {asker} {name}: {}", self.actors[asker].ask(code, &request, self.format)?);
+            self.look_ups += 1;
+        }
+        Ok(said)
     }
 
     /// A request that is not what the format says.
@@ -295,11 +334,6 @@ impl Actor {
     }
 }
 
-/// Does `act` as the effective user `uid`; the driver looks at who calls and at who has opened.
 fn as_user<T>(uid: u32, act: impl FnOnce() -> T) -> anyhow::Result<T> {
-    let become_user = |uid| set_thread_res_uid(Uid::ROOT, Uid::from_raw(uid), Uid::ROOT);
-    become_user(uid).with_context(|| format!("cannot become user {uid}; this needs root"))?;
-    let outcome = act();
-    become_user(0).context("cannot become root again")?;
-    Ok(outcome)
+    user::as_user(uid, act).with_context(|| format!("cannot become user {uid}; this needs root"))
 }
