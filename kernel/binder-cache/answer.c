@@ -59,7 +59,8 @@ static noinline void binder_cache_free_answer(struct binder_proc *proc,
 	}
 	if (!ref || !binder_cache_is_last(proc, ref)) {
 		outer_unlock(proc);
-		binder_update_ref_for_handle(proc, buffer->cache_desc, false, true, NULL);
+		if (ref)
+			binder_update_ref_for_handle(proc, buffer->cache_desc, false, true, NULL);
 		binder_cache_put_buffer(proc, buffer);
 		return;
 	}
