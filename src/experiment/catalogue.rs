@@ -141,10 +141,13 @@ mod tests {
     fn experiments_are_found_by_name_mechanism_and_place() {
         let launch = names(&["launch"], false).unwrap();
         assert_eq!(launch.len(), 7);
-        assert_eq!(names(&["lookup"], false).unwrap(), ["lookup-hub", "lookup-list"]);
+        assert_eq!(
+            names(&["lookup"], false).unwrap(),
+            ["lookup-hub", "lookup-list", "lookup-applications", "lookup-clients"]
+        );
         assert_eq!(names(&["memory"], false).unwrap(), ["memory-paper", "memory-brisk"]);
         assert_eq!(names(&["placement"], false).unwrap().len(), 3);
-        assert_eq!(names(&[], false).unwrap().len(), 14);
+        assert_eq!(names(&[], false).unwrap().len(), 16);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert!(names(&["launch-here"], false).unwrap_err().contains("add --here"));

@@ -488,6 +488,14 @@ required = "<= 5000"
             let error = Experiment::parse("x", &text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}\n  wanted {expected}");
         }
+        let shown = |from: &str, to: &str| {
+            let text = LOOK_UPS.replace(from, to).replace("services = 10,", "services = 100,");
+            let points = Experiment::parse("x", &text).unwrap().points(true);
+            points.iter().map(Point::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(shown("misses = 5", "applications = [\"boot\", \"tests\"]"), ["boot", "tests"]);
+        let parallel = LOOK_UPS.replace("misses = 5", "clients = [1, 4]").replace("deterministic", "parallel");
+        assert_eq!(shown(LOOK_UPS, &parallel), ["1 client", "4 clients"]);
         let launches = MINIMAL.replacen("governor = \"performance\"", "scenario = \"other\"", 1);
         let error = Experiment::parse("x", &launches).unwrap_err().to_string();
         assert!(error.contains("belong to experiments with look_ups"), "{error}");
