@@ -70,9 +70,9 @@ fn two_drivers_do_the_same(count: &str, steps: &str) {
     // A fuzzer whose look-ups are rarely answered by the cache tests little.
     for (cache, least) in [
         (&["--mode", "off"][..], 0),
-        (&["--mode", "transparent"], 25),
-        (&["--mode", "cooperative"], 50),
-        (&["--mode", "transparent", "--policy", "paper"], 25),
+        (&["--mode", "transparent"], 5),
+        (&["--mode", "cooperative"], 5),
+        (&["--mode", "transparent", "--policy", "paper"], 5),
     ] {
         let (ours, share) = programs(binary, "binder-6.1", cache, count, steps);
         // `brisk lab binder-programs --seed N --transcript` shows what the program N saw.
