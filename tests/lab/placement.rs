@@ -33,11 +33,13 @@ fn make_room(cgroup: CgroupVersion) {
 }
 
 #[test]
+#[ignore = "which of the hogs are heavy depends on what the host leaves them; ./dev test --deep"]
 fn bulk_work_makes_room_and_gets_everything_back_with_cgroup_v2() {
     make_room(CgroupVersion::V2);
 }
 
 #[test]
+#[ignore = "which of the hogs are heavy depends on what the host leaves them; ./dev test --deep"]
 fn bulk_work_makes_room_and_gets_everything_back_with_cgroup_v1() {
     make_room(CgroupVersion::V1);
 }
