@@ -13,8 +13,9 @@ const KILLS: u32 = 40;
 const LEASED: &str = "policy0/scaling_governor=performance,userspace,schedutil ondemand/sampling_rate=20000,50000 \
                       ondemand/io_is_busy=1 policy0/scaling_min_freq=500000,800000";
 
-/// Kills a daemon with leases, its guardian or both in a guest, as often as `$BRISK_SOAK_KILLS` says.
-fn soak(scenario: &str) {
+/// Kills a daemon with leases, its guardian or both in a guest, as often as `$BRISK_SOAK_KILLS` says. At least one kill of
+/// `found_each` must leave something for `brisk restore`.
+fn soak(scenario: &str, found_each: u32) {
     let Some(binary) = static_brisk() else { return };
     let kills = std::env::var("BRISK_SOAK_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
     let folder = "/sys/devices/system/cpu/cpufreq";
@@ -32,19 +33,20 @@ fn soak(scenario: &str) {
     assert_eq!(outcome.unwrap().status, 0, "{lines:#?}");
     let tally: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!((tally["kills"].as_u64(), tally["left_changed"].as_u64()), (Some(kills.into()), Some(0)), "{tally}");
-    assert!(tally["found_changed"].as_u64() >= Some(u64::from(kills / 20)), "the kills hit leases: {tally}");
+    assert!(tally["found_changed"].as_u64() >= Some(u64::from(kills / found_each)), "the kills hit leases: {tally}");
 }
 
 #[test]
 fn whoever_is_killed_on_a_real_kernel_nothing_is_left_changed() {
-    soak("debian-6.1");
+    soak("debian-6.1", 20);
 }
 
-/// Daemon, guardian and killer at the same time, on a CPU each.
+/// Daemon, guardian and killer at the same time: a daemon whose guardian is killed has often started another, which
+/// restores, before it is killed itself.
 #[test]
 #[ignore = "1000 kills take a quarter of an hour: ./dev soak, ./dev test --deep"]
 fn whoever_is_killed_on_two_cpus_nothing_is_left_changed() {
-    soak("debian-6.1-parallel");
+    soak("debian-6.1-parallel", 100);
 }
 
 /// What the guest said of each of its steps.
