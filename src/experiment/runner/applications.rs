@@ -7,20 +7,19 @@ mod actor;
 mod ballast;
 mod figures;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 
 use super::daemon::Daemon;
-use super::{describe, runtime_folder, sleep_until};
+use super::{Metrics, describe, run_replicates, runtime_folder, sleep_until};
 use crate::device::{BootTime, Root, meminfo, swap_area, swaps, vmstat};
 use crate::experiment::applications::Applications;
 use crate::experiment::load;
-use crate::experiment::plan::{Line, Measured, Plan, Replicate};
+use crate::experiment::plan::{Line, Plan, Replicate};
 use crate::experiment::spec::{Arm, Openings};
 use crate::mechanism::memory::kill_log;
 use actor::{Actor, Answer};
@@ -49,29 +48,11 @@ pub(super) fn run(
     root.write("/proc/self/oom_score_adj", "-1000")?;
     report(&Line::Device { device: describe(root, None)? })?;
     let turns_per_ms = load::turns_per_ms();
-    for replicate in &plan.replicates {
-        if interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-        let (Some(arm), Some(point)) = (plan.arms.get(replicate.arm), plan.points.get(replicate.point)) else {
-            bail!("replicate {} names an arm or a point that the plan has not", replicate.id);
-        };
-        report(&Line::Started { started: replicate.id })?;
-        let stage = Stage { workload: &workload, openings, root, folder: &folder, turns_per_ms };
-        let outcome = stage.replicate(replicate, arm).with_context(|| format!("arm {}", arm.name));
-        let (metrics, rejected) = match outcome {
-            Ok(metrics) => (metrics, None),
-            Err(error) => (BTreeMap::new(), Some(format!("{error:#}"))),
-        };
-        report(&Line::Measured(Measured {
-            replicate: replicate.id,
-            arm: arm.name.clone(),
-            point: point.to_string(),
-            metrics,
-            rejected,
-        }))?;
-    }
-    Ok(())
+    let stage = Stage { workload: &workload, openings, root, folder: &folder, turns_per_ms };
+    run_replicates(plan, interrupted, report, |replicate, arm, _, metrics| {
+        let measured = stage.replicate(replicate, arm);
+        Ok(measured.map(|figures| *metrics = figures).with_context(|| format!("arm {}", arm.name)))
+    })
 }
 
 /// Where a replicate takes place.
@@ -84,7 +65,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn replicate(&self, replicate: &Replicate, arm: &Arm) -> anyhow::Result<BTreeMap<String, f64>> {
+    fn replicate(&self, replicate: &Replicate, arm: &Arm) -> anyhow::Result<Metrics> {
         let root = self.root;
         root.write("/proc/sys/vm/drop_caches", "3")?;
         let _ballast = Ballast::take(root, self.workload.available_kib)?;

@@ -1,21 +1,20 @@
 //! Look-ups: an arm's context manager and services are started, looked up, and ended again.
 
-use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 
-use super::describe;
+use super::{Metrics, describe, run_replicates};
 use crate::device::Root;
 use crate::device::binder::cache::{self, CacheSettings};
 use crate::device::binder::{Connection, WireFormat};
 use crate::device::ticks::TickUnit;
 use crate::experiment::claim::Metric;
 use crate::experiment::lookup::{Cast, Client, LookUps, Manager, Replay, crowd};
-use crate::experiment::plan::{Line, Measured, Plan, Replicate};
+use crate::experiment::plan::{Line, Plan, Replicate};
 use crate::experiment::point::Point;
 use crate::experiment::spec::{self, LookUpArm};
 use crate::mechanism::lookup::Traces;
@@ -37,29 +36,11 @@ pub(super) fn run(
     report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     report(&Line::Device { device: describe(root, None)? })?;
-    for replicate in &plan.replicates {
-        if interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-        let (Some(arm), Some(point)) = (plan.arms.get(replicate.arm), plan.points.get(replicate.point)) else {
-            bail!("replicate {} names an arm or a point that the plan has not", replicate.id);
-        };
+    run_replicates(plan, interrupted, report, |replicate, arm, point, metrics| {
         let look_up = arm.look_up.as_ref().with_context(|| format!("arm {} does not say who answers", arm.name))?;
-        report(&Line::Started { started: replicate.id })?;
-        let outcome = measure(replicate, *point, workload, look_up, root).with_context(|| format!("arm {}", arm.name));
-        let (metrics, rejected) = match outcome {
-            Ok(metrics) => (metrics, None),
-            Err(error) => (BTreeMap::new(), Some(format!("{error:#}"))),
-        };
-        report(&Line::Measured(Measured {
-            replicate: replicate.id,
-            arm: arm.name.clone(),
-            point: point.to_string(),
-            metrics,
-            rejected,
-        }))?;
-    }
-    Ok(())
+        let measured = measure(replicate, point, workload, look_up, root);
+        Ok(measured.map(|figures| *metrics = figures).with_context(|| format!("arm {}", arm.name)))
+    })
 }
 
 /// One arm, ready to be looked up.
@@ -78,7 +59,7 @@ fn measure(
     workload: &spec::LookUps,
     arm: &LookUpArm,
     root: &Root,
-) -> anyhow::Result<BTreeMap<String, f64>> {
+) -> anyhow::Result<Metrics> {
     let format = WireFormat::named(&arm.format).with_context(|| format!("there is no format {}", arm.format))?;
     let device = Path::new(DEVICES).join(&arm.device);
     let arm = Arm { arm, workload, root, device, format, seed: replicate.seed };

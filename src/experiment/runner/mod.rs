@@ -23,10 +23,10 @@ use super::claim::Metric;
 use super::load;
 use super::plan::{Line, Measured, Plan, Replicate};
 use super::point::Point;
-use super::spec::{Launches, Workload};
+use super::spec::{Arm, Launches, Workload};
 use crate::device::energy::{Meter, Reading};
 use crate::device::guardian::Guardian;
-use crate::device::{BootTime, Root};
+use crate::device::{BootTime, Root, meminfo};
 use crate::report::proof::DeviceDescription;
 use background::Background;
 use daemon::Daemon;
@@ -45,7 +45,6 @@ const WAKE_UPS: (u32, Duration) = (20, Duration::from_millis(25));
 
 /// A device at work on a plan.
 struct Runner<'a> {
-    plan: &'a Plan,
     workload: &'a Launches,
     root: &'a Root,
     folder: PathBuf,
@@ -96,16 +95,43 @@ fn run_launches(
     let meter = Meter::find(root);
     report(&Line::Device { device: describe(root, meter.as_ref())? })?;
     let application = install_application(&folder)?;
-    let mut runner = Runner { plan, workload, root, folder, settings, meter, turns_per_ms, application };
+    let mut runner = Runner { workload, root, folder, settings, meter, turns_per_ms, application };
+    run_replicates(plan, interrupted, report, |replicate, arm, point, metrics| {
+        runner.replicate(replicate, arm, point, metrics)
+    })?;
+    runner.settings.give_back()
+}
+
+/// What a replicate measured, by [`Metric::key`].
+type Metrics = BTreeMap<String, f64>;
+
+/// Hands every replicate of `plan` to `measure`, in order, until `interrupted` becomes true. What `measure` finds wrong
+/// with one replicate (the inner result) rejects that one; its error (the outer) ends the run.
+fn run_replicates(
+    plan: &Plan,
+    interrupted: &AtomicBool,
+    report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
+    mut measure: impl FnMut(&Replicate, &Arm, Point, &mut Metrics) -> anyhow::Result<anyhow::Result<()>>,
+) -> anyhow::Result<()> {
     for replicate in &plan.replicates {
         if interrupted.load(Ordering::Relaxed) {
             break;
         }
+        let (Some(arm), Some(point)) = (plan.arms.get(replicate.arm), plan.points.get(replicate.point)) else {
+            bail!("replicate {} names an arm or a point that the plan has not", replicate.id);
+        };
         report(&Line::Started { started: replicate.id })?;
-        let measured = runner.replicate(replicate)?;
-        report(&Line::Measured(measured))?;
+        let mut metrics = Metrics::new();
+        let outcome = measure(replicate, arm, *point, &mut metrics)?;
+        report(&Line::Measured(Measured {
+            replicate: replicate.id,
+            arm: arm.name.clone(),
+            point: point.to_string(),
+            metrics,
+            rejected: outcome.err().map(|error| format!("{error:#}")),
+        }))?;
     }
-    runner.settings.give_back()
+    Ok(())
 }
 
 /// Where the runner keeps its journal, its link to the application and the daemon's configuration while it runs. Not the
@@ -115,33 +141,28 @@ pub fn runtime_folder(root: &Root) -> PathBuf {
 }
 
 impl Runner<'_> {
-    fn replicate(&mut self, replicate: &Replicate) -> anyhow::Result<Measured> {
-        let (Some(arm), Some(point)) = (self.plan.arms.get(replicate.arm), self.plan.points.get(replicate.point))
-        else {
-            bail!("replicate {} names an arm or a point that the plan has not", replicate.id);
-        };
+    fn replicate(
+        &mut self,
+        replicate: &Replicate,
+        arm: &Arm,
+        point: Point,
+        metrics: &mut Metrics,
+    ) -> anyhow::Result<anyhow::Result<()>> {
         self.settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
         let mut daemon = match &arm.brisk {
             Some(configuration) => Some(Daemon::start(self.root, &self.folder, configuration)?),
             None => None,
         };
-        let mut metrics = BTreeMap::new();
         forget_the_arm_before();
         let places = arm.brisk.as_ref().is_some_and(|configuration| configuration.contains_key("placement"));
-        let mut outcome = self.measure(replicate, *point, daemon.as_ref().filter(|_| places), &mut metrics);
+        let mut outcome = self.measure(replicate, point, daemon.as_ref().filter(|_| places), metrics);
         if let Some(daemon) = &mut daemon {
             match daemon.actions() {
                 Ok(actions) => drop(metrics.insert(Metric::Actions.key().to_owned(), actions as f64)),
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
-        Ok(Measured {
-            replicate: replicate.id,
-            arm: arm.name.clone(),
-            point: point.to_string(),
-            metrics,
-            rejected: outcome.err().map(|error| format!("{error:#}")),
-        })
+        Ok(outcome)
     }
 
     /// Rests, then measures the point; an error rejects the replicate. What is launched is in front for `daemon`.
@@ -150,7 +171,7 @@ impl Runner<'_> {
         replicate: &Replicate,
         point: Point,
         daemon: Option<&Daemon>,
-        metrics: &mut BTreeMap<String, f64>,
+        metrics: &mut Metrics,
     ) -> anyhow::Result<()> {
         let rest_until = BootTime::now() + Duration::from_micros(replicate.settle_us);
         let load = self.workload.background.as_ref();
@@ -241,14 +262,13 @@ fn describe(root: &Root, meter: Option<&Meter>) -> anyhow::Result<DeviceDescript
         let line = text.lines().find(|line| line.starts_with(key))?;
         line.split_once(':').map(|(_, value)| value.trim().to_owned())
     };
-    let memory = field(&root.read("/proc/meminfo")?, "MemTotal").unwrap_or_default();
     let name = ["model name", "Hardware", "Model"].iter().find_map(|key| field(&processors, key));
     Ok(DeviceDescription {
         place: "here".into(),
         kernel: format!("{} {}", text(system.release()), text(system.version())),
         processor: name.unwrap_or_else(|| text(system.machine())),
         cpu_count: u32::try_from(std::thread::available_parallelism()?.get())?,
-        memory_kib: memory.trim_end_matches(" kB").parse().unwrap_or(0),
+        memory_kib: meminfo::read(root)?.total_kib,
         energy_source: meter.map(|meter| meter.source().label().to_owned()),
     })
 }
