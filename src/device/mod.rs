@@ -30,6 +30,7 @@ pub mod psi;
 pub mod root;
 pub mod schedstat;
 pub mod scheduling;
+mod scheduling_attributes;
 pub mod swap_area;
 pub mod swaps;
 pub mod target;

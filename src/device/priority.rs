@@ -1,5 +1,4 @@
-//! How a thread is scheduled against others: its policy and nice value (sched(7)), through sched_getattr(2) and
-//! sched_setattr(2) (Linux 3.14).
+//! How a thread is scheduled against others: its policy and nice value (sched(7)).
 
 use std::fmt;
 use std::io;
@@ -7,25 +6,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::scheduling_attributes::SchedulingAttributes;
+
 /// Children get an ordinary policy (SCHED_FLAG_RESET_ON_FORK): the one flag that a thread keeps.
 const RESET_ON_FORK: u64 = 0x01;
-
-/// The first version of `struct sched_attr` (linux/sched/types.h): what every kernel with these calls takes.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
-const ATTRIBUTES_BYTES: u32 = size_of::<Attributes>() as u32;
-const _: () = assert!(ATTRIBUTES_BYTES == 48);
 
 /// A scheduling policy, as far as placement tells them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +64,7 @@ impl FromStr for Priority {
 /// # Errors
 /// ESRCH when it has ended, ENOSYS before Linux 3.14.
 pub fn of(tid: u32) -> io::Result<Priority> {
-    let attributes = attributes(tid)?;
+    let attributes = SchedulingAttributes::of(tid)?;
     let policy = match attributes.policy as i32 {
         libc::SCHED_OTHER => SchedulingPolicy::Other,
         libc::SCHED_IDLE => SchedulingPolicy::Idle,
@@ -99,22 +83,8 @@ pub fn set(tid: u32, wanted: Priority) -> io::Result<()> {
         SchedulingPolicy::Idle => libc::SCHED_IDLE,
         SchedulingPolicy::Special => return Err(io::ErrorKind::InvalidInput.into()),
     };
-    let flags = attributes(tid)?.flags & RESET_ON_FORK;
-    let attributes =
-        Attributes { size: ATTRIBUTES_BYTES, policy: policy as u32, flags, nice: wanted.nice, ..Default::default() };
-    // SAFETY: the kernel only reads `attributes.size` bytes of `attributes`, which outlives the call.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid as libc::pid_t, &raw const attributes, 0u32) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn attributes(tid: u32) -> io::Result<Attributes> {
-    let mut attributes = Attributes::default();
-    // SAFETY: the kernel writes at most ATTRIBUTES_BYTES bytes into `attributes`, which is that large, plain data, and
-    // outlives the call.
-    let result = unsafe {
-        libc::syscall(libc::SYS_sched_getattr, tid as libc::pid_t, &raw mut attributes, ATTRIBUTES_BYTES, 0u32)
-    };
-    if result == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
+    let flags = SchedulingAttributes::of(tid)?.flags & RESET_ON_FORK;
+    SchedulingAttributes { policy: policy as u32, flags, nice: wanted.nice, ..Default::default() }.set(tid)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Utilisation clamps of one task, through sched_getattr(2) and sched_setattr(2)
-//! (Documentation/scheduler/sched-util-clamp.rst; Linux 5.3, CONFIG_UCLAMP_TASK).
+//! Utilisation clamps of one task (Documentation/scheduler/sched-util-clamp.rst; Linux 5.3, CONFIG_UCLAMP_TASK).
 
 use std::io;
 
 use super::Root;
+use super::scheduling_attributes::SchedulingAttributes;
 
 /// A clamp is a share of the biggest CPU at its highest frequency.
 pub const MAXIMUM: u32 = 1024;
@@ -11,25 +11,6 @@ pub const MAXIMUM: u32 = 1024;
 const KEEP_POLICY: u64 = 0x08;
 const KEEP_PARAMETERS: u64 = 0x10;
 const CLAMP_MINIMUM: u64 = 0x20;
-
-/// `struct sched_attr` of linux/sched/types.h since 5.3: 56 bytes.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-struct SchedulingAttributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-    clamp_minimum: u32,
-    clamp_maximum: u32,
-}
-
-const ATTRIBUTES_BYTES: u32 = size_of::<SchedulingAttributes>() as u32;
-const _: () = assert!(ATTRIBUTES_BYTES == 56);
 
 /// The files that a kernel with utilisation clamps has: upstream's name, and that of Android's 5.4.
 const FILES: [&str; 2] = ["/proc/sys/kernel/sched_util_clamp_min", "/proc/sys/kernel/sched_uclamp_util_min"];
@@ -44,16 +25,8 @@ pub fn evidence(root: &Root) -> Option<&'static str> {
 /// # Errors
 /// ESRCH when the task is gone; `Unsupported` when the kernel is older than the clamps.
 pub fn minimum(tid: u32) -> io::Result<u32> {
-    let mut attributes = SchedulingAttributes::default();
-    // SAFETY: the kernel writes at most ATTRIBUTES_BYTES bytes into `attributes`, which is that large, plain data, and
-    // outlives the call.
-    let result = unsafe {
-        libc::syscall(libc::SYS_sched_getattr, tid as libc::pid_t, &raw mut attributes, ATTRIBUTES_BYTES, 0u32)
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if attributes.size < ATTRIBUTES_BYTES {
+    let attributes = SchedulingAttributes::of(tid)?;
+    if !attributes.has_clamps() {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel is older than utilisation clamps (5.3)"));
     }
     Ok(attributes.clamp_minimum)
@@ -65,15 +38,8 @@ pub fn minimum(tid: u32) -> io::Result<u32> {
 /// ESRCH when the task is gone, EPERM without CAP_SYS_NICE for another user's task, EOPNOTSUPP without
 /// CONFIG_UCLAMP_TASK, EINVAL above [`MAXIMUM`] or above the task's upper clamp.
 pub fn set_minimum(tid: u32, minimum: u32) -> io::Result<()> {
-    let attributes = SchedulingAttributes {
-        size: ATTRIBUTES_BYTES,
-        flags: KEEP_POLICY | KEEP_PARAMETERS | CLAMP_MINIMUM,
-        clamp_minimum: minimum,
-        ..Default::default()
-    };
-    // SAFETY: the kernel only reads `attributes.size` bytes of `attributes`, which outlives the call.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid as libc::pid_t, &raw const attributes, 0u32) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let flags = KEEP_POLICY | KEEP_PARAMETERS | CLAMP_MINIMUM;
+    SchedulingAttributes { flags, clamp_minimum: minimum, ..Default::default() }.set(tid)
 }
 
 #[cfg(test)]
