@@ -8,15 +8,15 @@ use std::process::{Child, Command as Process, ExitCode, ExitStatus};
 use std::thread;
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, getpgrp, kill_process};
+use rustix::process::{Signal, getpgrp, kill_process};
 use rustix::termios::tcgetpgrp;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::Signals;
 use tracing::Level;
 
 use super::log;
-use crate::device::Root;
 use crate::device::error::sentence;
+use crate::device::{Root, process};
 use crate::engine::control::connection::{Connection, ConnectionError};
 use crate::engine::control::protocol::{MAXIMUM_NAME_BYTES, Request};
 use crate::engine::{Engine, Options, Purpose};
@@ -154,7 +154,7 @@ fn application_name(name: Option<&str>, program: &OsString) -> String {
 fn forward(signal: i32, pid: u32) {
     let from_terminal = matches!(signal, SIGINT | SIGQUIT | SIGWINCH | SIGCONT)
         && tcgetpgrp(std::io::stdin()).is_ok_and(|group| group == getpgrp());
-    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let process = process::id(pid);
     if let (false, Some(process), Some(signal)) = (from_terminal, process, Signal::from_named_raw(signal)) {
         // It may have ended in between.
         let _ = kill_process(process, signal);

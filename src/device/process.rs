@@ -71,10 +71,15 @@ pub fn command(root: &Root, pid: u32) -> Result<String, DeviceError> {
     root.read(format!("/proc/{pid}/comm"))
 }
 
+/// `pid` as system calls take it; none for a number that no process can have.
+pub fn id(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
 /// True when `pid` of this system runs no more, whether or not somebody has waited for it.
 pub fn has_ended(pid: u32) -> bool {
     // A signal asks the kernel itself: /proc may be mounted so that it hides other users' processes.
-    let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
+    let Some(process) = id(pid) else { return true };
     match test_kill_process(process) {
         Err(Errno::SRCH) => true,
         _ => stat(&Root::system(), pid).is_ok_and(|stat| stat.is_dead),

@@ -4,7 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+
+use super::process;
 
 /// Its number is the same on every architecture, and not every C library names it.
 const PROCESS_MRELEASE: libc::c_long = 448;
@@ -33,7 +35,7 @@ impl Hold {
     /// # Errors
     /// ESRCH when it has ended, ENOSYS before Linux 5.3.
     pub fn on(pid: u32) -> io::Result<Self> {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        let pid = process::id(pid).ok_or(Errno::SRCH)?;
         Ok(Self { pidfd: pidfd_open(pid, PidfdFlags::empty())? })
     }
 
@@ -68,7 +70,7 @@ impl AsFd for Hold {
 /// # Errors
 /// ESRCH when it has ended, EPERM without the right to.
 pub fn kill_by_number(pid: u32) -> io::Result<()> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+    let pid = process::id(pid).ok_or(Errno::SRCH)?;
     Ok(kill_process(pid, Signal::KILL)?)
 }
 

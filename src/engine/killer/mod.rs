@@ -224,9 +224,10 @@ impl<'a> Killer<'a> {
             }
             return None;
         };
-        let pid = i32::try_from(victim.pid).ok().and_then(rustix::process::Pid::from_raw);
-        // It may be one of those that wait longest for a CPU. Without the right to, it takes its time.
-        let _ = rustix::process::setpriority_process(pid, VICTIM_NICE);
+        if let Some(pid) = process::id(victim.pid) {
+            // It may be one of those that wait longest for a CPU. Without the right to, it takes its time.
+            let _ = rustix::process::setpriority_process(Some(pid), VICTIM_NICE);
+        }
         let released_at = (hold.release_memory() == Release::Released).then(BootTime::now);
         loop {
             let left = Timespec::try_from(limit.since(BootTime::now())).ok();

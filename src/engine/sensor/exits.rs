@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, pidfd_open};
 
-use crate::device::Root;
+use crate::device::{Root, process};
 use crate::engine::poller::{Poller, Token};
 
 /// The processes whose end is awaited.
@@ -31,7 +31,7 @@ impl Exits {
                 continue;
             }
             // The processes of a recorded tree are not this system's.
-            let process = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| root.is_system());
+            let process = process::id(pid).filter(|_| root.is_system());
             match process.map(|process| pidfd_open(process, PidfdFlags::NONBLOCK)) {
                 Some(Ok(descriptor)) if poller.watch(&descriptor, Token::Exit(pid)).is_ok() => {
                     self.processes.insert(pid, Some(descriptor));

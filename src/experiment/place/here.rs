@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::super::conduct::Place;
 use super::super::plan::{Line, Plan};
 use super::super::spec::Experiment;
+use crate::device::process;
 use crate::report::proof::SelfCheck;
 
 /// The device that brisk is on.
@@ -44,7 +45,7 @@ impl Place for Here {
         drop(stdin);
         let finished = AtomicBool::new(false);
         let status = std::thread::scope(|scope| -> anyhow::Result<_> {
-            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            let pid = process::id(child.id());
             let finished = &finished;
             scope.spawn(move || pass_interrupt_on(pid, interrupted, finished));
             let read = hand_on(stdout, on_line);

@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 
-use crate::device::{BootTime, Root};
+use crate::device::{BootTime, Root, process};
 
 /// The daemon answers within this time or does not come.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ impl Daemon {
     }
 
     fn terminate(&self) {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+        if let Some(pid) = process::id(self.child.id()) {
             let _ = kill_process(pid, Signal::TERM);
         }
     }
