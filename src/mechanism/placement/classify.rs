@@ -219,6 +219,13 @@ mod tests {
         rhythm: bool,
     }
 
+    const BURSTS: [(u64, u64, u32); 20] = {
+        let mut looks = [(0, 0, 0); 20];
+        looks[0] = (100_000, 0, 1);
+        looks[1] = (100_000, 0, 1);
+        looks
+    };
+
     const PATTERNS: [Pattern; 9] = [
         Pattern { name: "sleeper", looks: &[(0, 0, 0)], class: Class::Light, thesis: ThesisClass::Rest, rhythm: false },
         Pattern {
@@ -251,28 +258,7 @@ mod tests {
         },
         Pattern {
             name: "bursts: 200 ms in 2 s, 10 % in all",
-            looks: &[
-                (100_000, 0, 1),
-                (100_000, 0, 1),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-                (0, 0, 0),
-            ],
+            looks: &BURSTS,
             class: Class::Interactive,
             thesis: ThesisClass::OwnCore,
             rhythm: false,

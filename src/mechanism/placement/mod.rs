@@ -1,13 +1,14 @@
 //! Placement: CPU-heavy background work makes room for what is in front, where and for as long as that helps.
 //!
 //! `classify` says what a thread is, `roster` who is there, `gain` what could be won, `cores` which cores can be kept
-//! free, `step` what is done to a thread, `trial` whether it helped, and `policy` decides. Paper: "Developing scheduler
-//! to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
+//! free, `step` what is done to a thread, `heirs` who was born with it, `trial` whether it helped, and `policy` decides.
+//! Paper: "Developing scheduler to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
 
 pub mod classify;
 pub mod config;
 pub mod cores;
 pub mod gain;
+mod heirs;
 pub mod policy;
 pub mod probe;
 pub mod roster;

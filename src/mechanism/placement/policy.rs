@@ -10,13 +10,13 @@ use std::time::Duration;
 use super::config::{PlacementConfig, Rule};
 use super::cores::Machine;
 use super::gain::{Advice, Totals, Window, advise};
+use super::heirs::Heirs;
 use super::roster::{Member, Roster};
 use super::snapshot::{MOST_THREADS, Snapshot, ThreadView};
 use super::step::{Demands, Rung, Step};
 use super::thesis;
 use super::trial::{Rhythms, Trial, Verdict};
 use crate::device::BootTime;
-use crate::device::hotplug::format_list;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
 use crate::mechanism::{Action, Decision, Event, Interest, Mechanism, Support, SupportState, Target};
@@ -60,8 +60,7 @@ pub struct PlacementPolicy {
     held: Option<Held>,
     /// What threads have been made to give up.
     leased: Demands,
-    /// Threads that were born of one that has: what they may have inherited, and what it was before.
-    heirs: BTreeMap<u32, Vec<(Target, String, String)>>,
+    heirs: Heirs,
     back_off: BTreeMap<Rung, BackOff>,
     /// Why it does what it does.
     reason: String,
@@ -99,7 +98,7 @@ impl PlacementPolicy {
             unknown: Vec::new(),
             held: None,
             leased: Demands::new(),
-            heirs: BTreeMap::new(),
+            heirs: Heirs::default(),
             back_off: BTreeMap::new(),
             reason: "nothing was looked at yet".to_owned(),
         }
@@ -170,9 +169,8 @@ impl PlacementPolicy {
         let wall_ns = self.looked_at.replace(now).map_or(0, |before| now.since(before).as_nanos() as u64);
         let totals = self.roster.take(now, wall_ns, look);
         self.release_where("it has ended", decisions, |tid| look.ended.contains(&tid));
-        self.heirs.retain(|tid, _| !look.ended.contains(tid));
-        self.note_heirs(look);
-        self.disinherit(facts, decisions);
+        self.heirs.note(look, &self.leased, &self.roster);
+        self.heirs.disinherit(facts, decisions);
         self.roster.take_facts(facts);
         if now.since(self.facts_at) >= FACTS_AGE {
             self.facts_at = now;
@@ -180,7 +178,7 @@ impl PlacementPolicy {
         }
         self.follow_online(online, decisions);
         self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
-        self.unknown.extend(self.heirs.keys());
+        self.unknown.extend(self.heirs.tids());
         if !self.roster.has_front() {
             self.window.clear();
             return self.release_all("nothing is in front", decisions);
@@ -416,49 +414,6 @@ impl PlacementPolicy {
         self.roster.doubt_facts(|tid| !leased.contains(&tid));
     }
 
-    /// New threads begin with the mask and the priority of the one that made them.
-    fn note_heirs(&mut self, look: &Look) {
-        if self.leased.is_empty() {
-            return;
-        }
-        for thread in &look.born {
-            let relative = |target: &Target| {
-                let pid = self.roster.get(target.thread()?)?.thread.pid;
-                Some(pid == thread.pid || pid == thread.parent)
-            };
-            let inherited = self.leased.iter().filter(|(target, _)| relative(target) == Some(true));
-            let inherited: Vec<_> = inherited
-                .filter_map(|(target, value)| {
-                    let facts = self.roster.get(target.thread()?)?.facts.as_ref()?;
-                    Some((target.clone(), value.clone(), original(target, facts)?))
-                })
-                .collect();
-            if !inherited.is_empty() {
-                self.heirs.insert(thread.tid, inherited);
-            }
-        }
-    }
-
-    /// Gives heirs back what they would have without us: they have not earned it.
-    fn disinherit(&mut self, facts: &[ThreadFacts], decisions: &mut Vec<Decision>) {
-        for facts in facts {
-            let Some(inherited) = self.heirs.remove(&facts.tid) else { continue };
-            let (tid, start_time_ticks) = (facts.tid, facts.start_time_ticks);
-            for (target, value, original_value) in inherited {
-                if original(&target, facts).as_ref() != Some(&value) {
-                    continue;
-                }
-                let target = match target {
-                    Target::CpuAffinity { .. } => Target::CpuAffinity { tid, start_time_ticks },
-                    _ => Target::Priority { tid, start_time_ticks },
-                };
-                let action = Action::Disinherit { target, inherited: value, original: original_value };
-                let reason = "it was made by a thread that makes room, and began as that one is now".to_owned();
-                decisions.push(Decision { action, reason });
-            }
-        }
-    }
-
     /// What it does and why, with every thread that is awake.
     pub fn snapshot(&self) -> Snapshot {
         let treatment = |tid: u32| {
@@ -489,15 +444,6 @@ impl PlacementPolicy {
             asleep: self.roster.members().count() - threads.len(),
             threads,
         }
-    }
-}
-
-/// The value of `target` that a thread with these facts has.
-fn original(target: &Target, facts: &ThreadFacts) -> Option<String> {
-    match target {
-        Target::CpuAffinity { .. } => Some(format_list(&facts.allowed)),
-        Target::Priority { .. } => Some(facts.priority.to_string()),
-        _ => None,
     }
 }
 

@@ -1,0 +1,80 @@
+//! Threads that are made by ones that make room: they begin with what those were made to give up, and have not earned it.
+
+use std::collections::BTreeMap;
+
+use super::roster::Roster;
+use super::step::Demands;
+use crate::device::hotplug::format_list;
+use crate::device::thread_facts::ThreadFacts;
+use crate::device::threads::Look;
+use crate::mechanism::{Action, Decision, Target};
+
+/// The threads whose facts will tell whether they have inherited.
+#[derive(Debug, Default)]
+pub(super) struct Heirs(BTreeMap<u32, Vec<Inheritance>>);
+
+/// What a thread may have inherited.
+#[derive(Debug)]
+struct Inheritance {
+    /// Of the thread that it may have come from.
+    target: Target,
+    /// What that one was made to have.
+    value: String,
+    /// What that one had before.
+    original: String,
+}
+
+impl Heirs {
+    /// The threads whose facts are wanted.
+    pub(super) fn tids(&self) -> impl Iterator<Item = &u32> {
+        self.0.keys()
+    }
+
+    /// New threads begin with the mask and the priority of the one that made them.
+    pub(super) fn note(&mut self, look: &Look, leased: &Demands, roster: &Roster) {
+        self.0.retain(|tid, _| !look.ended.contains(tid));
+        if leased.is_empty() {
+            return;
+        }
+        for thread in &look.born {
+            let inheritance = |(target, value): (&Target, &String)| {
+                let parent = roster.get(target.thread()?)?;
+                let is_relative = parent.thread.pid == thread.pid || parent.thread.pid == thread.parent;
+                let original = held_by(target, parent.facts.as_ref().filter(|_| is_relative)?)?;
+                Some(Inheritance { target: target.clone(), value: value.clone(), original })
+            };
+            let inherited: Vec<_> = leased.iter().filter_map(inheritance).collect();
+            if !inherited.is_empty() {
+                self.0.insert(thread.tid, inherited);
+            }
+        }
+    }
+
+    /// Gives heirs back what they would have without us.
+    pub(super) fn disinherit(&mut self, facts: &[ThreadFacts], decisions: &mut Vec<Decision>) {
+        for facts in facts {
+            let (tid, start_time_ticks) = (facts.tid, facts.start_time_ticks);
+            for Inheritance { target, value, original } in self.0.remove(&tid).unwrap_or_default() {
+                if held_by(&target, facts).as_ref() != Some(&value) {
+                    continue;
+                }
+                let target = match target {
+                    Target::CpuAffinity { .. } => Target::CpuAffinity { tid, start_time_ticks },
+                    _ => Target::Priority { tid, start_time_ticks },
+                };
+                let action = Action::Disinherit { target, inherited: value, original };
+                let reason = "it was made by a thread that makes room, and began as that one is now".to_owned();
+                decisions.push(Decision { action, reason });
+            }
+        }
+    }
+}
+
+/// The value of `target` that a thread with these facts has.
+fn held_by(target: &Target, facts: &ThreadFacts) -> Option<String> {
+    match target {
+        Target::CpuAffinity { .. } => Some(format_list(&facts.allowed)),
+        Target::Priority { .. } => Some(facts.priority.to_string()),
+        _ => None,
+    }
+}
