@@ -6,6 +6,7 @@ pub mod killer;
 mod mechanisms;
 mod memory;
 pub mod metrics;
+mod options;
 mod poller;
 mod requests;
 mod sensor;
@@ -14,18 +15,17 @@ mod state_file;
 pub mod status;
 mod subscriptions;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use sd_notify::NotifyState;
 
-use crate::config::{ConfigError, Layers};
+use crate::config::Layers;
 use crate::device::error::sentence;
 use crate::device::guardian::Guardian;
 use crate::device::journal::Journal;
 use crate::device::process_events::monotonic_ns;
-use crate::device::{BootTime, Root, Timer, own_code, scheduling};
+use crate::device::{BootTime, Timer, own_code, scheduling};
 use crate::mechanism::launch::Notice;
 use crate::mechanism::launch::config::Trigger;
 use crate::mechanism::{Event, Mechanism, Process, ProcessEvent, ProcessEventKind};
@@ -34,6 +34,7 @@ use executor::{Execution, Executor, Sink};
 use mechanisms::{Decided, Mechanisms};
 use memory::Memory;
 use metrics::Metrics;
+pub use options::{Options, Purpose};
 use poller::{Poller, Token};
 use sensor::processes::look_up;
 use signals::Signals;
@@ -46,40 +47,6 @@ const GUARDIAN_RESTART_PAUSE: Duration = Duration::from_secs(1);
 const PROBE_DELAY: Duration = Duration::from_millis(20);
 /// A tunable that keeps vanishing costs no more than one probe in this time.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
-
-/// How the daemon runs.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The device.
-    pub root: Root,
-    /// This file alone instead of the layers.
-    pub config: Option<PathBuf>,
-    /// What it is for.
-    pub purpose: Purpose,
-}
-
-/// What an engine is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// To serve until it is told to stop.
-    Daemon,
-    /// To print decisions and write nothing.
-    DryRun {
-        /// As JSON lines instead of sentences.
-        json: bool,
-    },
-    /// To help one announced launch, without a control socket and deaf to all others.
-    OneLaunch,
-}
-
-impl Options {
-    fn read_config(&self) -> Result<Layers, ConfigError> {
-        match &self.config {
-            Some(file) => Layers::read_only(file),
-            None => Layers::read(&self.root),
-        }
-    }
-}
 
 /// The running daemon.
 #[derive(Debug)]

@@ -1,0 +1,139 @@
+//! Masks and priorities of real threads.
+
+use std::io::{self, BufRead, Write};
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+use crate::device::{affinity, hotplug, priority, process};
+
+/// A shell of ours: it makes a `sleep` and prints its number when it is told to, and ends both when it is told again.
+struct Shell {
+    child: Child,
+    said: io::BufReader<std::process::ChildStdout>,
+}
+
+impl Shell {
+    fn start() -> Self {
+        let script = "read go; sleep 600 & echo $!; read end; kill $!";
+        let pipes = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = pipes.unwrap();
+        Self { said: io::BufReader::new(child.stdout.take().unwrap()), child }
+    }
+
+    fn make_heir(&mut self) -> u32 {
+        writeln!(self.child.stdin.as_mut().unwrap(), "go").unwrap();
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line.trim().parse().unwrap()
+    }
+
+    fn affinity(&self) -> Target {
+        let tid = self.child.id();
+        Target::CpuAffinity { tid, start_time_ticks: process::start_time_ticks(&Root::system(), tid).unwrap() }
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        let _ = writeln!(self.child.stdin.as_mut().unwrap(), "end");
+        let _ = self.child.wait();
+    }
+}
+
+fn mask(tid: u32) -> String {
+    hotplug::format_list(&affinity::allowed(&Root::system(), tid).unwrap())
+}
+
+/// CPUs that threads of ours may run on and that are there.
+fn usable_cpus() -> Vec<u32> {
+    let online = hotplug::online(&Root::system()).unwrap();
+    affinity::allowed(&Root::system(), std::process::id())
+        .unwrap()
+        .into_iter()
+        .filter(|cpu| online.contains(cpu))
+        .collect()
+}
+
+#[test]
+fn a_threads_mask_and_priority_are_given_back_unless_somebody_else_changed_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (shell, root) = (Shell::start(), Root::system());
+    let (tid, affinity) = (shell.child.id(), shell.affinity());
+    let (before, cpus) = (mask(tid), usable_cpus());
+    if before != hotplug::format_list(&cpus) || cpus.len() < 2 {
+        return eprintln!("skipped: this machine has one CPU, or some are offline");
+    }
+    let [one, other] = [cpus[0], cpus[1]];
+    let now = BootTime::now();
+    let until = now + Duration::from_secs(60);
+    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    let confine = |journal: &mut Journal| journal.lease(now, &affinity, &one.to_string(), until, "test").unwrap();
+    confine(&mut journal);
+    assert_eq!(mask(tid), one.to_string());
+    assert_eq!(journal.release(now, &affinity).unwrap().outcome, Outcome::Restored);
+    assert_eq!(mask(tid), before);
+
+    confine(&mut journal);
+    journal.die();
+    let replay = Replay::of(folder.path(), &root).unwrap();
+    assert!(replay.is_complete() && mask(tid) == before, "{replay:?}");
+
+    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    confine(&mut journal);
+    affinity::set(tid, &[other]).unwrap();
+    let outcome = journal.release(now, &affinity).unwrap().outcome;
+    assert_eq!(outcome, Outcome::ChangedByOther { found: other.to_string() });
+    assert_eq!(mask(tid), other.to_string(), "whoever chose it has the last word");
+
+    let Target::CpuAffinity { start_time_ticks, .. } = affinity else { unreachable!() };
+    let priority_before = priority::of(tid).unwrap().to_string();
+    let priority = Target::Priority { tid, start_time_ticks };
+    journal.lease(now, &priority, "idle 0", until, "test").unwrap();
+    assert!(priority::of(tid).unwrap().to_string().starts_with("idle"));
+    match journal.release(now, &priority).unwrap().outcome {
+        Outcome::Restored => assert_eq!(priority::of(tid).unwrap().to_string(), priority_before),
+        outcome => eprintln!("skipped: only root may go up again: {outcome:?}"),
+    }
+
+    let gone = Target::CpuAffinity { tid, start_time_ticks: start_time_ticks + 1 };
+    assert!(journal.lease(now, &gone, "0", until, "test").is_err(), "the number belongs to somebody else");
+    assert!(matches!(journal.lease(now, &affinity, "", until, "test"), Err(JournalError::Device { .. })));
+    assert_eq!(mask(tid), other.to_string(), "no mask is empty");
+}
+
+#[test]
+fn heirs_of_a_confined_thread_are_freed_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut shell, root) = (Shell::start(), Root::system());
+    let (tid, affinity) = (shell.child.id(), shell.affinity());
+    let (before, cpus) = (mask(tid), usable_cpus());
+    if !root.exists(format!("/proc/{tid}/task/{tid}/children")) || before != hotplug::format_list(&cpus) {
+        return eprintln!("skipped: this kernel does not list children, or CPUs are offline");
+    }
+    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    let (now, one) = (BootTime::now(), cpus[0].to_string());
+    journal.lease(now, &affinity, &one, now + Duration::from_secs(60), "test").unwrap();
+    let heir = shell.make_heir();
+    assert_eq!(mask(heir), one, "inherited");
+    journal.release(now, &affinity).unwrap();
+    assert_eq!([mask(tid), mask(heir)], [before.clone(), before]);
+}
+
+#[test]
+fn a_mask_that_the_kernel_widened_is_ours_to_give_back() {
+    for (original, found, ours) in
+        [("0-3", "0-3", true), ("0-3", "0-7", true), ("0-3", "0-2", false), ("0-3", "2", false)]
+    {
+        let lease = Lease {
+            target: Target::CpuAffinity { tid: 1, start_time_ticks: 1 },
+            original: original.into(),
+            value: "1".into(),
+            observed: Some("1".into()),
+            since: SECOND,
+            until: LATER,
+            reason: "test".into(),
+        };
+        let mut access = Access::new(&Root::system());
+        assert_eq!(access.is_ours(&lease, found).unwrap(), ours, "{original} {found}");
+    }
+}

@@ -1,0 +1,40 @@
+//! How the daemon is started.
+
+use std::path::PathBuf;
+
+use crate::config::{ConfigError, Layers};
+use crate::device::Root;
+
+/// How the daemon runs.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The device.
+    pub root: Root,
+    /// This file alone instead of the layers.
+    pub config: Option<PathBuf>,
+    /// What it is for.
+    pub purpose: Purpose,
+}
+
+/// What an engine is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To serve until it is told to stop.
+    Daemon,
+    /// To print decisions and write nothing.
+    DryRun {
+        /// As JSON lines instead of sentences.
+        json: bool,
+    },
+    /// To help one announced launch, without a control socket and deaf to all others.
+    OneLaunch,
+}
+
+impl Options {
+    pub(super) fn read_config(&self) -> Result<Layers, ConfigError> {
+        match &self.config {
+            Some(file) => Layers::read_only(file),
+            None => Layers::read(&self.root),
+        }
+    }
+}
