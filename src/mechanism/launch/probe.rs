@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::device::cpufreq::{self, Policies, Policy};
-use crate::device::{DeviceError, Root, hotplug, kernel};
+use crate::device::{DeviceError, Root, hotplug, kernel, uclamp};
 
 /// Facts about a device, as plain data: what is decided from them is decided in `actuator.rs`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl DeviceFacts {
             faults: policies.faults.iter().map(DeviceError::to_string).collect(),
             cpu_count: hotplug::online(root).map_or(1, |cpus| cpus.len().max(1) as u32),
             kernel: kernel::release(root).and_then(|release| kernel::version(&release)),
-            uclamp: root.exists("/proc/sys/kernel/sched_util_clamp_min"),
+            uclamp: uclamp::evidence(root).is_some(),
             process_events: root.read("/proc/net/connector").is_ok_and(|text| has_process_connector(&text)),
             top_app: root.exists("/dev/cpuset/top-app/cgroup.procs"),
         }
@@ -176,6 +176,16 @@ mod tests {
         let policy = &facts.policies[0];
         assert_eq!(policy.frequencies_khz, [500_000, 1_000_000, 1_200_000]);
         assert_eq!((policy.sampling_rate_us, policy.io_is_busy), (Some(100_000), true));
+    }
+
+    #[test]
+    fn either_name_of_the_clamps_sysctl_shows_them() {
+        for name in ["sched_util_clamp_min", "sched_uclamp_util_min"] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir_all(folder.path().join("proc/sys/kernel")).unwrap();
+            fs::write(folder.path().join("proc/sys/kernel").join(name), "1024\n").unwrap();
+            assert!(DeviceFacts::probe(&Root::at(folder.path())).uclamp, "{name}");
+        }
     }
 
     #[test]
