@@ -98,7 +98,7 @@ pub fn rebuild(
 
 fn make_image(tree: &Path, package: &str) -> Result<(), LabError> {
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    run(package, make(tree).arg(format!("-j{jobs}")).arg(IMAGE))?;
+    run(package, make(tree).arg(format!("-j{jobs}")).args([IMAGE, "modules_prepare"]))?;
     let (made, image) = (tree.join("arch/x86/boot").join(IMAGE), tree.join(IMAGE));
     fs::copy(&made, &image).map_err(fault("copy", &made)).map(drop)
 }

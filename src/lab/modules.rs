@@ -45,12 +45,15 @@ pub fn collect(
     if scenario.modules.is_empty() {
         return Ok(Vec::new());
     }
-    let index = Index::read(&kernel.modules)?;
+    let index = if kernel.tree.is_some() { Index::default() } else { Index::read(&kernel.modules)? };
     let mut found: Vec<LoadableModule> = Vec::new();
     for module in &scenario.modules {
         let parameters = module.parameter_text();
         if let Some(source) = &module.source {
-            let headers = packages.headers(&scenario.kernel.headers, &kernel.release)?;
+            let headers = match &kernel.tree {
+                Some(tree) => tree.clone(),
+                None => packages.headers(&scenario.kernel.headers, &kernel.release)?,
+            };
             let driver = Driver::of(source, packages, scenario)?;
             let folder = build(cache, module, source, driver.as_ref(), &headers, kernel, scenario.architecture())?;
             let path = folder.join(format!("{}.ko", module.name));

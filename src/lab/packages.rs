@@ -21,7 +21,7 @@ pub struct KernelFiles {
     pub revision: String,
     /// What QEMU boots.
     pub image: PathBuf,
-    /// The folder that holds `modules.dep`; empty for a kernel that was built here, which has no modules.
+    /// The folder that holds `modules.dep`; empty for a kernel that was built here, which has none.
     pub modules: PathBuf,
     /// The tree that it was built in, if it was built here.
     pub tree: Option<PathBuf>,

@@ -13,6 +13,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("debian-6.1", include_str!("../../lab/scenarios/debian-6.1.toml")),
     ("debian-6.12", include_str!("../../lab/scenarios/debian-6.12.toml")),
     ("debian-6.1-parallel", include_str!("../../lab/scenarios/debian-6.1-parallel.toml")),
+    ("debian-6.1-checked", include_str!("../../lab/scenarios/debian-6.1-checked.toml")),
     ("memory-6.1", include_str!("../../lab/scenarios/memory-6.1.toml")),
     ("binder-6.1", include_str!("../../lab/scenarios/binder-6.1.toml")),
     ("binder-6.12", include_str!("../../lab/scenarios/binder-6.12.toml")),
@@ -255,8 +256,8 @@ impl Scenario {
         if self.kernel.headers.is_empty() == self.kernel.configuration.is_none() {
             return Some("a kernel has either kernel.headers or, when it is built, kernel.configuration".into());
         }
-        if self.kernel.configuration.is_some() && !self.modules.is_empty() {
-            return Some("a kernel that is built has no modules: name its drivers in kernel.drivers".into());
+        if self.kernel.configuration.is_some() && self.modules.iter().any(|module| module.source.is_none()) {
+            return Some("a kernel that is built has no modules but those whose source is brisk's".into());
         }
         if self.kernel.configuration.is_none() && !self.kernel.drivers.is_empty() {
             return Some("kernel.drivers are for a kernel that is built, by kernel.configuration".into());
@@ -330,13 +331,16 @@ parameters = { frequencies_mhz = [200, 1200], shared_policy = true, overhead_ns 
             ("architecture = \"amd64\"", "architecture = \"vax\"", "known are amd64, arm64"),
             ("[[module]]", "[[modul]]", "unknown field `modul`"),
             ("headers = \"linux-headers-amd64\"", "", "either kernel.headers or"),
-            ("headers = \"linux-headers-amd64\"", "configuration = \"checked\"", "has no modules"),
             ("version = \"6.1\"", "version = \"6.1\"\nconfiguration = \"checked\"", "either kernel.headers or"),
             ("version = \"6.1\"", "version = \"6.1\"\ndrivers = [\"binder-cache\"]", "for a kernel that is built"),
         ] {
             let error = Scenario::parse("bad", &GOOD.replace(from, to)).unwrap_err().to_string();
             assert!(error.starts_with("scenario bad: ") && error.contains(expected), "{to}: {error}");
         }
+        let built = GOOD.replace("headers = \"linux-headers-amd64\"", "configuration = \"checked\"");
+        Scenario::parse("built", &built).unwrap();
+        let error = Scenario::parse("built", &built.replace("source = \"virtual-cpufreq\"\n", "")).unwrap_err();
+        assert!(error.to_string().ends_with("has no modules but those whose source is brisk's"), "{error}");
         let unknown = Scenario::load("none").unwrap_err().to_string();
         assert!(unknown.contains("debian-6.1"), "{unknown}");
         let missing = Scenario::load("./none.toml").unwrap_err().to_string();

@@ -147,6 +147,38 @@ governor() {
 	stop_daemon governor
 }
 
+# is_clamped PID MINIMUM: what the scheduler is told to assume of it.
+is_clamped() {
+	grep -q "^uclamp.min *: *$2\$" "/proc/$1/sched"
+}
+
+# A launched process is clamped for as long as its launch lasts and there is a daemon.
+clamp() {
+	govern schedutil
+	configure uclamp
+	for end in TERM KILL; do
+		start_daemon
+		begin_launch
+		application=$(pidof sleep)
+		wait_for 60 is_clamped "$application" 1024
+		status clamp.held
+		kill -s "$end" "$daemon"
+		wait_for 60 is_clamped "$application" 0
+		say clamp.freed "$end"
+		wait "$daemon" || true
+		end_launch
+	done
+}
+
+# Our modules go while they are in use.
+unload() {
+	govern ondemand30
+	sleep 1
+	rmmod virtual_cpufreq
+	rmmod ondemand30
+	say unload.done yes
+}
+
 # An experiment asks for what the kernel refuses: EINVAL and EACCES.
 experiment() {
 	govern ondemand

@@ -53,6 +53,19 @@ fn whoever_is_killed_on_two_cpus_nothing_is_left_changed() {
 struct Report(Vec<(String, String)>);
 
 impl Report {
+    /// Runs `steps` of faults.sh in a guest; `None` where no machine can be emulated.
+    fn of(scenario: &str, steps: &[&str]) -> Option<Self> {
+        let mut job = job(static_brisk()?, scenario, &[&["sh", "/faults.sh"], steps].concat());
+        job.busybox = true;
+        // Each step waits for what it has caused, which takes its time on a busy host.
+        job.timeout = Duration::from_secs(600);
+        let (outcome, lines) = run(&job.with_file("/faults.sh", include_str!("faults.sh")));
+        let said = results(&lines).into_iter().filter_map(|line| line.split_once(": "));
+        let report = Self(said.map(|(name, text)| (name.to_owned(), text.to_owned())).collect());
+        assert_eq!(outcome.unwrap().status, 0, "{:#?}\n{lines:#?}", report.0);
+        Some(report)
+    }
+
     fn all(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(of, _)| of == name).map(|(_, text)| text.as_str()).collect()
     }
@@ -77,15 +90,7 @@ impl Report {
 
 #[test]
 fn what_a_kernel_does_to_leases_ends_in_a_clear_error_with_the_old_state_kept() {
-    let Some(binary) = static_brisk() else { return };
-    let mut job = job(binary, "debian-6.1-parallel", &["sh", "/faults.sh", "experiment", "hotplug", "governor"]);
-    job.busybox = true;
-    // Each step waits for what it has caused, which takes its time on a busy host.
-    job.timeout = Duration::from_secs(600);
-    let (outcome, lines) = run(&job.with_file("/faults.sh", include_str!("faults.sh")));
-    let said = results(&lines).into_iter().filter_map(|line| line.split_once(": "));
-    let report = Report(said.map(|(name, text)| (name.to_owned(), text.to_owned())).collect());
-    assert_eq!(outcome.unwrap().status, 0, "{:#?}\n{lines:#?}", report.0);
+    let Some(report) = Report::of("debian-6.1-parallel", &["experiment", "hotplug", "governor"]) else { return };
     an_experiment_is_refused(&report);
     a_cpu_goes_and_comes(&report);
     governors_and_drivers_go(&report);
@@ -126,4 +131,17 @@ fn governors_and_drivers_go(report: &Report) {
     assert_eq!(unsupported["mechanisms"][0]["state"], "unsupported", "{unsupported}");
     assert_eq!(unsupported["leases"], Value::Array(Vec::new()));
     assert_eq!(report.one("governor.exit"), "0");
+}
+
+#[test]
+#[ignore = "builds a kernel; ./dev test --deep"]
+fn a_clamp_ends_with_its_launch_or_its_daemon_and_no_module_trips_the_kernels_checks() {
+    let Some(report) = Report::of("debian-6.1-checked", &["hotplug", "clamp", "unload"]) else { return };
+    for status in report.all("clamp.held") {
+        let status: Value = serde_json::from_str(status).unwrap();
+        assert!(status["leases"][0]["target"].to_string().contains("clamp"), "{status}");
+    }
+    assert_eq!(report.all("clamp.freed"), ["TERM", "KILL"]);
+    a_cpu_goes_and_comes(&report);
+    assert_eq!(report.one("unload.done"), "yes");
 }
