@@ -128,6 +128,9 @@ pub struct Launches {
     /// The energy window lasts from just before the fork until this much longer than the work, in milliseconds: the
     /// same in every arm. A launch that takes longer is refused.
     pub window_beyond_work_ms: u32,
+    /// Whether energy is measured; where not, a replicate is over with its launch.
+    #[serde(default = "yes")]
+    pub energy: bool,
     /// Small work of others during rest and launch, as a device in use has it.
     pub background: Option<Background>,
 }
@@ -230,6 +233,10 @@ pub struct LookUpArm {
 
 fn one() -> u32 {
     1
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn binder() -> String {
@@ -360,144 +367,4 @@ fn place(text: &str, offset: usize) -> (usize, usize) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::claim::At;
-    use super::*;
-
-    const MINIMAL: &str = r#"name = "small"
-title = "Small"
-description = "Two arms."
-mechanism = "launch"
-mode = "deterministic"
-scenario = "launch"
-[workload]
-program = "load"
-work_ms = [200, 400]
-settle_ms = [100, 200]
-window_beyond_work_ms = 500
-[replicates]
-quick = 2
-full = 4
-[[arm]]
-name = "slow"
-title = "slow"
-baseline = true
-governor = "ondemand"
-tunables = { sampling_rate = 100000 }
-[[arm]]
-name = "fast"
-title = "fast"
-governor = "performance"
-[[claim]]
-id = "launch.small"
-text = "fast is faster"
-measure = "gain"
-arm = "fast"
-required = ">= 1"
-"#;
-
-    #[test]
-    fn a_minimal_experiment_is_read() {
-        let experiment = Experiment::parse("small", MINIMAL).unwrap();
-        assert_eq!(experiment.arms[0].tunables["sampling_rate"], "100000");
-        assert_eq!(experiment.points(true), [Point::Work(200), Point::Work(400)]);
-        assert_eq!(experiment.claims[0].at, At::Each);
-        assert_eq!((experiment.baseline(), experiment.replicates.warm_up), (0, 1));
-    }
-
-    #[test]
-    fn mistakes_are_named_with_line_and_column() {
-        let cases = [
-            ("mode = \"deterministic\"", "mode = \"quantum\"", "x:5:8: unknown variant `quantum`"),
-            ("program = \"load\"", "program = \"load\"\nspeed = 3", "x:9:1: unknown field `speed`"),
-            ("work_ms = [200, 400]", "work_ms = \"all\"", "x:9:11: invalid type: string \"all\""),
-            ("arm = \"fast\"", "arm = \"faster\"", "x:29:7: there is no arm \"faster\""),
-            ("required = \">= 1\"", "required = \"> 1\"", "x:30:12: \"> 1\" is not a requirement"),
-            ("baseline = true\n", "", "x:1:1: 0 arms have `baseline = true`"),
-            ("beyond_work_ms = 500", "beyond_work_ms = 0", "x:1:1: window_beyond_work_ms must be above zero"),
-            ("scenario = \"launch\"\n", "", "x:1:1: an experiment in the lab names its `scenario`"),
-            ("quick = 2", "quick = 2\nquick_work_ms = [300]", "x:1:1: quick_work_ms has 300"),
-            ("full = 4", "full = [4]", "x:1:1: replicates: full lists 1 numbers for 2 points"),
-            ("full = 4", "full = [4, 1]", "x:1:1: replicates: quick must be at least 2, and full at least quick"),
-            ("full = 4", "full = \"many\"", "x:14:8: expected a number, or a list"),
-            (
-                "measure = \"gain\"",
-                "measure = \"loss\"",
-                "x:29:7: claim launch.small: gap-closed and loss need `toward`",
-            ),
-            ("arm = \"fast\"", "arm = \"fast\"\nat = [300]", "x:29:7: claim launch.small: at has 300"),
-            ("arm = \"fast\"", "arm = \"fast\"\nat = \"noon\"", "x:30:6: invalid value: string \"noon\""),
-            ("title = \"Small\"", "title = \"Small", "x:2:"),
-        ];
-        for (from, to, expected) in cases {
-            let text = MINIMAL.replacen(from, to, 1);
-            assert_ne!(text, MINIMAL, "{from}");
-            let error = Experiment::parse("x", &text).unwrap_err().to_string();
-            assert!(error.starts_with(expected), "{error}\n  wanted {expected}");
-        }
-    }
-
-    const LOOK_UPS: &str = r#"name = "looks"
-title = "Looks"
-description = "Two drivers."
-mechanism = "lookup"
-mode = "deterministic"
-scenario = "binder-6.1"
-look_ups = { services = 10, count = 20, misses = 5 }
-replicates = { quick = 2, full = 4 }
-[[arm]]
-name = "off"
-title = "off"
-baseline = true
-look_up = { manager = "own", format = "android-5", cache = { mode = "off" } }
-[[arm]]
-name = "on"
-title = "on"
-look_up = { manager = "own", format = "android-5", cache = { mode = "transparent", capacity = 10 } }
-[[claim]]
-id = "lookup.level"
-text = "short"
-measure = "level"
-metric = "look-up"
-arm = "on"
-required = "<= 5000"
-"#;
-
-    #[test]
-    fn experiments_about_look_ups_are_read_and_their_mistakes_named() {
-        let experiment = Experiment::parse("x", LOOK_UPS).unwrap();
-        assert_eq!(experiment.points(true), [Point::LookUps(20)]);
-        assert_eq!(experiment.replicates_by_point(false), [4]);
-        assert_eq!(experiment.arms[1].look_up.as_ref().unwrap().cache["capacity"], "10");
-        for (from, to, expected) in [
-            ("android-5", "android-4", "arm off: there is no wire format \"android-4\""),
-            ("deterministic", "parallel", "clients belong to parallel mode"),
-            ("misses = 5", "clients = [2]", "clients belong to parallel mode"),
-            ("misses = 5", "applications = [\"boot\", \"game\"]", "no application \"game\""),
-            ("count = 20", "count = 0", "services, count and misses must be above zero"),
-            (
-                "look_up = { manager = \"own\", format = \"android-5\", cache = { mode = \"off\" } }",
-                "",
-                "arm off: look_up",
-            ),
-            ("metric = \"look-up\"", "metric = \"launch\"", "its metric belongs to the other kind of workload"),
-            ("look_ups = { services = 10, count = 20, misses = 5 }", "", "one of a `workload`"),
-        ] {
-            let text = LOOK_UPS.replacen(from, to, 1);
-            assert_ne!(text, LOOK_UPS, "{from}");
-            let error = Experiment::parse("x", &text).unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}\n  wanted {expected}");
-        }
-        let shown = |from: &str, to: &str| {
-            let text = LOOK_UPS.replace(from, to).replace("services = 10,", "services = 100,");
-            let points = Experiment::parse("x", &text).unwrap().points(true);
-            points.iter().map(Point::to_string).collect::<Vec<_>>()
-        };
-        assert_eq!(shown("misses = 5", "applications = [\"boot\", \"tests\"]"), ["boot", "tests"]);
-        let parallel = LOOK_UPS.replace("misses = 5", "clients = [1, 4]").replace("deterministic", "parallel");
-        assert_eq!(shown(LOOK_UPS, &parallel), ["1 client", "4 clients"]);
-        let launches = MINIMAL.replacen("governor = \"performance\"", "scenario = \"other\"", 1);
-        let error = Experiment::parse("x", &launches).unwrap_err().to_string();
-        assert!(error.contains("belong to experiments with look_ups"), "{error}");
-    }
-}
+mod tests;

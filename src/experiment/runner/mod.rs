@@ -189,7 +189,9 @@ impl Runner<'_> {
                 if BootTime::now() >= started + window {
                     bail!("the launch took longer than the window");
                 }
-                self.watch_energy_until(started + window, &mut readings);
+                if self.workload.energy {
+                    self.watch_energy_until(started + window, &mut readings);
+                }
                 drop(launched);
                 metrics.insert(Metric::Launch.key().to_owned(), screen.launch_ms(started));
                 metrics.insert(Metric::Basic.key().to_owned(), screen.basic_ms(started));

@@ -174,6 +174,9 @@ impl Experiment {
                 Some("at = \"idle\" needs idle_ms in the workload".into())
             }
             At::Idle if claim.metric != Metric::Energy => Some("the idle point measures energy only".into()),
+            _ if claim.metric == Metric::Energy && self.launches.as_ref().is_some_and(|launches| !launches.energy) => {
+                Some("the workload has `energy = false`".into())
+            }
             At::Work(list) => list
                 .iter()
                 .find(|work_ms| self.launches.as_ref().is_none_or(|launches| !launches.work_ms.contains(work_ms)))
