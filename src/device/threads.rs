@@ -1,8 +1,8 @@
 //! All threads of user space and what each uses, cheap enough to look many times a second.
 //!
 //! Each thread's `schedstat` stays open, so that a look at it is one system call. Threads that sleep are looked at once a
-//! second at first, and every four seconds after a while. New ones are found by their numbers: /proc/loadavg shows the last one given out, so while it stands
-//! still nobody need list /proc.
+//! second at first, and every four seconds after a while. New ones are found by their numbers: /proc/loadavg shows the
+//! last one given out, so while it stands still nobody need list /proc.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
