@@ -2,6 +2,7 @@
 //! a netlink multicast that reports every fork, exec, change of name or user, and exit.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -213,15 +214,16 @@ impl ProcessEvents {
     /// [`ProcessEventsError::Io`] when the socket fails; lost events are no error but [`Notice::Lost`].
     pub fn receive(&mut self, notices: &mut Vec<TimedNotice>) -> Result<(), ProcessEventsError> {
         notices.append(&mut self.early);
-        let mut buffer = [0u8; 4096];
+        // Not zeroed: that would take longer than to receive.
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
         for _ in 0..DATAGRAMS_AT_ONCE {
-            match recvfrom(&self.socket, &mut buffer, RecvFlags::empty()) {
-                Ok((length, _, sender)) => {
+            match recvfrom(&self.socket, &mut buffer[..], RecvFlags::empty()) {
+                Ok(((datagram, _), _, sender)) => {
                     // Any process may send to a netlink socket's port; only port 0 is the kernel.
                     let from_kernel = sender
                         .and_then(|sender| SocketAddrNetlink::try_from(sender).ok())
                         .is_some_and(|it| it.pid() == 0);
-                    if from_kernel && let Err(error) = parse(&buffer[..length], notices) {
+                    if from_kernel && let Err(error) = parse(datagram, notices) {
                         tracing::debug!("{error}");
                     }
                 }

@@ -2,10 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use rustix::io::pread;
 
 use super::{DeviceError, Operation, Root};
 
@@ -84,13 +86,13 @@ impl Tunable {
         if self.recorded {
             self.recorded_length()?;
         }
-        let mut page = [0u8; PAGE_BYTES];
-        // kernfs shows the present value again for every read at offset 0.
-        let length = self.file.read_at(&mut page, 0)?;
-        if length == PAGE_BYTES {
+        // Not zeroed: that would take longer than to read. kernfs shows the present value again for every read at offset 0.
+        let mut page = [MaybeUninit::<u8>::uninit(); PAGE_BYTES];
+        let (text, _) = pread(&self.file, &mut page[..], 0)?;
+        if text.len() == PAGE_BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "holds more than a page"));
         }
-        Ok(String::from_utf8_lossy(&page[..length]).trim_end().to_owned())
+        Ok(String::from_utf8_lossy(text).trim_end().to_owned())
     }
 
     fn try_write(&self, value: &str) -> io::Result<()> {
