@@ -24,6 +24,8 @@ use serde::{Deserialize, Serialize};
 /// Launches whose latency is measured, with pauses, as a person's have: the daemon sleeps in between. In blocks, each
 /// followed by one with a receiver that does nothing, so that both see the same host.
 const LAUNCHES: u32 = 100;
+/// Launches before those: the first ones after the daemon's start find its code not yet mapped, and are told apart.
+const FIRST_LAUNCHES: u32 = 3;
 const LAUNCH_SPACING: Duration = Duration::from_millis(20);
 /// How much is measured: blocks of launches, and pairs of storms of so many forks, about a second each.
 struct Extent {
@@ -102,6 +104,7 @@ fn add_rows(latency: &Latency, storm: &Storm, rows: &mut Vec<Row>) {
     rows.extend([
         ("  event to write: p50, p99", quantiles(&latency.event_to_write), "<= 100 us"),
         ("    of that, the daemon's own", quantiles(&latency.wake_to_write), ""),
+        ("    the first after a start, at most", format!("{} us", latency.first.maximum_us), ""),
         ("    a receiver that does nothing", quantiles(&latency.floor), ""),
         ("  added to a fork+exec in a storm", format!("{middle:+.2} % ({low:+.2} to {high:+.2})"), "< 1 %"),
         ("    storm", format!("{:.0} forks/s", storm.forks_per_second), ""),
@@ -243,6 +246,15 @@ impl Daemon {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
+    /// From event to write, and the daemon's own part of it.
+    fn latencies(&self) -> anyhow::Result<[Histogram; 2]> {
+        let mut metrics = self.status()?["metrics"].take();
+        let mut histogram = |name: &str| {
+            serde_json::from_value(metrics[name].take()).with_context(|| format!("no {name} in brisk status"))
+        };
+        Ok([histogram("event_to_write")?, histogram("wake_to_write")?])
+    }
+
     fn cpu_time(&self) -> anyhow::Result<Duration> {
         let text = fs::read_to_string(format!("/proc/{}/schedstat", self.child.id()))?;
         let nanoseconds = text.split_ascii_whitespace().next().context("an empty schedstat")?;
@@ -262,6 +274,8 @@ impl Drop for Daemon {
 
 #[derive(Default, Serialize, Deserialize)]
 struct Latency {
+    /// From event to write, like the next, but of the first launches after a start.
+    first: Histogram,
     event_to_write: Histogram,
     wake_to_write: Histogram,
     floor: Histogram,
@@ -269,8 +283,8 @@ struct Latency {
 
 /// The daemon's own histograms, and that of the receiver which does nothing.
 fn latency(brisk: &Path, tree: &Tree, extent: &Extent) -> anyhow::Result<Latency> {
-    let launches = || -> anyhow::Result<()> {
-        for _ in 0..LAUNCHES {
+    let launches = |count| -> anyhow::Result<()> {
+        for _ in 0..count {
             launch()?;
             sleep(LAUNCH_SPACING);
         }
@@ -279,15 +293,14 @@ fn latency(brisk: &Path, tree: &Tree, extent: &Extent) -> anyhow::Result<Latency
     let mut latency = Latency::default();
     for _ in 0..extent.blocks {
         let daemon = Daemon::start(brisk, tree, EVERY_LAUNCH)?;
-        launches()?;
-        let mut metrics = daemon.status()?["metrics"].take();
+        launches(FIRST_LAUNCHES)?;
+        let [first, first_woken] = daemon.latencies()?;
+        launches(LAUNCHES)?;
+        let [all, all_woken] = daemon.latencies()?;
         drop(daemon);
-        let mut histogram = |name: &str| {
-            serde_json::from_value::<Histogram>(metrics[name].take())
-                .with_context(|| format!("no {name} in brisk status"))
-        };
-        add(&mut latency.event_to_write, &histogram("event_to_write")?);
-        add(&mut latency.wake_to_write, &histogram("wake_to_write")?);
+        add(&mut latency.event_to_write, &without(all, &first));
+        add(&mut latency.wake_to_write, &without(all_woken, &first_woken));
+        add(&mut latency.first, &first);
 
         let mut receiver = Command::new(std::env::current_exe()?)
             .arg("receiver")
@@ -297,7 +310,7 @@ fn latency(brisk: &Path, tree: &Tree, extent: &Extent) -> anyhow::Result<Latency
         let mut output = BufReader::new(receiver.stdout.take().context("a piped output")?);
         let mut line = String::new();
         output.read_line(&mut line)?;
-        launches()?;
+        launches(LAUNCHES)?;
         drop(receiver.stdin.take());
         line.clear();
         output.read_line(&mut line)?;
@@ -311,6 +324,13 @@ fn add(sum: &mut Histogram, part: &Histogram) {
     sum.counts.iter_mut().zip(&part.counts).for_each(|(sum, part)| *sum += part);
     sum.sum_us += part.sum_us;
     sum.maximum_us = sum.maximum_us.max(part.maximum_us);
+}
+
+/// What was counted after `earlier`.
+fn without(mut histogram: Histogram, earlier: &Histogram) -> Histogram {
+    histogram.counts.iter_mut().zip(&earlier.counts).for_each(|(all, earlier)| *all -= earlier);
+    histogram.sum_us -= earlier.sum_us;
+    histogram
 }
 
 /// A fork and an exec of what ends at once.
