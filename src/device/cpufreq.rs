@@ -70,7 +70,8 @@ pub fn governor_tunables(root: &Root, policy: &Policy) -> Option<PathBuf> {
     governor_folder(root, &policy.folder, &policy.governor)
 }
 
-fn governor_folder(root: &Root, policy_folder: &Path, governor: &str) -> Option<PathBuf> {
+/// The same by the policy's folder and a governor's name.
+pub(super) fn governor_folder(root: &Root, policy_folder: &Path, governor: &str) -> Option<PathBuf> {
     if !is_plain_word(governor) {
         return None;
     }
@@ -80,7 +81,7 @@ fn governor_folder(root: &Root, policy_folder: &Path, governor: &str) -> Option<
 }
 
 /// A governor's name becomes a path: one that is not a plain word is garbage.
-fn is_plain_word(name: &str) -> bool {
+pub(super) fn is_plain_word(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 

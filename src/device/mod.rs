@@ -10,6 +10,7 @@ pub mod cpufreq;
 pub mod energy;
 pub mod error;
 pub mod foreground;
+pub mod governor;
 pub mod guardian;
 pub mod hotplug;
 pub mod journal;

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum Target {
     /// A kernel tunable: a file of /proc or /sys, named as on the device.
     Tunable(PathBuf),
+    /// A cpufreq policy's governor with the tunables that a switch to another one loses, by the policy's folder.
+    Governor(PathBuf),
     /// A process's lower utilisation clamp (sched_setattr(2), 0 to 1024), bound to one life of the process.
     UtilizationClampMinimum {
         /// The process.
@@ -44,7 +46,9 @@ impl Target {
     /// The thread that this is a property of; `None` for what belongs to the device.
     pub fn thread(&self) -> Option<u32> {
         match self {
-            Self::Tunable(_) | Self::ZramAlgorithm(_) | Self::ZramSize(_) | Self::ZramSwap(_) => None,
+            Self::Tunable(_) | Self::Governor(_) | Self::ZramAlgorithm(_) | Self::ZramSize(_) | Self::ZramSwap(_) => {
+                None
+            }
             Self::UtilizationClampMinimum { pid, .. } => Some(*pid),
             Self::CpuAffinity { tid, .. } | Self::Priority { tid, .. } => Some(*tid),
         }
@@ -55,6 +59,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tunable(path) => write!(f, "{}", path.display()),
+            Self::Governor(folder) => write!(f, "governor of {}", folder.display()),
             Self::UtilizationClampMinimum { pid, .. } => write!(f, "uclamp.min of process {pid}"),
             Self::CpuAffinity { tid, .. } => write!(f, "CPU mask of thread {tid}"),
             Self::Priority { tid, .. } => write!(f, "priority of thread {tid}"),

@@ -7,8 +7,8 @@ use std::thread::sleep;
 
 use super::{Lease, Outcome, limit};
 use crate::device::{
-    DeviceError, Operation, Root, Target, Tunable, affinity, hotplug, kinship, priority, process, swap_area, uclamp,
-    zram,
+    DeviceError, Operation, Root, Target, Tunable, affinity, governor, hotplug, kinship, priority, process, swap_area,
+    uclamp, zram,
 };
 
 /// Descriptors kept at most; beyond it the ones not used now are closed.
@@ -40,6 +40,7 @@ impl Access {
     pub(super) fn read(&mut self, target: &Target) -> Result<String, DeviceError> {
         match target {
             Target::Tunable(file) => self.tunable(file)?.read(),
+            Target::Governor(folder) => governor::read(&self.root, folder),
             Target::UtilizationClampMinimum { pid, start_time_ticks } => {
                 self.same_process(*pid, *start_time_ticks, Operation::Read)?;
                 let value =
@@ -65,6 +66,7 @@ impl Access {
     pub(super) fn write(&mut self, target: &Target, value: &str) -> Result<(), DeviceError> {
         match target {
             Target::Tunable(file) => self.tunable(file)?.write(value),
+            Target::Governor(folder) => governor::write(&self.root, folder, value),
             Target::UtilizationClampMinimum { pid, start_time_ticks } => {
                 self.same_process(*pid, *start_time_ticks, Operation::Write)?;
                 let fault = |error| task_error(&self.root, *pid, Operation::Write, error);
@@ -87,6 +89,19 @@ impl Access {
             Target::ZramSize(name) => zram::set_size(&self.root, name, value),
             Target::ZramSwap(name) => swap_area::switch(&self.root, name, value),
         }
+    }
+
+    /// True when giving `lease` back takes several steps, and whoever dies in between would leave what looks like another
+    /// tool's: then it must be on record first that the target may hold anything. Says so in the lease.
+    pub(super) fn begins_in_steps(&mut self, lease: &mut Lease) -> bool {
+        let Target::Governor(_) = &lease.target else { return false };
+        let Ok(found) = self.read(&lease.target) else { return false };
+        let has_tunables = lease.original.contains('\t');
+        let begins = has_tunables && lease.observed.is_some() && self.is_ours(lease, &found).unwrap_or(false);
+        if begins {
+            lease.observed = None;
+        }
+        begins
     }
 
     /// Gives back what `lease` holds, unless somebody else has changed it since; where only a part can be given back now,
@@ -118,7 +133,8 @@ impl Access {
             return Ok(Outcome::Restored);
         }
         let found = self.read(target)?;
-        if found == *original {
+        let governs = matches!(target, Target::Governor(_)) && governor::is_same(&found, original);
+        if governs || found == *original {
             return Ok(Outcome::Restored);
         }
         let error = format!("{target} holds {found:?} after {original:?} was written back");
@@ -240,7 +256,7 @@ fn is_widened(lease: &Lease, found: &str) -> bool {
 /// True for what a lease may name: the kernel's file systems, by a plain absolute path.
 pub(super) fn is_leasable(target: &Target) -> bool {
     let path = match target {
-        Target::Tunable(path) => path,
+        Target::Tunable(path) | Target::Governor(path) => path,
         Target::UtilizationClampMinimum { .. } | Target::CpuAffinity { .. } | Target::Priority { .. } => return true,
         Target::ZramAlgorithm(name) | Target::ZramSize(name) | Target::ZramSwap(name) => return zram::is_name(name),
     };

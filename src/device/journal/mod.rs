@@ -232,7 +232,8 @@ impl Journal {
         let (mut log, contents) = Log::lock(folder)?;
         let mut access = Access::new(root);
         let boot_id = replay::boot_id(root);
-        let (replay, mut leases) = replay::replay(&mut access, contents, boot_id.as_deref(), log.path())?;
+        let path = log.path().to_owned();
+        let (replay, mut leases) = replay::replay(&mut access, contents, boot_id.as_deref(), &path, Some(&mut log))?;
         let header = Record::Open { format: record::FORMAT, boot_id, pid: std::process::id() };
         let begun = if leases.is_empty() {
             log.begin(&header)
@@ -383,6 +384,32 @@ impl Journal {
         Ok(Some(self.give_back(now, self.leases.len() - 1)))
     }
 
+    /// Holds `value`, which `target` has already, until `until`; then it gets `original`. For what was so before anybody
+    /// could ask for it, as a kernel's parameter makes it.
+    ///
+    /// # Errors
+    /// When it cannot be read, holds something else, is leased already, or the lease cannot be recorded.
+    pub fn adopt(
+        &mut self,
+        now: BootTime,
+        target: &Target,
+        value: &str,
+        original: &str,
+        until: BootTime,
+        reason: &str,
+    ) -> Result<(), JournalError> {
+        let is_leased = self.leases.iter().any(|lease| lease.target == *target);
+        if is_leased || !access::is_leasable(target) || self.access.read(target)? != value {
+            return Err(JournalError::NotLeasable { target: target.clone() });
+        }
+        let (value, original, reason) = (value.to_owned(), original.to_owned(), reason.to_owned());
+        let observed = Some(value.clone());
+        let lease = Lease { target: target.clone(), original, value, observed, since: now, until, reason };
+        self.record(&Record::Intent { lease: lease.clone() }, target)?;
+        self.leases.push(lease);
+        Ok(())
+    }
+
     /// Gives everything back, the latest lease first.
     pub fn release_all(&mut self) -> Vec<Restoration> {
         let at_once = BootTime::default();
@@ -419,6 +446,10 @@ impl Journal {
     }
 
     fn give_back(&mut self, now: BootTime, index: usize) -> Restoration {
+        if self.access.begins_in_steps(&mut self.leases[index]) {
+            // Where that cannot be recorded it goes back all the same: the moment in which it counts is short.
+            let _ = self.log.append(&Record::Intent { lease: self.leases[index].clone() });
+        }
         let observed = self.leases[index].observed.clone();
         let outcome = self.access.give_back(&mut self.leases[index]);
         let Lease { target, original, .. } = self.leases[index].clone();

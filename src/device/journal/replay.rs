@@ -34,7 +34,8 @@ impl Replay {
         }
         let (mut log, contents) = Log::lock(folder)?;
         let mut access = Access::new(root);
-        let (replay, refused) = replay(&mut access, contents, boot_id(root).as_deref(), log.path())?;
+        let path = log.path().to_owned();
+        let (replay, refused) = replay(&mut access, contents, boot_id(root).as_deref(), &path, Some(&mut log))?;
         let tidied = if refused.is_empty() {
             log.clear()
         } else {
@@ -58,7 +59,7 @@ impl Replay {
         let next = contents.leases.iter().map(|lease| lease.until).filter(|&until| until >= due).min();
         contents.leases.retain(|lease| lease.until < due);
         let path = folder.join("journal");
-        let (replay, _) = replay(&mut Access::new(root), contents, boot_id(root).as_deref(), &path)?;
+        let (replay, _) = replay(&mut Access::new(root), contents, boot_id(root).as_deref(), &path, None)?;
         Ok((replay, next))
     }
 
@@ -93,12 +94,14 @@ impl Replay {
     }
 }
 
-/// Gives back what `contents` holds; returns the leases that refused, in the order of leasing.
+/// Gives back what `contents` holds; returns the leases that refused, in the order of leasing. `log` is where they stand,
+/// when it is this process's.
 pub(super) fn replay(
     access: &mut Access,
     contents: Contents,
     boot_id: Option<&str>,
     path: &Path,
+    mut log: Option<&mut Log>,
 ) -> Result<(Replay, Vec<Lease>), JournalError> {
     if let Some(format) = contents.foreign_format {
         return Err(JournalError::ForeignFormat { path: path.to_owned(), format });
@@ -109,6 +112,11 @@ pub(super) fn replay(
     let mut refused = Vec::new();
     for mut lease in contents.leases.into_iter().rev().filter(|_| !earlier_boot) {
         let outcome = if access::is_leasable(&lease.target) {
+            if access.begins_in_steps(&mut lease)
+                && let Some(log) = &mut log
+            {
+                let _ = log.append(&Record::Intent { lease: lease.clone() });
+            }
             access.give_back(&mut lease)
         } else {
             let error = JournalError::NotLeasable { target: lease.target.clone() };

@@ -1,5 +1,6 @@
 //! The journal on trees of files: what is held, what is given back, and every moment at which its writer can die.
 
+mod governors;
 mod properties;
 mod threads;
 

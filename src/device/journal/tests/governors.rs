@@ -1,0 +1,73 @@
+//! A governor together with its tunables.
+
+use super::*;
+
+/// A policy whose governor has a tunable. A kernel would make the tunable's file anew, with its default.
+fn governed() -> (Device, Target) {
+    let device = Device::new(&[
+        ("devices/system/cpu/cpufreq/policy0/scaling_governor", "ondemand"),
+        ("devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate", "20000"),
+    ]);
+    (device, Target::Governor("/sys/devices/system/cpu/cpufreq/policy0".into()))
+}
+
+const GOVERNOR: &str = "devices/system/cpu/cpufreq/policy0/scaling_governor";
+const RATE: &str = "devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate";
+
+#[test]
+fn a_governor_is_given_back_with_its_tunables() {
+    let (device, governor) = governed();
+    let mut journal = device.open();
+    journal.lease(SECOND, &governor, "performance", LATER, "boot").unwrap();
+    device.set(RATE, "100000");
+    assert_eq!(journal.release(LATER, &governor).unwrap().outcome, Outcome::Restored);
+    assert_eq!((device.get(GOVERNOR).as_str(), device.get(RATE).as_str()), ("ondemand", "20000"));
+}
+
+#[test]
+fn whoever_dies_between_a_governor_and_its_tunables_leaves_nothing_changed() {
+    let (device, governor) = governed();
+    let mut journal = device.open();
+    journal.lease(SECOND, &governor, "performance", LATER, "boot").unwrap();
+    // The first step of giving back, and what the kernel makes of it; then the writer dies, and so does the next one.
+    let mut lease = journal.leases[0].clone();
+    assert!(journal.access.begins_in_steps(&mut lease));
+    journal.log.append(&Record::Intent { lease }).unwrap();
+    device.set(GOVERNOR, "ondemand");
+    device.set(RATE, "100000");
+    journal.die();
+    let replay = device.replay();
+    assert!(replay.is_complete(), "{replay:?}");
+    assert_eq!((device.get(GOVERNOR).as_str(), device.get(RATE).as_str()), ("ondemand", "20000"));
+}
+
+#[test]
+fn another_governor_that_somebody_chose_meanwhile_stays() {
+    let (device, governor) = governed();
+    let mut journal = device.open();
+    journal.lease(SECOND, &governor, "performance", LATER, "boot").unwrap();
+    device.set(GOVERNOR, "schedutil");
+    let outcome = journal.release(LATER, &governor).unwrap().outcome;
+    assert_eq!(outcome, Outcome::ChangedByOther { found: "schedutil".into() });
+    journal.lease(LATER, &governor, "performance", LATER, "boot").unwrap();
+    device.set(GOVERNOR, "ondemand");
+    device.set(RATE, "100000");
+    let found = "ondemand\tsampling_rate=100000".to_owned();
+    assert_eq!(journal.release(LATER, &governor).unwrap().outcome, Outcome::ChangedByOther { found });
+    assert_eq!(device.get(RATE), "100000", "its tunables are somebody else's too");
+}
+
+#[test]
+fn what_was_so_before_anybody_asked_gets_what_it_was_to_have() {
+    let (device, governor) = governed();
+    let adopt = |journal: &mut Journal| journal.adopt(SECOND, &governor, "performance", "ondemand", LATER, "boot");
+    assert!(adopt(&mut device.open()).is_err(), "it holds something else");
+    device.set(GOVERNOR, "performance");
+    let mut journal = device.open();
+    adopt(&mut journal).unwrap();
+    assert!(adopt(&mut journal).is_err(), "it is leased");
+    assert_eq!(device.get(GOVERNOR), "performance");
+    journal.die();
+    assert!(device.replay().is_complete());
+    assert_eq!(device.get(GOVERNOR), "ondemand");
+}
