@@ -3,9 +3,12 @@
 //! Each gain is an upper bound, named as such: what would be won if all the work of a phase could be done in parallel
 //! (Amdahl), every read were already there, no one had to wait, every CPU ran at its highest frequency.
 
+use std::iter::Peekable;
+use std::slice::Iter;
+
 use serde::Serialize;
 
-use super::model::{Boot, CpuSample, Kind, OFFLINE, Span, State};
+use super::model::{Boot, CpuSample, Kind, OFFLINE, PressureSample, Span, State};
 
 /// What limited a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -62,6 +65,10 @@ pub struct Phase {
     pub disk_busy: Option<f32>,
     /// The frequency of working CPUs as a share of the highest, when known.
     pub speed: Option<f32>,
+    /// The share of the time in which every task waited for I/O, when known.
+    pub io_stall: Option<f32>,
+    /// The same for memory.
+    pub memory_stall: Option<f32>,
 }
 
 /// What could be won.
@@ -76,6 +83,8 @@ pub enum Opportunity {
     Waiting,
     /// Run at the highest frequency.
     Frequency,
+    /// Do not wait for memory.
+    Memory,
 }
 
 /// One way to a shorter boot.
@@ -130,6 +139,8 @@ struct Measure {
     waiting: f32,
     disk: Option<f32>,
     speed: Option<f32>,
+    io_stall: Option<f32>,
+    memory_stall: Option<f32>,
 }
 
 /// Judges `boot`. Without samples of the CPUs there is nothing to say.
@@ -149,6 +160,7 @@ pub fn diagnose(boot: &Boot) -> Diagnosis {
         if phase.span.start_ms < done_ms {
             findings.extend(of_phase(boot, index, phase, cpus));
             findings.extend(of_frequency(boot, index, phase, &measures));
+            findings.extend(of_memory(index, phase));
         }
     }
     findings.retain(|finding| finding.gain_ms >= LEAST_GAIN_MS);
@@ -159,6 +171,10 @@ pub fn diagnose(boot: &Boot) -> Diagnosis {
 fn measures(boot: &Boot) -> Vec<Measure> {
     let cpus = boot.cpu_count() as f32;
     let mut disks: Vec<_> = boot.disks.iter().map(|disk| disk.samples.iter().peekable()).collect();
+    let [mut io, mut memory] = ["io", "memory"].map(|name| {
+        let pressure = boot.pressures.iter().find(|pressure| pressure.name == name);
+        pressure.map_or(&[][..], |pressure| pressure.samples.as_slice()).iter().peekable()
+    });
     let measure = |(index, sample): (usize, &CpuSample)| {
         let middle_ms = sample.span.start_ms + sample.span.length_ms() / 2;
         let mut disk = None;
@@ -174,9 +190,17 @@ fn measures(boot: &Boot) -> Vec<Measure> {
             waiting: sample.io_wait * cpus,
             disk,
             speed: speed(boot, index, sample.span.end_ms),
+            io_stall: stall_at(&mut io, middle_ms),
+            memory_stall: stall_at(&mut memory, middle_ms),
         }
     };
     boot.cpu.iter().enumerate().map(measure).collect()
+}
+
+/// The share in which every task waited at `middle_ms`, which grows from call to call.
+fn stall_at(samples: &mut Peekable<Iter<'_, PressureSample>>, middle_ms: u32) -> Option<f32> {
+    while samples.next_if(|sample| sample.span.end_ms <= middle_ms).is_some() {}
+    samples.peek().filter(|sample| sample.span.start_ms <= middle_ms).map(|sample| sample.full)
 }
 
 /// The mean speed of the CPUs at a sample, each by how much it worked.
@@ -212,7 +236,10 @@ fn limits(measures: &[Measure], cpus: usize) -> Vec<Limit> {
 }
 
 fn limit(measure: Measure, cpus: f32) -> Limit {
-    let reads = measure.waiting >= 0.25 || measure.disk.is_some_and(|busy| busy >= 0.6) && measure.waiting >= 0.05;
+    // I/O wait is per CPU and forgets a task that moved on; where every task waited for I/O, the kernel knows better.
+    let reads = measure.waiting >= 0.25
+        || measure.disk.is_some_and(|busy| busy >= 0.6) && measure.waiting >= 0.05
+        || measure.io_stall.is_some_and(|stall| stall >= 0.3);
     match measure.busy {
         busy if busy >= 0.85 * cpus => Limit::EveryCpu,
         busy if busy >= 1.5 => Limit::SeveralCpus,
@@ -241,6 +268,8 @@ fn average(measures: &[Measure]) -> Measure {
         waiting: mean(&|m| m.waiting),
         disk: known(&|m| m.disk, &|_| 1.0),
         speed: known(&|m| m.speed, &|m| m.busy + 0.001),
+        io_stall: known(&|m| m.io_stall, &|_| 1.0),
+        memory_stall: known(&|m| m.memory_stall, &|_| 1.0),
     }
 }
 
@@ -288,8 +317,8 @@ fn merge(mut runs: Vec<(Run, u32)>, boot_ms: u32) -> Vec<Run> {
 }
 
 fn phase(limit: Limit, measures: &[Measure]) -> Phase {
-    let Measure { span, busy, waiting, disk, speed } = average(measures);
-    Phase { limit, span, busy_cpus: busy, waiting_cpus: waiting, disk_busy: disk, speed }
+    let Measure { span, busy, waiting, disk, speed, io_stall, memory_stall } = average(measures);
+    Phase { limit, span, busy_cpus: busy, waiting_cpus: waiting, disk_busy: disk, speed, io_stall, memory_stall }
 }
 
 /// What the phase's own limit lets win.
@@ -349,6 +378,15 @@ fn of_frequency(boot: &Boot, index: usize, phase: &Phase, measures: &[Measure]) 
     let who = busiest(boot, phase.span);
     let (opportunity, gain_ms) = (Opportunity::Frequency, gain_ms as u32);
     Some(Finding { opportunity, phase: index, span: phase.span, gain_ms, bounds: Vec::new(), who, advice })
+}
+
+/// What memory that is there in time would win: while every task waits for it, nothing else is done.
+fn of_memory(index: usize, phase: &Phase) -> Option<Finding> {
+    let gain_ms = (phase.span.length_ms() as f32 * phase.memory_stall?) as u32;
+    let advice =
+        "every task waits for memory: start less at the same time, or keep more in it (`brisk memory plan`)".to_owned();
+    let (opportunity, span) = (Opportunity::Memory, phase.span);
+    Some(Finding { opportunity, phase: index, span, gain_ms, bounds: Vec::new(), who: Vec::new(), advice })
 }
 
 /// Who took most CPU time in `span`.

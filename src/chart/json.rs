@@ -51,6 +51,15 @@ pub fn render(boot: &Boot) -> Vec<u8> {
                 json!({"name": disk.name, "samples": samples.collect::<Vec<_>>()})
             })
             .collect(),
+        pressures: boot
+            .pressures
+            .iter()
+            .map(|pressure| {
+                let samples = pressure.samples.iter();
+                let samples = samples.map(|s| json!([s.span.start_ms, s.span.end_ms, share(s.some), share(s.full)]));
+                json!({"name": pressure.name, "samples": samples.collect::<Vec<_>>()})
+            })
+            .collect(),
         processes: boot.processes.iter().map(ProcessReport::of).collect(),
         diagnosis: DiagnosisReport::of(boot, &diagnosis),
     };
@@ -77,6 +86,9 @@ struct Recording<'a> {
     cpu: Vec<Value>,
     cores: Vec<Value>,
     disks: Vec<Value>,
+    /// start, end, some, full
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pressures: Vec<Value>,
     processes: Vec<ProcessReport<'a>>,
     diagnosis: DiagnosisReport<'a>,
 }
@@ -144,6 +156,10 @@ struct PhaseReport {
     disk_busy: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     speed: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    io_stall: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_stall: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -199,6 +215,8 @@ impl PhaseReport {
             waiting_cpus: share(phase.waiting_cpus),
             disk_busy: phase.disk_busy.map(share),
             speed: phase.speed.map(share),
+            io_stall: phase.io_stall.map(share),
+            memory_stall: phase.memory_stall.map(share),
         }
     }
 }
@@ -281,6 +299,11 @@ pub fn page_data(boot: &Boot, diagnosis: &Diagnosis, most_rows: usize) -> String
                 json!([s.span.start_ms, s.span.end_ms, permille(s.busy), s.read_kib, s.written_kib])
             });
             json!([disk.name, samples.collect::<Vec<_>>()])
+        }).collect::<Vec<_>>(),
+        "pressures": boot.pressures.iter().map(|pressure| {
+            let samples = pressure.samples.iter();
+            let samples = samples.map(|s| json!([s.span.start_ms, s.span.end_ms, permille(s.some), permille(s.full)]));
+            json!([pressure.name, samples.collect::<Vec<_>>()])
         }).collect::<Vec<_>>(),
         "processes": boot.processes.iter().map(process).collect::<Vec<_>>(),
         "rows": fold::rows(boot, most_rows).iter().map(row).collect::<Vec<_>>(),

@@ -17,6 +17,8 @@ pub struct Boot {
     pub cores: Vec<Core>,
     /// Whole disks, partitions left out.
     pub disks: Vec<Disk>,
+    /// How long tasks waited for CPU, memory and I/O; empty when it was not recorded.
+    pub pressures: Vec<Pressure>,
     /// Every process and initcall, sorted by start; parents are indices into this list.
     pub processes: Vec<Process>,
     /// What of the recording could not be used.
@@ -33,6 +35,8 @@ pub enum Format {
     Bootchart,
     /// bootchart2, with taskstats.
     Bootchart2,
+    /// `brisk boot record`.
+    Brisk,
 }
 
 impl Format {
@@ -42,6 +46,7 @@ impl Format {
             Self::Android => "Android",
             Self::Bootchart => "bootchart",
             Self::Bootchart2 => "bootchart2",
+            Self::Brisk => "brisk",
         }
     }
 }
@@ -139,6 +144,26 @@ pub struct DiskSample {
     pub written_kib: u32,
     /// The share of the interval with a request under way, from 0 to 1.
     pub busy: f32,
+}
+
+/// How long tasks waited for a resource (pressure stall information).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pressure {
+    /// `cpu`, `memory` or `io`.
+    pub name: String,
+    /// One after the other.
+    pub samples: Vec<PressureSample>,
+}
+
+/// What was waited for in one interval, as shares of it from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PressureSample {
+    /// When.
+    pub span: Span,
+    /// Some task waited.
+    pub some: f32,
+    /// Every task that had something to do waited.
+    pub full: f32,
 }
 
 /// A process, or an initcall of the kernel.

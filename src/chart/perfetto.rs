@@ -1,5 +1,5 @@
 //! The recording as a Perfetto trace, for ui.perfetto.dev and trace_processor: each process with its states and CPU
-//! time, and counters of CPUs, frequencies and disks.
+//! time, and counters of CPUs, frequencies, disks and pressure.
 //!
 //! Perfetto's format is protobuf (protos/perfetto/trace/ of its repository: trace_packet, track_descriptor,
 //! track_event), of which seven messages are needed.
@@ -19,6 +19,7 @@ pub fn render(boot: &Boot) -> Vec<u8> {
     }
     cpus(&mut trace, boot);
     disks(&mut trace, boot);
+    pressures(&mut trace, boot);
     for process in &boot.processes {
         self::process(&mut trace, process);
     }
@@ -52,6 +53,15 @@ fn disks(trace: &mut Trace, boot: &Boot) {
         trace.counter(None, &format!("{} read", disk.name), "KiB/s", read);
         let written = disk.samples.iter().map(|sample| (sample.span, rate(sample.written_kib, sample.span)));
         trace.counter(None, &format!("{} written", disk.name), "KiB/s", written);
+    }
+}
+
+fn pressures(trace: &mut Trace, boot: &Boot) {
+    for pressure in &boot.pressures {
+        let some = pressure.samples.iter().map(|sample| (sample.span, percent(sample.some)));
+        trace.counter(None, &format!("waiting for {}: some", pressure.name), "%", some);
+        let full = pressure.samples.iter().map(|sample| (sample.span, percent(sample.full)));
+        trace.counter(None, &format!("waiting for {}: all", pressure.name), "%", full);
     }
 }
 

@@ -52,6 +52,7 @@ pub fn opportunity(opportunity: Opportunity) -> &'static str {
         Opportunity::Disk => "reading",
         Opportunity::Waiting => "waiting",
         Opportunity::Frequency => "frequency",
+        Opportunity::Memory => "memory",
     }
 }
 

@@ -9,6 +9,7 @@ pub mod capacity;
 pub mod cpufreq;
 pub mod energy;
 pub mod error;
+pub mod fields;
 pub mod foreground;
 pub mod governor;
 pub mod guardian;

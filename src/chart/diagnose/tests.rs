@@ -1,5 +1,5 @@
 use super::*;
-use crate::chart::model::{Activity, Core, Disk, DiskSample, Process};
+use crate::chart::model::{Activity, Core, Disk, DiskSample, Pressure, Process};
 
 /// Milliseconds, working CPUs, CPUs that wait for a disk, and the frequency as a share of the highest.
 type Stretch = (u32, f32, f32, f32);
@@ -133,4 +133,27 @@ fn a_busy_disk_needs_somebody_who_waits() {
         boot.cpu.iter_mut().for_each(|cpu| cpu.io_wait = waiting / 2.0);
         assert_eq!(diagnose(&boot).phases[0].limit, expected, "{busy} {waiting}");
     }
+}
+
+#[test]
+fn pressure_tells_what_samples_of_cpus_do_not() {
+    let mut boot = boot(2, &[(4000, 0.1, 0.0, 1.0), (4000, 0.6, 0.0, 1.0)]);
+    let pressure = |name: &str, shares: [f32; 2]| Pressure {
+        name: name.to_owned(),
+        samples: (0..8)
+            .map(|second| PressureSample {
+                span: Span::new(1000 + second * 1000, 2000 + second * 1000),
+                some: 1.0,
+                full: shares[usize::from(second >= 4)],
+            })
+            .collect(),
+    };
+    assert_eq!(diagnose(&boot).phases[0].limit, Limit::Waiting);
+    boot.pressures = vec![pressure("io", [0.5, 0.0]), pressure("memory", [0.0, 0.25])];
+    let diagnosis = diagnose(&boot);
+    let [reads, works] = &diagnosis.phases[..] else { panic!("{diagnosis:#?}") };
+    assert_eq!((reads.limit, works.limit), (Limit::Disk, Limit::OneCpu));
+    assert!((0.45..=0.5).contains(&reads.io_stall.unwrap()), "{reads:?}");
+    let memory = diagnosis.findings.iter().find(|finding| finding.opportunity == Opportunity::Memory).unwrap();
+    assert!(memory.phase == 1 && memory.gain_ms.abs_diff(1000) <= 100, "{diagnosis:#?}");
 }

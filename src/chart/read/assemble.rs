@@ -16,6 +16,7 @@ const INITCALL_LEAST_US: u64 = 1000;
 /// Makes one boot of what was read.
 pub fn assemble(mut recording: Recording<'_>) -> Boot {
     note_missing(&mut recording);
+    note_lost(&mut recording);
     let Recording {
         header,
         cpu,
@@ -27,6 +28,7 @@ pub fn assemble(mut recording: Recording<'_>) -> Boot {
         ended,
         initcalls,
         frequencies,
+        pressures,
         omissions,
         ..
     } = recording;
@@ -41,6 +43,7 @@ pub fn assemble(mut recording: Recording<'_>) -> Boot {
         cpu: cpu.samples,
         cores: cpu.cores,
         disks: disks.unwrap_or_default(),
+        pressures,
         processes: Vec::new(),
         omissions,
     };
@@ -116,9 +119,24 @@ fn note_missing(recording: &mut Recording<'_>) {
     }
 }
 
+/// What the recorder itself says that it has not kept.
+fn note_lost(recording: &mut Recording<'_>) {
+    for (key, what) in [
+        ("brisk.dropped_samples", "samples had no room in the recorder's memory"),
+        ("brisk.passed_over", "processes began so fast that they were recorded late or not at all"),
+    ] {
+        let value = recording.header.iter().flatten().find(|(name, _)| name == key);
+        let count = value.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+        if count > 0 {
+            recording.omissions.push(Omission { file: "header".to_owned(), what, count, line: 0 });
+        }
+    }
+}
+
 fn format(header: &[(String, String)], has_tasks: bool) -> Format {
     let version = header.iter().find(|(key, _)| key == "version").map_or("", |(_, value)| value);
     match version {
+        version if version.contains("brisk") => Format::Brisk,
         version if version.contains("Android") => Format::Android,
         _ if has_tasks => Format::Bootchart2,
         _ => Format::Bootchart,

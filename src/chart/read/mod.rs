@@ -3,7 +3,7 @@
 //!
 //! Formats: bootchart 0.8 (`header`, `proc_stat.log`, `proc_ps.log`, `proc_diskstats.log`, `kernel_pacct`), Android's
 //! init (the same, with whole command names), bootchart2 (`taskstats.log`, `cmdline2.log`, `paternity.log`, `dmesg`),
-//! and frequencies in `cpufreq.log`.
+//! and what brisk records beside them: frequencies in `cpufreq.log`, waiting in `pressure.log`.
 
 mod assemble;
 mod blocks;
@@ -14,6 +14,7 @@ pub mod header;
 pub mod kernel_log;
 mod lines;
 pub mod paternity;
+pub mod pressures;
 pub mod proc_diskstats;
 pub mod proc_ps;
 pub mod proc_stat;

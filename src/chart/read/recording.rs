@@ -10,10 +10,10 @@ use super::proc_stat::CpuLog;
 use super::process_accounting::Ended;
 use super::process_log::ProcessLog;
 use super::{
-    Limits, Notes, ReadError, assemble, command_lines, cpu_frequencies, header, kernel_log, paternity, proc_diskstats,
-    proc_ps, proc_stat, process_accounting, task_statistics,
+    Limits, Notes, ReadError, assemble, command_lines, cpu_frequencies, header, kernel_log, paternity, pressures,
+    proc_diskstats, proc_ps, proc_stat, process_accounting, task_statistics,
 };
-use crate::chart::model::{Boot, Disk, Omission};
+use crate::chart::model::{Boot, Disk, Omission, Pressure};
 
 /// What has been read so far. A file that comes twice replaces the first.
 pub struct Recording<'a> {
@@ -28,6 +28,7 @@ pub struct Recording<'a> {
     pub(super) ended: Vec<Ended>,
     pub(super) initcalls: Vec<Initcall>,
     pub(super) frequencies: BTreeMap<u32, Frequencies>,
+    pub(super) pressures: Vec<Pressure>,
     pub(super) omissions: Vec<Omission>,
 }
 
@@ -46,6 +47,7 @@ impl<'a> Recording<'a> {
             ended: Vec::new(),
             initcalls: Vec::new(),
             frequencies: BTreeMap::new(),
+            pressures: Vec::new(),
             omissions: Vec::new(),
         }
     }
@@ -67,6 +69,7 @@ impl<'a> Recording<'a> {
             "kernel_pacct" => self.ended = process_accounting::parse(input, notes)?,
             "dmesg" => self.initcalls = kernel_log::parse(input, notes)?,
             "cpufreq.log" => self.frequencies = cpu_frequencies::parse(input, notes)?,
+            "pressure.log" => self.pressures = pressures::parse(input, notes)?,
             _ => return Ok(false),
         }
         Ok(true)

@@ -248,3 +248,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_recorder_has_not_kept_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    generate::android(&Shape { seconds: 2, ..Shape::SMALL }, folder.path()).unwrap();
+    let header = "version = 0.8 (brisk 0.1.0)\nbrisk.dropped_samples = 12\nbrisk.passed_over = 0\n";
+    fs::write(folder.path().join("header"), header).unwrap();
+    let boot = read(folder.path()).unwrap();
+    assert_eq!(boot.format, Format::Brisk);
+    let omissions: Vec<String> = boot.omissions.iter().map(ToString::to_string).collect();
+    assert_eq!(omissions, ["header: samples had no room in the recorder's memory (12 times)"]);
+}

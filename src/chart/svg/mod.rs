@@ -41,6 +41,7 @@ fn render_with(boot: &Boot, diagnosis: &Diagnosis) -> String {
     y = panels::cpu(&mut sheet, boot, y);
     y = panels::cores(&mut sheet, boot, y);
     y = panels::disks(&mut sheet, boot, y);
+    y = panels::pressures(&mut sheet, boot, y);
     let rows = fold::rows(boot, MOST_ROWS);
     y = tree::draw(&mut sheet, boot, &rows, y);
     sheet.grid(top, y, diagnosis.done_ms);

@@ -3,11 +3,12 @@
 use super::MARGIN;
 use super::sheet::Sheet;
 use crate::chart::columns::{Columns, runs};
-use crate::chart::model::{Boot, Core, Disk, OFFLINE};
+use crate::chart::model::{Boot, Core, Disk, OFFLINE, Pressure};
 use crate::report::svg::{Anchor, fit, text_width};
 
 const CPU_HEIGHT: f64 = 96.0;
 const DISK_HEIGHT: f64 = 56.0;
+const PRESSURE_HEIGHT: f64 = 26.0;
 const CORE_HEIGHT: f64 = 15.0;
 /// More CPUs share rows.
 const MOST_CORES: usize = 16;
@@ -131,6 +132,34 @@ fn strip(sheet: &mut Sheet, boot: &Boot, cores: &[Core], top: f64) {
         let speeds: Vec<Option<f32>> = (0..sheet.scale.width).map(at).collect();
         sheet.steps("speed", top + CORE_HEIGHT - 1.0, CORE_HEIGHT - 2.0, &speeds);
     }
+}
+
+/// How long tasks waited for CPU, memory and I/O; what was never waited for is left out.
+pub fn pressures(sheet: &mut Sheet, boot: &Boot, y: f64) -> f64 {
+    const LEAST_SHARE: f32 = 0.01;
+    let waited = |pressure: &&Pressure| pressure.samples.iter().any(|sample| sample.some >= LEAST_SHARE);
+    let shown: Vec<&Pressure> = boot.pressures.iter().filter(waited).collect();
+    if shown.is_empty() {
+        return y;
+    }
+    let mut y = heading(sheet, y, "Waiting (PSI)", &[("wait", "some task waits"), ("rate", "every task waits")]);
+    for pressure in shown {
+        let base = y + PRESSURE_HEIGHT;
+        let [mut some, mut full] = [(); 2].map(|()| Columns::new(sheet.scale));
+        for sample in &pressure.samples {
+            some.add(sample.span, sample.some);
+            full.add(sample.span, sample.full);
+        }
+        let zero = vec![0.0; sheet.scale.width];
+        sheet.area("wait", base, PRESSURE_HEIGHT, &zero, some.values());
+        let shares: Vec<Option<f32>> = full.values().iter().map(|share| Some(*share)).collect();
+        sheet.steps("rate", base, PRESSURE_HEIGHT, &shares);
+        let name = fit(&pressure.name, 12.0, sheet.scale.left - MARGIN - 60.0);
+        sheet.text("", Anchor::Start, (MARGIN, y + 12.0), &name);
+        frame(sheet, y, PRESSURE_HEIGHT);
+        y = base + 8.0;
+    }
+    y
 }
 
 /// How busy each disk is, and how much it moves.

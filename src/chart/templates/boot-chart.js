@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById('data').textContent);
   const $ = (id) => document.getElementById(id);
   const chart = $('chart'), panels = $('panels'), tree = $('tree'), canvas = $('rows'), tip = $('tip'), detail = $('detail');
-  const ROW = 18, BAR = 13, CPU_HEIGHT = 72, CORE = 13, DISK_HEIGHT = 40, CORES_SHOWN = 16, DISKS_SHOWN = 3;
+  const ROW = 18, BAR = 13, CPU_HEIGHT = 72, CORE = 13, DISK_HEIGHT = 40, PRESSURE_HEIGHT = 24, CORES_SHOWN = 16, DISKS_SHOWN = 3;
   const STATES = ['running', 'sleeping', 'waiting for a disk', 'stopped', 'dead'];
   const [PID, PARENT, NAME, KIND, START, END, CPU_MS, WAIT_MS, COMMAND, BEGIN, STRETCHES] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
   const view = { from: data.start, to: Math.max(data.end, data.start + 1) };
@@ -176,11 +176,12 @@
     return `…${words.slice(low)}`;
   }
 
-  const cores = data.cores.slice(0, CORES_SHOWN);
+  const cores = data.cores.length > 1 || data.cores.some((core) => core[4].length) ? data.cores.slice(0, CORES_SHOWN) : [];
+  const pressures = data.pressures.filter(([, samples]) => samples.some((sample) => sample[2] >= 10));
   const disks = [...data.disks].sort((a, b) => b[1].reduce((s, x) => s + x[2], 0) - a[1].reduce((s, x) => s + x[2], 0)).slice(0, DISKS_SHOWN);
 
   function panelHeight() {
-    return 22 + (data.phases.length ? 18 : 0) + (data.cpu.length ? CPU_HEIGHT + 8 : 0) + (cores.length > 1 ? cores.length * (CORE + 1) + 8 : 0) + disks.length * (DISK_HEIGHT + 6) + 4;
+    return 22 + (data.phases.length ? 18 : 0) + (data.cpu.length ? CPU_HEIGHT + 8 : 0) + (cores.length ? cores.length * (CORE + 1) + 8 : 0) + disks.length * (DISK_HEIGHT + 6) + pressures.length * (PRESSURE_HEIGHT + 6) + 4;
   }
 
   function drawPanels() {
@@ -212,7 +213,7 @@
       context.fillRect(at.left, y + CPU_HEIGHT, at.span, 1);
       y += CPU_HEIGHT + 8;
     }
-    if (cores.length > 1) {
+    if (cores.length) {
       for (const [number, busy, wait, maximum, frequency] of cores) {
         const of = (values) => columns(at, (add) => values.forEach((value, index) => { if (busy[index] !== 255) add(data.cpu[index][0], data.cpu[index][1], value / 100); }));
         const worked = of(busy), waited = of(wait), online = of(busy.map(() => 100));
@@ -249,6 +250,14 @@
       context.fillStyle = colours['life-edge'];
       context.fillRect(at.left, y + DISK_HEIGHT, at.span, 1);
       y += DISK_HEIGHT + 6;
+    }
+    for (const [name, samples] of pressures) {
+      area(context, at, y + PRESSURE_HEIGHT, PRESSURE_HEIGHT, null, columns(at, (add) => samples.forEach(([from, to, some]) => add(from, to, some / 1000))), colours.wait);
+      line(context, at, y + PRESSURE_HEIGHT, PRESSURE_HEIGHT - 1, Array.from(columns(at, (add) => samples.forEach(([from, to, , full]) => add(from, to, full / 1000)))), colours.rate);
+      text(context, `waits for ${name}`, at.left - 6, y + 10, colours.muted, 'right');
+      context.fillStyle = colours['life-edge'];
+      context.fillRect(at.left, y + PRESSURE_HEIGHT, at.span, 1);
+      y += PRESSURE_HEIGHT + 6;
     }
     marks(context, at, height);
   }
@@ -371,6 +380,10 @@
       for (const [name, samples] of disks) {
         const sample = samples.find(([from, to]) => from <= now && now < to);
         if (sample) lines.push(`${name}: busy ${sample[2] / 10} %, ${((sample[3] + sample[4]) / (sample[1] - sample[0]) * 1000 / 1024).toFixed(1)} MiB/s`);
+      }
+      for (const [name, samples] of pressures) {
+        const sample = samples.find(([from, to]) => from <= now && now < to);
+        if (sample) lines.push(`waits for ${name}: some task ${sample[2] / 10} %, every task ${sample[3] / 10} %`);
       }
     }
     tip.hidden = !lines.length || Boolean(drag && drag.moved);
