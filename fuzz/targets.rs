@@ -11,9 +11,9 @@ use brisk::config::Config;
 use brisk::device::binder::returns::Returns;
 use brisk::device::binder::{WireFormat, cache};
 use brisk::device::{
-    Root, affinity, energy, foreground, hotplug, journal, load, meminfo, priority, process, process_events,
-    process_memory, process_reclaim, psi, schedstat, swaps, threads, trace_events, vm_tunables, vmstat, zoneinfo, zram,
-    zram_owner,
+    Root, affinity, android_properties, cpu_times, disk_stats, energy, foreground, hotplug, journal, load, meminfo,
+    priority, process, process_events, process_memory, process_reclaim, process_watch, psi, schedstat, swaps, threads,
+    trace_events, vm_tunables, vmstat, zoneinfo, zram, zram_owner,
 };
 use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
@@ -151,7 +151,7 @@ pub const TARGETS: &[Target] = &[
             b"   app-7   [000] .....   4202337521: binder_transaction: transaction=12 dest_node=1 reply=0 code=0x2\n",
         ],
     },
-    Target { name: "bootchart-samples", feed: bootchart_samples, seeds: &[PROC_STAT, PROC_DISKSTATS, CPUFREQ] },
+    Target { name: "bootchart-samples", feed: bootchart_samples, seeds: &[PROC_STAT, PROC_DISKSTATS, CPUFREQ, b"100\nio 1000 500\ncpu 0 0\n\n104\nio 21000 4500\n"] },
     Target { name: "bootchart-processes", feed: bootchart_processes, seeds: &[PROC_PS, TASKSTATS] },
     Target {
         name: "bootchart-facts",
@@ -235,7 +235,7 @@ fn bootchart(names: &[&str], bytes: &[u8]) {
 }
 
 fn bootchart_samples(bytes: &[u8]) {
-    bootchart(&["proc_stat.log", "proc_diskstats.log", "cpufreq.log"], bytes);
+    bootchart(&["proc_stat.log", "proc_diskstats.log", "cpufreq.log", "pressure.log"], bytes);
 }
 
 fn bootchart_processes(bytes: &[u8]) {
@@ -253,6 +253,8 @@ fn bootchart_archive(bytes: &[u8]) {
 fn process_files(bytes: &[u8]) {
     let text = text(bytes);
     let _ = (process::parse_stat(&text), process::parse_real_uid(&text), process::parse_cgroup(&text));
+    let _ = (process_watch::parse(bytes), process_watch::parse_population(bytes));
+    android_properties::find(bytes, "sys.boot_completed");
 }
 
 fn thread_files(bytes: &[u8]) {
@@ -275,6 +277,8 @@ fn counters(bytes: &[u8]) {
         assert!(time.busy_ticks <= time.total_ticks);
         assert_eq!(time.busy_permille_since(time), None);
     }
+    cpu_times::parse(bytes, &mut |_, _| ());
+    disk_stats::parse(bytes, &mut |_| ());
     let _ = energy::parse_rails(&text);
     if let Some(pids) = foreground::parse_pids(&text) {
         assert!(pids.is_sorted_by(|one, other| one < other));
@@ -284,6 +288,7 @@ fn counters(bytes: &[u8]) {
 fn memory_files(bytes: &[u8]) {
     let text = text(bytes);
     let _ = (meminfo::parse(&text), zoneinfo::parse(&text, 4), vm_tunables::parse_lru_gen(&text));
+    let _ = psi::totals_us(bytes);
     if let Some(pressure) = psi::parse(&text) {
         assert!((0.0..=100.0).contains(&pressure.some.average_10s_percent));
     }

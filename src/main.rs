@@ -1,5 +1,13 @@
 //! The `brisk` program: everything is in the library, so that tests drive what users run.
 
+use brisk::device::first_process::open_missing_descriptors;
+
+/// What the loader calls before `main`. Here, because the linker keeps every object of the program itself.
+#[used]
+// SAFETY: the section holds addresses of functions that take nothing they need and return, which this one is.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = open_missing_descriptors;
+
 fn main() -> std::process::ExitCode {
     brisk::cli::main()
 }

@@ -16,7 +16,7 @@ use crate::device::Root;
 use crate::engine::control::connection::Connection;
 use crate::engine::control::protocol::Request;
 use crate::engine::status::Status;
-use crate::mechanism::{Support, launch, lookup, memory, placement};
+use crate::mechanism::{Support, boot, launch, lookup, memory, placement};
 use facts::DeviceReport;
 
 /// The number of the JSON schema.
@@ -82,6 +82,7 @@ impl Report {
         let daemon = ask_daemon(root);
         // One line a mechanism; what a running daemon says of its own goes before.
         let mechanisms = [
+            ("boot", boot::support(root)),
             ("launch", launch::support(root, &config.launch, false)),
             ("placement", placement::support(root, &config.placement, false)),
             ("memory", memory::support(root)),

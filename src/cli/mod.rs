@@ -5,7 +5,6 @@ mod answer;
 mod application;
 #[cfg(feature = "lab")]
 mod binder;
-#[cfg(feature = "chart")]
 pub mod boot;
 pub mod config;
 pub mod doctor;
@@ -34,6 +33,7 @@ use clap::{Parser, Subcommand};
 
 use crate::device::Root;
 use crate::device::error::sentence;
+use crate::engine::boot::first_process;
 #[cfg(feature = "lab")]
 use crate::lab::guest;
 
@@ -60,8 +60,7 @@ pub enum Command {
     Status(status::Arguments),
     /// Put back everything that brisk has changed and not given back
     Restore(restore::Arguments),
-    /// See a recorded boot, and what would shorten it
-    #[cfg(feature = "chart")]
+    /// Record a boot, see what would shorten it, and boot at full speed
     Boot(boot::Arguments),
     /// Run a command with launch boost, or watch launches
     Launch(launch::Arguments),
@@ -106,6 +105,7 @@ pub fn main() -> ExitCode {
     if guest::is_first_process() {
         guest::main();
     }
+    first_process::become_init();
     match run(&Cli::parse()) {
         Ok(code) => code,
         Err(error) if reader_has_left(&error) => ExitCode::SUCCESS,
@@ -130,8 +130,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => run::run(arguments, &root),
         Command::Status(arguments) => status::run(arguments, &root),
         Command::Restore(arguments) => restore::run(arguments, &root),
-        #[cfg(feature = "chart")]
-        Command::Boot(arguments) => boot::run(arguments),
+        Command::Boot(arguments) => boot::run(arguments, &root),
         Command::Launch(arguments) => launch::run(arguments, &root),
         Command::Lookup(arguments) => lookup::run(arguments, &root),
         Command::Memory(arguments) => memory::run(arguments, &root),

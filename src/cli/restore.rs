@@ -1,7 +1,7 @@
 //! `brisk restore`: undo what a daemon or an experiment that died has left changed.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::device::Root;
 use crate::device::journal::{JournalError, Outcome, Replay, Restoration, become_writer};
+use crate::engine::boot::hand_over;
 use crate::experiment::runner;
 use crate::mechanism::memory::apply;
 
@@ -46,7 +47,10 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     // The daemon of an experiment's arm leases on top of what the arm has set, so its journal comes first. While that
     // is in use nothing below it can be given back either.
     let folders = [root.runtime_folder(), apply::folder(root), runner::runtime_folder(root)];
-    let outcome = folders.iter().try_for_each(|folder| restore(folder, root).map(|more| replay.append(more)));
+    let mut give_back = |folder: &PathBuf| restore(folder, root).map(|more| replay.append(more));
+    // What a boot holds depends on nobody.
+    let boot = give_back(&hand_over::folder(root));
+    let outcome = folders.iter().try_for_each(&mut give_back).and(boot);
     let report = Report { schema: SCHEMA, complete: outcome.is_ok() && replay.is_complete(), replay: &replay };
     if outcome.is_ok() || !replay.restorations.is_empty() {
         let mut out = anstream::stdout().lock();

@@ -4,17 +4,23 @@
 //! (`tests/golden/`) runs the code that a device runs.
 
 pub mod affinity;
+pub mod android_properties;
 pub mod binder;
 pub mod capacity;
+pub mod cpu_times;
 pub mod cpufreq;
+pub mod current_frequency;
+pub mod disk_stats;
 pub mod energy;
 pub mod error;
 pub mod fields;
+pub mod first_process;
 pub mod foreground;
 pub mod governor;
 pub mod guardian;
 pub mod hotplug;
 pub mod journal;
+pub mod kept_file;
 pub mod kernel;
 pub mod kinship;
 pub mod load;
@@ -28,6 +34,7 @@ pub mod process_filter;
 pub mod process_kill;
 pub mod process_memory;
 pub mod process_reclaim;
+pub mod process_watch;
 pub mod psi;
 pub mod root;
 pub mod schedstat;

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use serde::Serialize;
 
+use super::fields::{Fields, number};
 use super::{DeviceError, Operation, Root};
 
 /// The file, as named on the device.
@@ -43,6 +44,16 @@ pub fn memory(root: &Root) -> Result<Pressure, DeviceError> {
     parse(&text).ok_or_else(|| {
         DeviceError::malformed(&root.path(MEMORY_FILE), "`some` and `full` with avg10, avg60, avg300 and total", &text)
     })
+}
+
+/// Microseconds since boot in which some task, and in which all tasks, waited: the totals of both lines of a pressure
+/// file. The file of the CPU had no `full` before Linux 5.13.
+pub fn totals_us(text: &[u8]) -> Option<(u64, u64)> {
+    let total = |kind: &[u8]| {
+        let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(kind))?;
+        Fields::of(line).find_map(|field| number(field.strip_prefix(b"total=")?))
+    };
+    Some((total(b"some ")?, total(b"full ").unwrap_or(0)))
 }
 
 /// Wakes whoever polls it for POLLPRI, once a window, when tasks have waited too long for memory in it.
@@ -102,6 +113,15 @@ mod tests {
         let pressure = parse(text).unwrap();
         assert_eq!((pressure.some.average_10s_percent, pressure.some.total_us), (1.5, 4_420_193));
         assert_eq!((pressure.full.average_300s_percent, pressure.full.total_us), (100.0, 7));
+    }
+
+    #[test]
+    fn totals_are_read_with_one_line_or_two() {
+        let some = "some avg10=1.50 avg60=0.02 avg300=0.00 total=44\n";
+        let both = format!("{some}full avg10=0.00 avg60=0.01 avg300=0.00 total=7\n");
+        assert_eq!(totals_us(both.as_bytes()), Some((44, 7)));
+        assert_eq!(totals_us(some.as_bytes()), Some((44, 0)));
+        assert_eq!(totals_us(b"some avg10=1.50 avg60=0.02\n"), None);
     }
 
     #[test]

@@ -231,7 +231,7 @@ fn read(file: &OwnedFd) -> Option<Schedstat> {
 }
 
 /// Lets this process open as many files as it may, and says how many of them are for threads.
-fn raise_descriptor_limit() -> u64 {
+pub(super) fn raise_descriptor_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let limit = if raised.is_ok() { maximum } else { current };

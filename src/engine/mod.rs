@@ -1,5 +1,6 @@
 //! The daemon: sensors -> events -> policies -> decisions -> executor, in one loop that sleeps until something happens.
 
+pub mod boot;
 pub mod control;
 pub mod executor;
 pub mod killer;

@@ -4,6 +4,7 @@
 //! no clock and keeps no globals, so that unit tests are tables, recordings replay and `--dry-run` is free.
 
 pub mod action;
+pub mod boot;
 pub mod event;
 pub mod glob;
 pub mod interest;

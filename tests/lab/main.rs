@@ -1,6 +1,7 @@
 //! The lab with real boots: a static brisk, a stock Debian kernel, QEMU.
 
 mod binder_cache;
+mod boot;
 mod lookup;
 mod memory;
 mod placement;

@@ -1,13 +1,22 @@
-//! `brisk boot`: see a boot, be told what would shorten it, and what has changed.
+//! `brisk boot`: record a boot, see it, be told what would shorten it and what has changed, and boot at full speed.
 
+#[cfg(feature = "chart")]
 mod chart;
+#[cfg(feature = "chart")]
 mod compare;
+#[cfg(feature = "chart")]
 mod diagnose;
+mod hold;
+mod record;
+mod watch;
 
+#[cfg(feature = "chart")]
 use std::path::Path;
 use std::process::ExitCode;
 
+#[cfg(feature = "chart")]
 use crate::chart::{Boot, read};
+use crate::device::Root;
 
 /// Arguments of `brisk boot`.
 #[derive(Debug, clap::Args)]
@@ -19,11 +28,18 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Record what this boot does, until it has completed
+    Record(record::Arguments),
+    /// Hold every governor at performance until this boot has completed
+    Hold(hold::Arguments),
     /// Draw a recorded boot
+    #[cfg(feature = "chart")]
     Chart(chart::Arguments),
     /// Name the phases of a recorded boot and what could be won in each
+    #[cfg(feature = "chart")]
     Diagnose(diagnose::Arguments),
     /// Say what changed between two boots, or two sets of boots
+    #[cfg(feature = "chart")]
     Compare(compare::Arguments),
 }
 
@@ -31,15 +47,21 @@ enum Command {
 ///
 /// # Errors
 /// Those of the subcommand.
-pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     match &arguments.command {
+        Command::Record(arguments) => record::run(arguments, root),
+        Command::Hold(arguments) => hold::run(arguments, root),
+        #[cfg(feature = "chart")]
         Command::Chart(arguments) => chart::run(arguments),
+        #[cfg(feature = "chart")]
         Command::Diagnose(arguments) => diagnose::run(arguments),
+        #[cfg(feature = "chart")]
         Command::Compare(arguments) => compare::run(arguments),
     }
 }
 
 /// Reads a recording and says on standard error what had to be left out.
+#[cfg(feature = "chart")]
 fn open(path: &Path) -> anyhow::Result<Boot> {
     let boot = read::read(path)?;
     for omission in &boot.omissions {

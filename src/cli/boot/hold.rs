@@ -1,0 +1,42 @@
+//! `brisk boot hold`: every governor at performance until the boot has completed.
+
+use std::process::ExitCode;
+
+use tracing::Level;
+
+use super::watch::{UntilArguments, report};
+use crate::cli::log;
+use crate::device::Root;
+use crate::engine::boot::{Hold, Options, watch};
+
+/// Arguments of `brisk boot hold`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Each cpufreq policy's governor and its tunables are on record before performance is set, and come
+back when the boot has completed, at the time-out, or when this command dies: its guardian gives
+them back. A governor that somebody else chooses meanwhile stays. `brisk boot record --help` says
+how it is started, and when a boot has completed.
+
+With cpufreq.default_governor=performance on the kernel's command line (Linux 5.9), a boot is fast
+before any program runs; --then names the governor that takes over.
+
+Exit code 0 when something was held and given back, 1 when there was nothing to hold, 2 when it could not be.
+
+Examples:
+  brisk boot hold
+  brisk boot hold --until process:launcher --timeout-s 60
+  brisk boot hold --then schedutil")]
+pub struct Arguments {
+    #[command(flatten)]
+    until: UntilArguments,
+}
+
+/// Holds, and gives back.
+///
+/// # Errors
+/// When the journal cannot be used.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    log::start(Level::INFO);
+    let hold = Some(Hold { then: arguments.until.then.clone() });
+    report(&watch(&Options { hold, ..arguments.until.options(root) })?, arguments.until.json)
+}

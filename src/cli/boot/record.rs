@@ -1,0 +1,74 @@
+//! `brisk boot record`: what a boot does, from its first process to its completion.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tracing::Level;
+
+use super::watch::{UntilArguments, report};
+use crate::cli::log;
+use crate::device::Root;
+use crate::engine::boot::{Hold, Options, PLACES, Recording, watch};
+
+/// Arguments of `brisk boot record`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+It is started in one of three ways:
+  by the kernel, with init=/usr/bin/brisk -- boot record --init=/sbin/init on its command line
+      The recorder is a child, and the real init keeps process 1: whatever happens to the
+      recorder, init is executed. Words that do not begin with -- go on to init. For an initial
+      RAM disk, as Android has: rdinit=/brisk -- boot record --init=/init
+  by systemd, after systemctl enable brisk-boot-record
+  by Android's init, with androidboot.brisk=record on the kernel's command line
+
+It ends when the boot has completed: sys.boot_completed on Android, when systemd has no start jobs
+left, when /run/brisk-boot-completed is there, or at the time-out; --until says otherwise. SIGTERM
+ends it at once. What was recorded stays in memory until then, and goes to the first place that
+takes it.
+
+`brisk boot chart`, `diagnose` and `compare` read the recording; so do bootchart's own tools.
+
+Exit code 0 when a recording was written, 2 when not.
+
+Examples:
+  brisk boot record --output /data/boot.tgz
+  brisk boot record --until process:launcher --performance
+  brisk boot record --timeout-s 10          ten seconds of a system that runs already")]
+pub struct Arguments {
+    /// Where the recording goes; several are tried in their order
+    #[arg(long, short, value_name = "FILE")]
+    output: Vec<PathBuf>,
+    /// Samples a second
+    #[arg(long, value_name = "HZ", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=50))]
+    rate: u32,
+    /// What the samples may take in memory
+    #[arg(long, value_name = "KIB", default_value_t = 16 * 1024, value_parser = clap::value_parser!(u32).range(64..=1024 * 1024))]
+    memory_kib: u32,
+    /// How long a place for the recording is waited for
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    patience_s: u32,
+    /// Hold the governors at performance meanwhile, as `brisk boot hold` does
+    #[arg(long)]
+    performance: bool,
+    #[command(flatten)]
+    until: UntilArguments,
+}
+
+/// Records.
+///
+/// # Errors
+/// When nothing can be recorded, or no place takes the recording.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    log::start(Level::WARN);
+    let places = arguments.output.clone();
+    let recording = Recording {
+        period: Duration::from_secs(1) / arguments.rate,
+        limit_bytes: arguments.memory_kib as usize * 1024,
+        places: if places.is_empty() { PLACES.map(PathBuf::from).to_vec() } else { places },
+        patience: Duration::from_secs(arguments.patience_s.into()),
+    };
+    let hold = arguments.performance.then(|| Hold { then: arguments.until.then.clone() });
+    let options = Options { recording: Some(recording), hold, ..arguments.until.options(root) };
+    report(&watch(&options)?, arguments.until.json)
+}

@@ -1,0 +1,99 @@
+//! What `brisk boot record` and `brisk boot hold` have in common.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::cli::answer;
+use crate::device::Root;
+use crate::engine::boot::{Options, Report};
+use crate::mechanism::boot::Sign;
+
+/// The number of the JSON schema.
+const SCHEMA: u32 = 1;
+
+/// When it is over.
+#[derive(Debug, clap::Args)]
+pub struct UntilArguments {
+    /// A sign that the boot has completed: systemd, file:/PATH, process:NAME or property:NAME=VALUE; the first counts
+    #[arg(long, value_name = "SIGN")]
+    until: Vec<Sign>,
+    /// It is over after so long, whatever happens
+    #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    timeout_s: u32,
+    /// The governor that policies get which boot under performance already
+    #[arg(long, value_name = "GOVERNOR")]
+    pub then: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Be the child of the first process
+    #[arg(long, hide = true)]
+    first_process: bool,
+}
+
+impl UntilArguments {
+    /// With nothing to record and nothing to hold.
+    pub fn options(&self, root: &Root) -> Options {
+        Options {
+            root: root.clone(),
+            first_process: self.first_process,
+            recording: None,
+            hold: None,
+            signs: self.until.clone(),
+            timeout: Duration::from_secs(self.timeout_s.into()),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    schema: u32,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// Prints what came of it: 0 when something did, 1 when there was nothing to do, 2 when it could not be done.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn report(report: &Report, json: bool) -> anyhow::Result<ExitCode> {
+    for fault in &report.faults {
+        tracing::error!("{fault}");
+    }
+    answer::print(&Answer { schema: SCHEMA, report }, json, |answer| text(answer.report))?;
+    let nothing = report.recording.is_none() && report.handed_back.as_ref().is_none_or(Vec::is_empty);
+    Ok(match (report.faults.is_empty(), nothing) {
+        (false, true) => ExitCode::from(2),
+        (_, true) => ExitCode::from(1),
+        (_, false) => ExitCode::SUCCESS,
+    })
+}
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    let length_s = report.ended_ms.saturating_sub(report.began_ms) as f64 / 1000.0;
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{length_s:.1} s watched, until {}", report.ended);
+    if let Some(recorded) = &report.recording {
+        let _ = writeln!(
+            text,
+            "{}: {} KiB, {} samples; the recorder took {:.1} % of a CPU",
+            recorded.file.display(),
+            recorded.bytes.div_ceil(1024),
+            recorded.samples,
+            report.cpu_ms / length_s.max(0.001) / 10.0
+        );
+        if recorded.dropped > 0 {
+            let _ = writeln!(text, "{} samples had no room: give it more with --memory-kib", recorded.dropped);
+        }
+    }
+    match &report.handed_back {
+        Some(held) if held.is_empty() => text.push_str("no governor was held\n"),
+        Some(held) => text.push_str(&format!("handed back: {}\n", held.join(", "))),
+        None => {}
+    }
+    text
+}

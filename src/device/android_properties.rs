@@ -1,0 +1,111 @@
+//! Android's system properties, without its libc: the shared memory of its init, below /dev/__properties__.
+//!
+//! A property is a serial number of four bytes, 92 bytes of value, and its whole name (`prop_info`, Android 4.4 and later;
+//! the tree that leads to it is not needed to find a name). Since Android 7 there is a file for each SELinux label.
+
+use std::fs::File;
+use std::io::Read;
+
+use super::Root;
+
+const FOLDER: &str = "/dev/__properties__";
+const VALUE_BYTES: usize = 92;
+/// An area begins with the bytes of it that are in use, a serial number, this, a version and room (`prop_area`).
+const MAGIC: &[u8] = b"PROP";
+const HEADER_BYTES: u64 = 128;
+/// An area is 128 KiB, or somewhat more on some devices.
+const AREA_LIMIT_BYTES: u64 = 1 << 20;
+
+/// True where there are any.
+pub fn exist(root: &Root) -> bool {
+    root.exists(FOLDER)
+}
+
+/// The value of `name`; `None` when it is not set, or may not be read.
+pub fn value(root: &Root, name: &str) -> Option<String> {
+    // sys.boot_completed has a label of its own since Android 12; it is looked for everywhere, and that once a second.
+    let Ok(files) = root.list(FOLDER) else { return find(&area(root, FOLDER)?, name) };
+    files.iter().find_map(|file| find(&area(root, &format!("{FOLDER}/{file}"))?, name))
+}
+
+fn area(root: &Root, file: &str) -> Option<Vec<u8>> {
+    let mut file = File::open(root.path(file)).ok()?;
+    let mut area = vec![0; HEADER_BYTES as usize];
+    file.read_exact(&mut area).ok()?;
+    let used = u32::from_le_bytes(area.first_chunk().copied()?);
+    // There are hundreds of files, and most of each is empty.
+    (area[8..].starts_with(MAGIC)).then_some(())?;
+    file.take(u64::from(used).min(AREA_LIMIT_BYTES)).read_to_end(&mut area).ok()?;
+    Some(area)
+}
+
+/// The value of `name` in the bytes of an area.
+pub fn find(area: &[u8], name: &str) -> Option<String> {
+    let name = [name.as_bytes(), b"\0"].concat();
+    for at in (VALUE_BYTES + 4..area.len().saturating_sub(name.len() - 1)).step_by(4) {
+        // Everything in an area is aligned to four bytes, and a name begins where its value's bytes end, with a zero.
+        if area[at..].starts_with(&name) && area[at - 1] == 0 {
+            let value = &area[at - VALUE_BYTES..at];
+            let length = value.iter().position(|&byte| byte == 0)?;
+            return String::from_utf8(value[..length].to_vec()).ok();
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn property(name: &str, value: &str) -> Vec<u8> {
+        let mut bytes = vec![1, 0, 0, 0];
+        bytes.extend(value.as_bytes());
+        bytes.resize(4 + VALUE_BYTES, 0);
+        bytes.extend(name.as_bytes());
+        bytes.push(0);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn area(properties: &[(&str, &str)]) -> Vec<u8> {
+        let data: Vec<u8> = properties.iter().flat_map(|(name, value)| property(name, value)).collect();
+        let mut area = (data.len() as u32).to_le_bytes().to_vec();
+        area.extend(*b"\x07\0\0\0PROP\xab\xd6\x64\xfc");
+        area.resize(HEADER_BYTES as usize, 0);
+        area.extend(data);
+        area.resize(128 * 1024, 0);
+        area
+    }
+
+    #[test]
+    fn a_property_is_found_by_its_whole_name() {
+        let mut area = vec![0; 128];
+        area.extend(property("sys.boot_completed.x", "0"));
+        area.extend(property("sys.boot_completed", "1"));
+        area.extend(property("ro.debuggable", ""));
+        assert_eq!(find(&area, "sys.boot_completed").as_deref(), Some("1"));
+        assert_eq!(find(&area, "ro.debuggable").as_deref(), Some(""));
+        assert_eq!(find(&area, "boot_completed"), None);
+        for length in 0..area.len() {
+            let _ = find(&area[..length], "sys.boot_completed");
+        }
+    }
+
+    #[test]
+    fn it_is_looked_for_in_every_file_or_in_the_only_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        assert!(!exist(&root));
+        let properties = folder.path().join("dev/__properties__");
+        std::fs::create_dir_all(properties.parent().unwrap()).unwrap();
+        std::fs::write(&properties, area(&[("ro.x", ""), ("sys.boot_completed", "1")])).unwrap();
+        assert_eq!(value(&root, "sys.boot_completed").as_deref(), Some("1"));
+        std::fs::remove_file(&properties).unwrap();
+        std::fs::create_dir(&properties).unwrap();
+        std::fs::write(properties.join("property_info"), "x").unwrap();
+        assert_eq!(value(&root, "sys.boot_completed"), None);
+        let file = properties.join("u:object_r:boot_status_prop:s0");
+        std::fs::write(file, area(&[("sys.boot_completed", "1")])).unwrap();
+        assert_eq!(value(&root, "sys.boot_completed").as_deref(), Some("1"));
+    }
+}

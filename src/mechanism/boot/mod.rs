@@ -1,0 +1,11 @@
+//! Booting: what a recorder keeps, when a boot has completed, and which governors wait until then.
+
+pub mod completion;
+pub mod hand_over;
+pub mod logs;
+pub mod support;
+pub mod tape;
+
+pub use completion::{Ended, Sign};
+pub use support::support;
+pub use tape::Tape;

@@ -1,0 +1,389 @@
+//! What a boot recorder keeps in memory: rows of counters, and at each moment only what has changed in them.
+//!
+//! A sample of 300 processes that mostly sleep takes some ten bytes, so a boot of minutes fits into a few hundred KiB. The
+//! tape is bounded: when it is full, further samples are counted and not kept.
+
+/// A moment is the milliseconds since the one before, then entries, then a zero. An entry is a row's number from 1, a
+/// mask of the fields that have changed (none: the row has ended), the gap when its bit is set, and for each field the
+/// difference. Numbers are of seven bits a byte, differences with the sign in the lowest bit.
+const GAP: u64 = 1 << 15;
+/// What a row takes besides its name.
+const ROW_BYTES: usize = 160;
+/// No sample is longer, but in the worst fork storm.
+const SAMPLE_BYTES: usize = 16 * 1024;
+
+/// What a row is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `cpu` or `cpuN`: the eight counters of /proc/stat.
+    Cpu,
+    /// A whole disk, by its number: the eleven counters of /proc/diskstats.
+    Disk {
+        /// Its number.
+        major: u32,
+        /// Its number.
+        minor: u32,
+    },
+    /// A CPU's present and highest frequency, in kHz.
+    Frequency,
+    /// `cpu`, `memory` or `io`: microseconds in which some tasks, and all tasks, waited for it.
+    Pressure,
+    /// A process: the letter of its state, clock ticks in user space and in the kernel.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// Its parent's when it was first seen.
+        parent: u32,
+        /// When it began, in clock ticks since boot.
+        start_ticks: u64,
+    },
+}
+
+/// A row's place on the tape.
+pub type Row = usize;
+
+/// What is known of a row beside its counters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// What it is about.
+    pub kind: Kind,
+    /// Its names, each with the moment from which it has it.
+    names: Vec<(u32, Box<str>)>,
+}
+
+impl Label {
+    /// Its name at the moment `moment`.
+    pub fn name(&self, moment: u32) -> &str {
+        let known = self.names.partition_point(|&(from, _)| from <= moment).max(1);
+        self.names.get(known - 1).map_or("", |(_, name)| name)
+    }
+}
+
+/// The recording.
+#[derive(Debug)]
+pub struct Tape {
+    limit_bytes: usize,
+    bytes: Vec<u8>,
+    labels: Vec<Label>,
+    last: Vec<Box<[u64]>>,
+    label_bytes: usize,
+    moments: u32,
+    dropped: u32,
+    last_ms: u64,
+    is_open: bool,
+}
+
+impl Tape {
+    /// An empty tape that takes at most `limit_bytes`.
+    pub fn new(limit_bytes: usize) -> Self {
+        Self {
+            limit_bytes,
+            bytes: Vec::new(),
+            labels: Vec::new(),
+            last: Vec::new(),
+            label_bytes: 0,
+            moments: 0,
+            dropped: 0,
+            last_ms: 0,
+            is_open: false,
+        }
+    }
+
+    /// Moments that are kept.
+    pub fn moments(&self) -> u32 {
+        self.moments
+    }
+
+    /// Moments that had no room.
+    pub fn dropped(&self) -> u32 {
+        self.dropped
+    }
+
+    /// What the tape takes, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len() + self.label_bytes
+    }
+
+    /// What is known of `row`.
+    pub fn label(&self, row: Row) -> &Label {
+        &self.labels[row]
+    }
+
+    /// Begins the moment `time_ms`, which is later than the one before. False when there is no room for it; what is put
+    /// then is forgotten.
+    pub fn begin(&mut self, time_ms: u64) -> bool {
+        self.close();
+        if self.size_bytes() + SAMPLE_BYTES > self.limit_bytes {
+            self.dropped += 1;
+            return false;
+        }
+        write_number(&mut self.bytes, time_ms.saturating_sub(self.last_ms));
+        self.last_ms = time_ms;
+        self.moments += 1;
+        self.is_open = true;
+        true
+    }
+
+    fn close(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            self.bytes.push(0);
+        }
+    }
+
+    /// A new row of `fields` counters, which are zero.
+    pub fn row(&mut self, kind: Kind, name: &str, fields: usize) -> Row {
+        self.label_bytes += ROW_BYTES + name.len();
+        self.labels.push(Label { kind, names: vec![(self.moments, name.into())] });
+        self.last.push(vec![0; fields].into());
+        self.labels.len() - 1
+    }
+
+    /// From this moment on `row` has another name.
+    pub fn rename(&mut self, row: Row, name: &str) {
+        if self.is_open {
+            self.label_bytes += name.len() + 24;
+            self.labels[row].names.push((self.moments, name.into()));
+        }
+    }
+
+    /// Puts the present counters of `row`, which was looked at `gap` moments ago: 1 for the moment before. Nothing is
+    /// written for a row that holds them already.
+    pub fn put(&mut self, row: Row, values: &[u64], gap: u32) {
+        let last = &mut self.last[row];
+        let changed = values.iter().zip(last.iter()).enumerate().filter(|(_, (new, old))| new != old);
+        let mask: u64 = changed.map(|(field, _)| 1 << field).sum();
+        if mask == 0 || !self.is_open {
+            return;
+        }
+        write_number(&mut self.bytes, row as u64 + 1);
+        write_number(&mut self.bytes, if gap > 1 { mask | GAP } else { mask });
+        if gap > 1 {
+            write_number(&mut self.bytes, gap.into());
+        }
+        for (field, (&new, old)) in values.iter().zip(last.iter_mut()).enumerate() {
+            if mask >> field & 1 == 1 {
+                let difference = new.wrapping_sub(*old).cast_signed();
+                write_number(&mut self.bytes, (difference << 1 ^ difference >> 63).cast_unsigned());
+                *old = new;
+            }
+        }
+    }
+
+    /// `row` is not there any more.
+    pub fn end(&mut self, row: Row) {
+        if self.is_open {
+            write_number(&mut self.bytes, row as u64 + 1);
+            write_number(&mut self.bytes, 0);
+        }
+    }
+
+    /// Plays it from the start.
+    pub fn play(&self) -> Player<'_> {
+        Player { tape: self, at: 0, moment: 0, time_ms: 0, values: Vec::new(), changes: Vec::new() }
+    }
+}
+
+/// What happened to a row in a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Its counters are others; it was looked at so many moments ago.
+    Put {
+        /// Which.
+        row: Row,
+        /// 1 for the moment before.
+        gap: u32,
+    },
+    /// It ended.
+    End {
+        /// Which.
+        row: Row,
+    },
+}
+
+/// A tape being played.
+#[derive(Debug)]
+pub struct Player<'a> {
+    tape: &'a Tape,
+    at: usize,
+    moment: u32,
+    time_ms: u64,
+    values: Vec<Box<[u64]>>,
+    changes: Vec<Change>,
+}
+
+impl Player<'_> {
+    /// Goes on to the next moment; false after the last.
+    pub fn advance(&mut self) -> bool {
+        if self.moment == self.tape.moments {
+            return false;
+        }
+        self.moment += 1;
+        self.time_ms += self.number();
+        self.changes.clear();
+        // An open moment has no end yet.
+        while self.at < self.tape.bytes.len() {
+            let Some(row) = self.number().checked_sub(1) else { break };
+            self.change(row as usize);
+        }
+        true
+    }
+
+    fn change(&mut self, row: Row) {
+        let mask = self.number();
+        if mask == 0 {
+            self.changes.push(Change::End { row });
+            return;
+        }
+        let gap = if mask & GAP == 0 { 1 } else { self.number() as u32 };
+        while self.values.len() <= row {
+            self.values.push(vec![0; self.tape.last[self.values.len()].len()].into());
+        }
+        for field in 0..self.values[row].len() {
+            if mask >> field & 1 == 1 {
+                let difference = self.number();
+                let difference = (difference >> 1) ^ (difference & 1).wrapping_neg();
+                let value = &mut self.values[row][field];
+                *value = value.wrapping_add(difference);
+            }
+        }
+        self.changes.push(Change::Put { row, gap });
+    }
+
+    /// How many moments have been played.
+    pub fn moment(&self) -> u32 {
+        self.moment
+    }
+
+    /// When the present moment is, in milliseconds since boot.
+    pub fn time_ms(&self) -> u64 {
+        self.time_ms
+    }
+
+    /// What happened in it, in the order of its happening.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// The present counters of `row`.
+    pub fn values(&self, row: Row) -> &[u64] {
+        self.values.get(row).map_or(&[], |values| values)
+    }
+
+    fn number(&mut self) -> u64 {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let Some(&byte) = self.tape.bytes.get(self.at) else { break };
+            self.at += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        value
+    }
+}
+
+fn write_number(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_was_put_is_played(
+            moments in prop::collection::vec(
+                (1u64..5000, prop::collection::vec((0usize..4, any::<[u64; 3]>(), 1u32..20, any::<bool>()), 0..5)),
+                0..20,
+            ),
+        ) {
+            let mut tape = Tape::new(1 << 20);
+            for number in 0..4 {
+                tape.row(Kind::Pressure, &number.to_string(), 3);
+            }
+            let mut time_ms = 0;
+            let mut model = [[0; 3]; 4];
+            let mut expected = Vec::new();
+            for (step_ms, puts) in moments {
+                time_ms += step_ms;
+                assert!(tape.begin(time_ms));
+                for (row, values, gap, ends) in puts {
+                    if ends {
+                        tape.end(row);
+                    } else {
+                        tape.put(row, &values, gap);
+                        model[row] = values;
+                    }
+                }
+                expected.push((time_ms, model));
+            }
+            let mut player = tape.play();
+            let mut played = Vec::new();
+            while player.advance() {
+                let values = |row| <[u64; 3]>::try_from(player.values(row)).unwrap_or_default();
+                played.push((player.time_ms(), [values(0), values(1), values(2), values(3)]));
+            }
+            prop_assert_eq!(played, expected);
+        }
+    }
+
+    #[test]
+    fn changes_come_in_their_order_with_their_gap_and_names_change_in_time() {
+        let mut tape = Tape::new(1 << 20);
+        tape.begin(1000);
+        let init = tape.row(Kind::Process { pid: 1, parent: 0, start_ticks: 3 }, "init", 3);
+        tape.put(init, &[83, 5, 6], 1);
+        tape.begin(1040);
+        tape.put(init, &[83, 5, 6], 1);
+        tape.rename(init, "systemd");
+        tape.begin(1080);
+        tape.put(init, &[82, 5, 6], 7);
+        tape.end(init);
+        let mut player = tape.play();
+        let mut found = Vec::new();
+        while player.advance() {
+            found.push((player.time_ms(), player.changes().to_vec(), tape.label(init).name(player.moment())));
+        }
+        let expected = [
+            (1000, vec![Change::Put { row: init, gap: 1 }], "init"),
+            (1040, Vec::new(), "systemd"),
+            (1080, vec![Change::Put { row: init, gap: 7 }, Change::End { row: init }], "systemd"),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_full_tape_counts_what_it_does_not_keep() {
+        let limit_bytes = 64 * 1024;
+        let mut tape = Tape::new(limit_bytes);
+        let mut kept = 0;
+        for moment in 0..100_000u64 {
+            kept += u32::from(tape.begin(moment * 40));
+            let row = tape.row_in(moment);
+            tape.put(row, &[moment + 1, moment * 3, 7], 1);
+        }
+        assert_eq!((tape.moments(), tape.moments() + tape.dropped()), (kept, 100_000));
+        assert!(tape.size_bytes() <= limit_bytes, "{}", tape.size_bytes());
+        let mut player = tape.play();
+        let mut played = 0;
+        while player.advance() {
+            played += 1;
+        }
+        assert_eq!(played, kept);
+    }
+
+    impl Tape {
+        /// One row, made at the first moment.
+        fn row_in(&mut self, moment: u64) -> Row {
+            if moment == 0 { self.row(Kind::Pressure, "io", 3) } else { 0 }
+        }
+    }
+}

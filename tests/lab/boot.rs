@@ -1,0 +1,152 @@
+//! A boot recorded by its first process on a real kernel, and governors that come back whoever dies.
+
+use std::io::Write;
+use std::time::Duration;
+
+use brisk::chart::diagnose;
+use brisk::chart::model::Format;
+use brisk::chart::read::{self, Limits};
+use brisk::chart::svg;
+use brisk::lab::{GuestFile, Job};
+use serde_json::Value;
+
+use super::{job, results, run, static_brisk};
+
+/// What the guest said of each of its steps.
+struct Report(Vec<(String, String)>);
+
+impl Report {
+    /// Runs `steps` of boot.sh; `prepare` changes the job first. `None` where no machine can be emulated.
+    fn of(steps: &[&str], prepare: impl FnOnce(&mut Job, Vec<u8>)) -> Option<Self> {
+        let binary = static_brisk()?;
+        let command = [&["sh", "/boot.sh"], steps].concat();
+        let mut job = job(binary, "debian-6.1", &command).with_file("/boot.sh", include_str!("boot.sh"));
+        job.scenario.guest.self_check = false;
+        job.busybox = true;
+        job.timeout = Duration::from_secs(600);
+        prepare(&mut job, std::fs::read(binary).unwrap());
+        let (outcome, lines) = run(&job);
+        let said = results(&lines).into_iter().filter_map(|line| line.split_once(": "));
+        let report = Self(said.map(|(name, text)| (name.to_owned(), text.to_owned())).collect());
+        assert_eq!(outcome.unwrap().status, 0, "{:#?}\n{lines:#?}", report.0);
+        Some(report)
+    }
+
+    fn all(&self, name: &str) -> Vec<&str> {
+        self.0.iter().filter(|(of, _)| of == name).map(|(_, text)| text.as_str()).collect()
+    }
+
+    fn one(&self, name: &str) -> &str {
+        let all = self.all(name);
+        assert_eq!(all.len(), 1, "{name}: {:#?}", self.0);
+        all[0]
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_str(self.one(name)).unwrap()
+    }
+}
+
+/// Boots with brisk as the kernel's first process: a file of its own, for the lab's own first process is brisk as well.
+fn recorded_as_init(options: &str) -> impl FnOnce(&mut Job, Vec<u8>) {
+    let line = format!(" rdinit=/record -- boot record --init=/init {options}");
+    move |job, binary| {
+        job.scenario.kernel.command_line += &line;
+        job.files.push(GuestFile { path: "/record".into(), contents: binary, mode: 0o755 });
+    }
+}
+
+#[test]
+fn a_boot_recorded_by_its_first_process_is_charted_and_judged() {
+    let options = "--output=/recording.tgz --until=file:/booted --performance";
+    let Some(report) = Report::of(&["recorded"], recorded_as_init(options)) else { return };
+    assert!(report.one("recorded.recorder").starts_with("@brisk-boot boot record --first-process "));
+    assert_eq!(report.one("recorded.own"), "yes", "what init mounts or takes away does not concern the recorder");
+    let archive = decoded(&report.all("recorded.archive").concat());
+    let boot = read::read_bytes(&archive, &Limits::default()).unwrap();
+    assert_eq!((boot.format, boot.cpu_count()), (Format::Brisk, 1));
+    let left_out: Vec<String> = boot.omissions.iter().map(ToString::to_string).collect();
+    assert_eq!(left_out, ["proc_diskstats.log: is not there: nothing is known of the disks"], "the guest has none");
+    assert_eq!(boot.header_value("brisk.ended"), Some("file:/booted"));
+    assert_eq!(boot.header_value("brisk.held"), Some("policy0"));
+    assert!(boot.span.start_ms < 3000 && boot.cpu.len() > 50, "from the first process on: {:?}", boot.span);
+    let names: Vec<&str> = boot.processes.iter().map(|process| process.label()).collect();
+    assert!(names.contains(&"sh") && names.contains(&"kthreadd"), "{names:?}");
+    let init = boot.processes.iter().find(|process| process.pid == 1).unwrap();
+    assert!(init.cpu_ms > 0 && init.parent.is_none(), "{init:?}");
+    let [core] = &boot.cores[..] else { panic!("{:?}", boot.cores) };
+    assert_eq!(core.maximum_khz, 1_200_000);
+    assert_eq!(core.speed_at(boot.span.end_ms), Some(1.0), "the governor is held");
+    assert!(boot.pressures.iter().any(|pressure| pressure.name == "cpu"), "{:?}", boot.pressures);
+    let diagnosis = diagnose::diagnose(&boot);
+    assert!(diagnosis.phases.iter().any(|phase| phase.limit == diagnose::Limit::EveryCpu), "{diagnosis:?}");
+    assert!(svg::render(&boot).contains("frequency, of the highest"));
+    let _ =
+        writeln!(std::io::stderr(), "recorded as init: {} bytes, {:?}, {:?}", archive.len(), boot.span, boot.header);
+}
+
+/// In instructions, of which a CPU at the highest frequency does 500 million a second: fewer than any phone's.
+#[test]
+fn recording_three_hundred_processes_takes_less_than_one_percent_of_a_cpu() {
+    let Some(report) = Report::of(&["cost"], |_, _| ()) else { return };
+    let report = report.json("cost.report");
+    let [began, ended, cpu] = ["began_ms", "ended_ms", "cpu_ms"].map(|name| report[name].as_f64().unwrap());
+    let percent = cpu / (ended - began) * 100.0;
+    let _ = writeln!(std::io::stderr(), "recorder: {percent:.2} % of a CPU; {report}");
+    assert!(report["recording"]["samples"].as_u64() >= Some(740), "25 a second: {report}");
+    assert!(percent < 1.0, "{percent:.2} %: {report}");
+}
+
+#[test]
+fn governors_come_back_with_their_tunables_whoever_dies() {
+    let Some(report) = Report::of(&["hold", "chosen"], |_, _| ()) else { return };
+    let before = "ondemand 30000";
+    assert_eq!(report.one("hold.before"), before);
+    assert_eq!(report.one("hold.during"), "performance ");
+    assert_eq!((report.one("hold.exit"), report.one("hold.completed")), ("0", before));
+    assert_eq!(report.one("hold.timeout"), before);
+    assert_eq!(report.all("hold.killed"), [before; 5]);
+    assert_eq!(report.one("hold.both"), "performance ");
+    assert_eq!(report.one("hold.restored"), before);
+    assert_eq!(report.one("chosen.kept"), "userspace", "whoever chose it has the last word");
+    assert_eq!(report.one("chosen.then"), "ondemand");
+}
+
+#[test]
+fn init_runs_whatever_becomes_of_its_recorder() {
+    // The recorder ends at once over an option that it does not understand.
+    let Some(report) = Report::of(&["bare", "full"], recorded_as_init("--rate=none")) else { return };
+    assert!(["1", "2"].contains(&report.one("bare.exit")), "an error like any other, and no abort");
+    assert_eq!(report.one("full.exit"), "0");
+    assert_eq!(report.json("full.report")["recording"]["file"], "/free/boot.tgz");
+    let left: Vec<_> = report.one("full.left").split_whitespace().collect();
+    assert_eq!(left, ["/free/boot.tgz", "/full/taken"], "no draft is left on a full disk");
+    let lost = report.one("full.lost");
+    assert!(lost.starts_with("2 ") && lost.contains("/full/boot.tgz: ") && lost.contains("--output"), "{lost}");
+}
+
+#[test]
+#[ignore = "thousands of processes take a minute: ./dev test --deep"]
+fn a_fork_storm_is_bounded_and_said() {
+    let Some(report) = Report::of(&["storm"], |_, _| ()) else { return };
+    assert_eq!(report.one("storm.exit"), "0");
+    let recording = &report.json("storm.report")["recording"];
+    assert!(recording["memory_bytes"].as_u64().unwrap() <= 64 * 1024, "{recording}");
+    assert!(recording["dropped"].as_u64().unwrap() > 0, "{recording}");
+}
+
+fn decoded(base64: &str) -> Vec<u8> {
+    let digit = |byte: u8| match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let digits: Vec<u8> = base64.bytes().filter(|byte| *byte != b'=').map(digit).collect();
+    let group = |group: &[u8]| {
+        let bits = (0..4).fold(0u32, |bits, index| bits << 6 | u32::from(group.get(index).copied().unwrap_or(0)));
+        bits.to_be_bytes()[1..group.len()].to_vec()
+    };
+    digits.chunks(4).flat_map(group).collect()
+}

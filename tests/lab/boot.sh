@@ -1,0 +1,130 @@
+#!/bin/sh
+# In a guest that was booted by `rdinit=/record -- boot record ...`, or without: what becomes of a boot's recorder and of
+# its governors. Prints `NAME: VALUE` lines for tests/lab/boot.rs.
+policy=/sys/devices/system/cpu/cpufreq/policy0
+say() { echo "$1: $2"; }
+# Waits for an event. Time is counted in instructions here, so a busy host changes nothing about the limit.
+until_true() {
+	tries=0
+	while ! "$@"; do
+		sleep 0.02
+		tries=$((tries + 1))
+		[ $tries -lt 3000 ] || { say failed "$*"; exit 1; }
+	done
+}
+governor_is() { [ "$(cat $policy/scaling_governor)" = "$1" ]; }
+has_ended() { [ ! -d "/proc/$1" ]; }
+# Processes by the name that they were started under.
+named() {
+	for process in /proc/[0-9]*; do
+		tr '\0' ' ' <"$process/cmdline" 2>/dev/null | grep -q "^$1 " && basename "$process"
+	done
+}
+no_guardian() { [ -z "$(named @brisk-guardian)" ]; }
+rate=/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate
+governed() { echo "$(cat $policy/scaling_governor) $(cat $rate 2>/dev/null)"; }
+busy() { i=0; while [ $i -lt "$1" ]; do i=$((i + 1)); done; }
+govern() { echo ondemand >$policy/scaling_governor; echo 30000 >$rate; }
+
+for step in "$@"; do
+	case $step in
+	recorded)
+		# The recorder runs since before this guest's init mounted anything.
+		recorder=$(named @brisk-boot)
+		say recorded.recorder "$(tr '\0' ' ' </proc/"$recorder"/cmdline)"
+		say recorded.own "$([ "$(readlink /proc/"$recorder"/ns/mnt)" != "$(readlink /proc/1/ns/mnt)" ] && echo yes)"
+		busy 60000
+		touch /booted
+		until_true has_ended "$recorder"
+		base64 -w 100 /recording.tgz | while read -r line; do say recorded.archive "$line"; done
+		;;
+	full)
+		# A tmpfs without room, a read-only one, and then one with room.
+		mkdir -p /full /fixed /free
+		mount -t tmpfs -o size=4k tmpfs /full && mount -t tmpfs -o ro tmpfs /fixed
+		dd if=/dev/zero of=/full/taken bs=4096 count=1 2>/dev/null
+		brisk boot record --json --timeout-s 1 --output /full/boot.tgz --output /fixed/boot.tgz --output /free/boot.tgz >/out
+		say full.exit "$?"
+		say full.report "$(tr -d '\n' </out)"
+		say full.left "$(find /full /fixed /free -type f | sort | tr '\n' ' ')"
+		brisk boot record --timeout-s 1 --patience-s 1 --output /full/boot.tgz --output /fixed/boot.tgz 2>/error
+		say full.lost "$? $(cat /error)"
+		;;
+	bare)
+		# Without /dev, and without the descriptors that a kernel without a console does not open.
+		mkdir /bare && cp /init /bare/brisk
+		status=0
+		chroot /bare /brisk config check /none <&- >&- 2>&- || status=$?
+		say bare.exit "$status"
+		;;
+	storm)
+		brisk boot record --json --until file:/stormed --memory-kib 64 --output /storm.tgz >/out &
+		recorder=$!
+		i=0
+		while [ $i -lt 1500 ]; do true | true; (:); i=$((i + 1)); done
+		touch /stormed
+		wait $recorder
+		say storm.exit "$?"
+		say storm.report "$(tr -d '\n' </out)"
+		;;
+	hold)
+		govern
+		say hold.before "$(governed)"
+		brisk boot hold --until file:/done >/out 2>&1 &
+		holder=$!
+		until_true governor_is performance
+		say hold.during "$(governed)"
+		touch /done
+		wait $holder
+		say hold.exit "$?"
+		say hold.completed "$(governed)"
+		rm /done
+		brisk boot hold --timeout-s 1 >/dev/null 2>&1
+		say hold.timeout "$(governed)"
+		for round in 1 2 3 4 5; do
+			brisk boot hold --until file:/done >/dev/null 2>&1 &
+			holder=$!
+			until_true governor_is performance
+			busy $((round * 50))
+			kill -9 $holder
+			wait $holder 2>/dev/null
+			until_true governor_is ondemand
+			# The guardian ends when everything is back.
+			until_true no_guardian
+			say hold.killed "$(governed)"
+		done
+		brisk boot hold --until file:/done >/dev/null 2>&1 &
+		holder=$!
+		until_true governor_is performance
+		kill -9 "$(named @brisk-guardian)" $holder
+		wait $holder 2>/dev/null
+		say hold.both "$(governed)"
+		brisk restore >/dev/null
+		say hold.restored "$(governed)"
+		;;
+	chosen)
+		govern
+		brisk boot hold --until file:/done >/dev/null 2>&1 &
+		holder=$!
+		until_true governor_is performance
+		echo userspace >$policy/scaling_governor
+		touch /done
+		wait $holder
+		rm /done
+		say chosen.kept "$(cat $policy/scaling_governor)"
+		echo performance >$policy/scaling_governor
+		brisk boot hold --then ondemand --timeout-s 1 >/dev/null 2>&1
+		say chosen.then "$(cat $policy/scaling_governor)"
+		;;
+	cost)
+		echo performance >$policy/scaling_governor
+		i=0
+		while [ $i -lt 300 ]; do
+			sleep 1000 &
+			i=$((i + 1))
+		done
+		brisk boot record --json --until file:/never --timeout-s 30 --output /cost.tgz >/out
+		say cost.report "$(tr -d '\n' </out)"
+		;;
+	esac
+done
