@@ -20,6 +20,12 @@ pub struct Arguments {
     /// Threads that do the rest, each all of it
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
+    /// Work in bursts of so long, each with a wait after it
+    #[arg(long, value_name = "N", requires = "wait_ms", value_parser = clap::value_parser!(u32).range(1..))]
+    burst_ms: Option<u32>,
+    /// How long that wait is
+    #[arg(long, value_name = "N", requires = "burst_ms")]
+    wait_ms: Option<u32>,
     /// Turns of the work loop in a millisecond; measured first, at the present frequency, when it is not given
     #[arg(long, value_name = "N")]
     turns_per_ms: Option<u64>,
@@ -39,7 +45,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let turns_per_ms = arguments.turns_per_ms.unwrap_or_else(turns_per_ms);
     let Arguments { work_ms, start_up_ms, threads, .. } = *arguments;
     let started = BootTime::now();
-    let screen = Load { work_ms, start_up_ms, threads, turns_per_ms }.run()?;
+    let bursts = arguments.burst_ms.zip(arguments.wait_ms);
+    let screen = Load { work_ms, start_up_ms, threads, turns_per_ms, bursts }.run()?;
     if arguments.json {
         let stay: &mut dyn io::Read = if arguments.stay { &mut io::stdin() } else { &mut io::empty() };
         show_and_stay(&screen, stay)?;

@@ -7,6 +7,8 @@ use crate::report::proof::Mode;
 
 /// By name, in the order in which they are run.
 const EXPERIMENTS: &[(&str, &str)] = &[
+    ("boot-preload", include_str!("../../experiments/boot-preload.toml")),
+    ("boot-bursts", include_str!("../../experiments/boot-bursts.toml")),
     ("launch-paper", include_str!("../../experiments/launch-paper.toml")),
     ("launch-idle", include_str!("../../experiments/launch-idle.toml")),
     ("launch-gap", include_str!("../../experiments/launch-gap.toml")),
@@ -147,7 +149,8 @@ mod tests {
         );
         assert_eq!(names(&["memory"], false).unwrap(), ["memory-paper", "memory-brisk"]);
         assert_eq!(names(&["placement"], false).unwrap().len(), 3);
-        assert_eq!(names(&[], false).unwrap().len(), 16);
+        assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts"]);
+        assert_eq!(names(&[], false).unwrap().len(), 18);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert!(names(&["launch-here"], false).unwrap_err().contains("add --here"));

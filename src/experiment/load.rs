@@ -24,6 +24,8 @@ pub struct Load {
     pub threads: u32,
     /// Turns of the work loop in a millisecond at the highest frequency.
     pub turns_per_ms: u64,
+    /// CPU time of a burst and the wait after it, in milliseconds; all the work is one burst without.
+    pub bursts: Option<(u32, u32)>,
 }
 
 /// What the load says at its first screen: one JSON line on stdout.
@@ -53,20 +55,33 @@ impl Load {
     /// # Errors
     /// When a thread cannot be started.
     pub fn run(&self) -> io::Result<FirstScreen> {
-        let turns = |ms: u32| Work::of_turns(u64::from(ms) * self.turns_per_ms);
-        let generated = turns(self.work_ms - self.start_up_ms.min(self.work_ms));
-        turns(self.start_up_ms.min(self.work_ms)).run();
+        let generated_ms = self.work_ms - self.start_up_ms.min(self.work_ms);
+        self.work(self.start_up_ms.min(self.work_ms));
         let generated_from = BootTime::now();
         thread::scope(|scope| -> io::Result<()> {
             for _ in 1..self.threads {
-                thread::Builder::new().spawn_scoped(scope, || generated.run())?;
+                thread::Builder::new().spawn_scoped(scope, || self.work(generated_ms))?;
             }
-            generated.run();
+            self.work(generated_ms);
             Ok(())
         })?;
         let first_screen = BootTime::now();
         let generated_ns = first_screen.since(generated_from).as_nanos() as u64;
         Ok(FirstScreen { first_screen_ns: first_screen.nanoseconds(), generated_ns })
+    }
+}
+
+impl Load {
+    fn work(&self, work_ms: u32) {
+        let turns = |ms: u32| Work::of_turns(u64::from(ms) * self.turns_per_ms);
+        let Some((burst_ms, wait_ms)) = self.bursts else { return turns(work_ms).run() };
+        let mut left_ms = work_ms;
+        while left_ms > 0 {
+            let burst_ms = burst_ms.clamp(1, left_ms);
+            turns(burst_ms).run();
+            thread::sleep(Duration::from_millis(wait_ms.into()));
+            left_ms -= burst_ms;
+        }
     }
 }
 
@@ -103,15 +118,22 @@ mod tests {
     }
 
     #[test]
+    fn there_is_a_wait_after_each_burst() {
+        // Three bursts, the last of which is shorter.
+        let load = Load { work_ms: 5, start_up_ms: 0, threads: 1, turns_per_ms: 10, bursts: Some((2, 4)) };
+        assert!(load.run().unwrap().generated_ns >= 3 * 4_000_000);
+    }
+
+    #[test]
     fn every_thread_does_the_whole_load() {
         for threads in [1, 3] {
-            let load = Load { work_ms: 4, start_up_ms: 1, threads, turns_per_ms: 1000 };
+            let load = Load { work_ms: 4, start_up_ms: 1, threads, turns_per_ms: 1000, bursts: None };
             let started = BootTime::now();
             let screen = load.run().unwrap();
             assert!(screen.generated_ns > 0 && screen.basic_ms(started) >= 0.0);
             assert!(screen.launch_ms(started) <= started.since(BootTime::default()).as_secs_f64() * 1e3);
         }
-        let only_start_up = Load { work_ms: 1, start_up_ms: 5, threads: 1, turns_per_ms: 10 };
+        let only_start_up = Load { work_ms: 1, start_up_ms: 5, threads: 1, turns_per_ms: 10, bursts: None };
         only_start_up.run().unwrap();
     }
 }

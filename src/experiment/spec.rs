@@ -121,6 +121,8 @@ pub struct Launches {
     /// Threads that the load is spread over; each does the whole load, so that every CPU is busy.
     #[serde(default = "one")]
     pub threads: u32,
+    /// The work comes in bursts with waits between them, as that of a boot which reads its files; without, in one piece.
+    pub bursts: Option<Bursts>,
     /// Length of the idle point, if there is one, in milliseconds.
     pub idle_ms: Option<u32>,
     /// Shortest and longest rest before a launch, in milliseconds.
@@ -133,6 +135,16 @@ pub struct Launches {
     pub energy: bool,
     /// Small work of others during rest and launch, as a device in use has it.
     pub background: Option<Background>,
+}
+
+/// Work in pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bursts {
+    /// CPU time of each at the highest frequency, in milliseconds.
+    pub work_ms: u32,
+    /// The wait after each, in milliseconds.
+    pub wait_ms: u32,
 }
 
 /// Programs that can be launched.
@@ -206,6 +218,9 @@ pub struct Arm {
     pub policy: BTreeMap<String, String>,
     /// The configuration of the brisk daemon that runs during this arm; none runs when absent.
     pub brisk: Option<toml::Table>,
+    /// `brisk boot hold` runs from before the launch until its first screen: the launch stands for a boot.
+    #[serde(default)]
+    pub boot_hold: bool,
     /// A block device that is swap during this arm.
     pub swap: Option<PathBuf>,
     /// Who answers look-ups, and how the driver's cache is set.

@@ -21,6 +21,10 @@ impl Application {
         command.arg("--start-up-ms").arg(workload.start_up_ms.to_string());
         command.arg("--threads").arg(workload.threads.to_string());
         command.arg("--turns-per-ms").arg(runner.turns_per_ms.to_string());
+        if let Some(bursts) = workload.bursts {
+            command.arg("--burst-ms").arg(bursts.work_ms.to_string());
+            command.arg("--wait-ms").arg(bursts.wait_ms.to_string());
+        }
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         Ok(Self { child: child.with_context(|| format!("cannot launch {}", runner.application.display()))? })
     }

@@ -3,6 +3,7 @@
 #[cfg(feature = "lab")]
 mod applications;
 mod background;
+mod boot_hold;
 mod daemon;
 mod launch;
 mod look_ups;
@@ -29,6 +30,7 @@ use crate::device::guardian::Guardian;
 use crate::device::{BootTime, Root, meminfo};
 use crate::report::proof::DeviceDescription;
 use background::Background;
+use boot_hold::BootHold;
 use daemon::Daemon;
 use settings::Settings;
 
@@ -153,9 +155,13 @@ impl Runner<'_> {
             Some(configuration) => Some(Daemon::start(self.root, &self.folder, configuration)?),
             None => None,
         };
+        let hold = if arm.boot_hold { Some(BootHold::start(self.root, &self.folder)?) } else { None };
         forget_the_arm_before();
         let places = arm.brisk.as_ref().is_some_and(|configuration| configuration.contains_key("placement"));
         let mut outcome = self.measure(replicate, point, daemon.as_ref().filter(|_| places), metrics);
+        if let Some(hold) = hold {
+            outcome = outcome.and(hold.end());
+        }
         if let Some(daemon) = &mut daemon {
             match daemon.actions() {
                 Ok(actions) => drop(metrics.insert(Metric::Actions.key().to_owned(), actions as f64)),

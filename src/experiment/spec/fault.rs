@@ -41,6 +41,9 @@ impl Experiment {
         if workload.work_ms.iter().any(|&work_ms| work_ms < workload.start_up_ms) {
             return Some("start_up_ms is a part of every work_ms and cannot be longer".into());
         }
+        if workload.bursts.is_some_and(|bursts| bursts.work_ms == 0 || bursts.wait_ms == 0) {
+            return Some("bursts: work_ms and wait_ms must be above zero".into());
+        }
         if workload.settle_ms[0] > workload.settle_ms[1] {
             return Some("settle_ms is [shortest, longest]".into());
         }
