@@ -85,6 +85,9 @@ fn holds(file: &str, name: &str) -> bool {
     if file.ends_with(".toml") {
         return text.lines().any(|line| line.replace(' ', "") == format!("id=\"{name}\""));
     }
+    if file.ends_with(".java") {
+        return text.contains(&format!("void {name}("));
+    }
     text.contains(&format!("fn {name}(")) || text.contains(&format!("{name}: \""))
 }
 

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+package brisk.preload;
+
+import java.io.File;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+
+/**
+ * Preloads the zygote's classes, and its resources beside them, on several threads. When {@link #preload} returns, the
+ * threads that it has started are gone.
+ *
+ * <p>It never refuses: where a mode cannot be had it does what the platform would have done, and the report says why.
+ */
+public final class ParallelPreloader {
+    /** Hears that nothing moves any more, on a thread that still does. */
+    public interface StallListener {
+        void stalled(String description);
+    }
+
+    /** Lets a child process initialise the list ({@link PreloadMode#FORK}). */
+    public interface Fork {
+        /** Starts the child. */
+        void start() throws IOException;
+
+        /** Waits for its end. */
+        void join() throws IOException;
+    }
+
+    private static final long STALL_LIMIT_MS = 30000;
+
+    private final PreloadMode mAsked;
+    private int mThreads = Runtime.getRuntime().availableProcessors();
+    private ClassLoader mLoader;
+    private Runnable mWorkerSetup;
+    private Runnable mResources;
+    private Fork mFork;
+    private File mMarkerFile;
+    private long mStallLimitMs = STALL_LIMIT_MS;
+    private StallListener mStallListener;
+
+    // Of the preload that runs.
+    private final List<String> mFaults = new ArrayList<String>();
+    private String mReason;
+    private BootMarker mMarker;
+    private Crew mCrew;
+    private Crew mWatch;
+    private Watchdog mWatchdog;
+    /** Read by the watchdog. */
+    private volatile ClassTable mTable;
+    private boolean mResourcesDone;
+    private boolean mMarked;
+
+    public ParallelPreloader(PreloadMode mode) {
+        mAsked = mode;
+    }
+
+    /** How many threads work, the calling one among them; as many as there are processors unless set. */
+    public ParallelPreloader setThreads(int threads) {
+        mThreads = threads;
+        return this;
+    }
+
+    /** The loader of the classes; the boot class path's unless set. A loader in Java must be parallel capable. */
+    public ParallelPreloader setLoader(ClassLoader loader) {
+        mLoader = loader;
+        return this;
+    }
+
+    /** Runs first on each worker: in a zygote it drops root, for that thread. */
+    public ParallelPreloader setWorkerSetup(Runnable setup) {
+        mWorkerSetup = setup;
+        return this;
+    }
+
+    /** What preloads resources; runs beside the classes where a plan says from when, and after them where none does. */
+    public ParallelPreloader setResources(Runnable resources) {
+        mResources = resources;
+        return this;
+    }
+
+    /** The child of {@link PreloadMode#FORK}. */
+    public ParallelPreloader setFork(Fork fork) {
+        mFork = fork;
+        return this;
+    }
+
+    /** A file that tells the next start when this one hangs, on storage that outlives it. */
+    public ParallelPreloader setMarker(File marker) {
+        mMarkerFile = marker;
+        return this;
+    }
+
+    /** Who hears that no class was finished for {@code limitMs}; the listener may end the process, and should. */
+    public ParallelPreloader setStallListener(long limitMs, StallListener listener) {
+        mStallLimitMs = limitMs;
+        mStallListener = listener;
+        return this;
+    }
+
+    /**
+     * Preloads. {@code plan} may be null; {@code jars} are those that it must have been made for.
+     */
+    public PreloadReport preload(ClassList list, File plan, List<File> jars) {
+        long startedNanos = System.nanoTime();
+        mFaults.clear();
+        mReason = null;
+        mMarker = mMarkerFile == null ? null : new BootMarker(mMarkerFile, configuration(list, null, 0));
+        mMarked = false;
+        mResourcesDone = mResources == null;
+        mCrew = new Crew(mWorkerSetup);
+        mTable = new ClassTable(list.names(), mLoader);
+        PlanReader reader = null;
+        PreloadMode mode;
+        try {
+            String mismatch = "there is no plan";
+            if (plan != null && mAsked != PreloadMode.OFF) {
+                try {
+                    reader = new PlanReader(plan);
+                    mismatch = reader.origin().mismatch(jars, list);
+                } catch (IOException e) {
+                    mismatch = plan + ": " + e.getMessage();
+                }
+            }
+            if (mMarkerFile != null && mismatch == null) {
+                mMarker = new BootMarker(mMarkerFile, configuration(list, reader, plan.length()));
+            }
+            mode = decide(mismatch);
+            run(mode, list, mismatch == null ? reader : null);
+        } finally {
+            close(reader);
+        }
+        finish();
+        return new PreloadReport(mReason != null ? PreloadMode.OFF : mode, mReason, mTable, mFaults,
+                System.nanoTime() - startedNanos);
+    }
+
+    private void run(PreloadMode mode, ClassList list, PlanReader reader) {
+        switch (mode) {
+            case AHEAD:
+                ahead(list, reader);
+                break;
+            case PLAN:
+                planned(list, reader);
+                break;
+            case FORK:
+                fork();
+                break;
+            default:
+                break;
+        }
+    }
+
+    /** In order, on this thread: everything when nothing runs in parallel, and whatever others could not do. */
+    private void finish() {
+        for (int index = 0; index < mTable.size(); index++) {
+            if (mTable.outcome(index) == null) {
+                mTable.initialise(index);
+            }
+        }
+        runResources();
+        if (mMarked) {
+            try {
+                mMarker.end();
+            } catch (IOException e) {
+                mFaults.add(e.getMessage());
+            }
+        }
+    }
+
+    private static void close(PlanReader reader) {
+        try {
+            if (reader != null) {
+                reader.close();
+            }
+        } catch (IOException e) {
+            return; // it has been read
+        }
+    }
+
+    private PreloadMode decide(String mismatch) {
+        if (mAsked == PreloadMode.OFF) {
+            return PreloadMode.OFF;
+        }
+        if (mAsked == PreloadMode.FORK) {
+            return mFork == null ? off("there is nothing to fork with") : PreloadMode.FORK;
+        }
+        if (mThreads < 2) {
+            return off("there is one processor");
+        }
+        if (mAsked == PreloadMode.PLAN && mismatch != null) {
+            return off(mismatch);
+        }
+        if (mMarker != null) {
+            try {
+                String objection = mMarker.objection();
+                if (objection != null) {
+                    return off(objection);
+                }
+                mMarker.begin();
+                mMarked = true;
+            } catch (IOException e) {
+                // Loading ahead cannot hang; a plan may, where it missed an edge, and the next start would not know.
+                if (mAsked == PreloadMode.PLAN) {
+                    return off("the next start could not be told if this one hung: " + e.getMessage());
+                }
+                mFaults.add(e.getMessage());
+            }
+        }
+        return mAsked;
+    }
+
+    private PreloadMode off(String reason) {
+        mReason = reason;
+        return PreloadMode.OFF;
+    }
+
+    /** One word that changes with whatever could make another try worth while. */
+    private String configuration(ClassList list, PlanReader plan, long planBytes) {
+        String of = plan == null ? "none" : Integer.toHexString(plan.origin().hashCode()) + "." + planBytes;
+        return mAsked + "-" + mThreads + "-" + Long.toHexString(list.checksum()) + "-" + of;
+    }
+
+    /** Starts the watchdog: before the workers, which would keep it from a processor. */
+    private void watch() {
+        mWatch = new Crew(mWorkerSetup);
+        mWatchdog = new Watchdog(this, mStallLimitMs, mStallListener);
+        if (mStallListener != null) {
+            mWatch.start("watchdog", mWatchdog);
+        }
+    }
+
+    /** Runs {@code work} on this thread and waits until no thread but this one is left. */
+    private void work(Runnable work) {
+        try {
+            work.run();
+        } catch (Throwable e) {
+            // The rest is done in order, on this thread.
+            mFaults.add(e.toString());
+        }
+        mCrew.join();
+        mWatchdog.end();
+        mWatch.join();
+        mFaults.addAll(mCrew.faults());
+        mFaults.addAll(mWatch.faults());
+        Crew.awaitGone();
+    }
+
+    private void ahead(ClassList list, PlanReader reader) {
+        watch();
+        Set<String> needed = mResourcesDone || reader == null ? null : neededByResources(reader);
+        if (needed != null) {
+            Set<String> names = new LinkedHashSet<String>(list.names());
+            names.addAll(needed);
+            mTable = new ClassTable(new ArrayList<String>(names), mLoader);
+        }
+        final LoadAhead loading = new LoadAhead(mTable);
+        final ResourceGate gate = needed == null ? null : new ResourceGate(mTable, needed, list.names().size());
+        for (int worker = 1; worker < mThreads; worker++) {
+            final boolean takesResources = gate != null && worker == 1;
+            mCrew.start("" + worker, new Runnable() {
+                @Override
+                public void run() {
+                    loading.run();
+                    if (takesResources && gate.awaited()) {
+                        runResources();
+                    }
+                }
+            });
+        }
+        work(new Runnable() {
+            @Override
+            public void run() {
+                try {
+                    loading.initialiseInOrder(gate);
+                } finally {
+                    if (gate != null) {
+                        gate.open();
+                    }
+                }
+            }
+        });
+    }
+
+    /** The classes that must be initialised before resources may run beside the others; null when nobody knows. */
+    private Set<String> neededByResources(PlanReader reader) {
+        PreloadPlan plan;
+        try {
+            plan = reader.tasks();
+        } catch (IOException e) {
+            mFaults.add("resources come after the classes: " + e.getMessage());
+            return null;
+        }
+        for (PreloadPlan.Task task : plan.tasks()) {
+            if (task.isResources()) {
+                Set<String> needed = new LinkedHashSet<String>();
+                for (int dependency : task.dependencies()) {
+                    Collections.addAll(needed, plan.tasks().get(dependency).classes());
+                }
+                return needed;
+            }
+        }
+        return null;
+    }
+
+    /** Workers load classes of the list while this thread reads the plan; then all of them follow it. */
+    private void planned(ClassList list, PlanReader reader) {
+        watch();
+        final LoadAhead loading = new LoadAhead(mTable);
+        final Handover<PlanRunner> handover = new Handover<PlanRunner>();
+        for (int worker = 1; worker < mThreads; worker++) {
+            mCrew.start("" + worker, new Runnable() {
+                @Override
+                public void run() {
+                    loading.run();
+                    PlanRunner runner = handover.take();
+                    if (runner != null) {
+                        runner.run();
+                    }
+                }
+            });
+        }
+        try {
+            handover.give(runner(reader));
+        } finally {
+            // Whatever came of it, nobody must wait for it.
+            loading.stop();
+            handover.end();
+        }
+        work(new Runnable() {
+            @Override
+            public void run() {
+                PlanRunner runner = handover.take();
+                if (runner != null) {
+                    runner.run();
+                }
+            }
+        });
+    }
+
+    /** Reads the rest of the plan and makes ready to follow it; null when it is damaged. */
+    private PlanRunner runner(PlanReader reader) {
+        try {
+            PreloadPlan plan = reader.tasks();
+            mTable = new ClassTable(names(plan), mLoader);
+            return new PlanRunner(plan, mTable, new Runnable() {
+                @Override
+                public void run() {
+                    runResources();
+                }
+            });
+        } catch (IOException e) {
+            mReason = e.getMessage();
+            return null;
+        }
+    }
+
+    private static List<String> names(PreloadPlan plan) {
+        List<String> names = new ArrayList<String>();
+        for (PreloadPlan.Task task : plan.tasks()) {
+            task.addClassesTo(names);
+        }
+        return names;
+    }
+
+    private void fork() {
+        try {
+            mFork.start();
+        } catch (IOException e) {
+            mFaults.add("no child: " + e.getMessage());
+            return;
+        }
+        runResources();
+        try {
+            mFork.join();
+        } catch (IOException e) {
+            mFaults.add("the child: " + e.getMessage());
+        }
+        for (int index = 0; index < mTable.size(); index++) {
+            mTable.leave(index);
+        }
+    }
+
+    /** How many classes are done, and of how many. */
+    int done() {
+        return mTable.done();
+    }
+
+    int size() {
+        return mTable.size();
+    }
+
+    /** Once, on whatever thread comes first. */
+    private void runResources() {
+        synchronized (mFaults) {
+            if (mResourcesDone) {
+                return;
+            }
+            mResourcesDone = true;
+        }
+        try {
+            mResources.run();
+        } catch (Throwable e) {
+            synchronized (mFaults) {
+                mFaults.add("resources: " + e);
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+package brisk.preload;
+
+import java.io.IOException;
+
+/** A plan that cannot be used, and where it is wrong. */
+public final class PlanException extends IOException {
+    private static final long serialVersionUID = 1L;
+
+    public PlanException(int line, String what) {
+        super("line " + line + ": " + what);
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+package brisk.preload;
+
+/** How the classes of the zygote's list are initialised. */
+public enum PreloadMode {
+    /** One after the other on the main thread, as the platform does it. */
+    OFF("off"),
+    /** Loaded ahead on worker threads, initialised in order on the main thread: no initialiser runs on a worker. */
+    AHEAD("ahead"),
+    /** Initialised on several threads, in the order of a plan that was made for these very jars. */
+    PLAN("plan"),
+    /** In a child process, as a paper of 2013 did: what the child has initialised, the parent lacks. */
+    FORK("fork");
+
+    private final String mWord;
+
+    PreloadMode(String word) {
+        mWord = word;
+    }
+
+    /** The mode called {@code word} in a system property or on a command line, or null. */
+    public static PreloadMode called(String word) {
+        for (PreloadMode mode : values()) {
+            if (mode.mWord.equals(word)) {
+                return mode;
+            }
+        }
+        return null;
+    }
+
+    @Override
+    public String toString() {
+        return mWord;
+    }
+}

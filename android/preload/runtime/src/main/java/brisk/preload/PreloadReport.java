@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+package brisk.preload;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+
+/** What a preload did, class by class. */
+public final class PreloadReport {
+    private final PreloadMode mMode;
+    private final String mReason;
+    private final ClassTable mTable;
+    private final List<String> mFaults;
+    private final long mNanos;
+
+    PreloadReport(PreloadMode mode, String reason, ClassTable table, List<String> faults, long nanos) {
+        mMode = mode;
+        mReason = reason;
+        mTable = table;
+        mFaults = Collections.unmodifiableList(new ArrayList<String>(faults));
+        mNanos = nanos;
+    }
+
+    /** The mode that ran, which may be another than was asked for. */
+    public PreloadMode mode() {
+        return mMode;
+    }
+
+    /** Why another mode ran than was asked for, or null. */
+    public String reason() {
+        return mReason;
+    }
+
+    /** How long it took, from the start of the first worker to the end of the last. */
+    public long nanos() {
+        return mNanos;
+    }
+
+    /** How many classes it was about: those of the list, and those that a plan adds. */
+    public int size() {
+        return mTable.size();
+    }
+
+    public String name(int index) {
+        return mTable.name(index);
+    }
+
+    public Outcome outcome(int index) {
+        return mTable.outcome(index);
+    }
+
+    /** How long the class took, with what it initialised on the way. */
+    public long nanos(int index) {
+        return mTable.nanos(index);
+    }
+
+    public int count(Outcome outcome) {
+        int count = 0;
+        for (int index = 0; index < size(); index++) {
+            if (outcome(index) == outcome) {
+                count++;
+            }
+        }
+        return count;
+    }
+
+    /** What has gone wrong beside the classes: workers that could not start, resources that threw. */
+    public List<String> faults() {
+        return mFaults;
+    }
+
+    /** Writes what each class took, as the planner reads it: a name, a space, microseconds. */
+    public void writeCosts(Appendable out) throws IOException {
+        for (int index = 0; index < size(); index++) {
+            out.append(name(index)).append(' ').append(Long.toString(nanos(index) / 1000)).append('\n');
+        }
+    }
+
+    /** A line for the log: mode, time, outcomes; below it what went wrong. */
+    @Override
+    public String toString() {
+        StringBuilder text = new StringBuilder("preloaded ").append(size()).append(" classes in ");
+        text.append(mNanos / 1000000).append(" ms (").append(mMode);
+        text.append(mReason == null ? ")" : ": " + mReason + ")");
+        for (Outcome outcome : Outcome.values()) {
+            int count = count(outcome);
+            if (count > 0) {
+                text.append(", ").append(count).append(' ').append(outcome);
+            }
+        }
+        for (String fault : mFaults) {
+            text.append("\n  ").append(fault);
+        }
+        return text.toString();
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+package brisk.preload.lab;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+import brisk.preload.ClassList;
+import brisk.preload.PreloadPlan;
+import brisk.preload.planner.Observations;
+import brisk.preload.planner.PlanWriter;
+import brisk.preload.planner.Planner;
+
+/**
+ * All that comes before a planned preload of a real framework: the list, what a sequential run was seen to initialise, a
+ * first plan, each class's cost in that plan's order, and the plan proper.
+ */
+public final class Rehearsal {
+    private final Framework mFramework;
+    private final Path mFrameworks;
+    private final Path mScratch;
+    private final Path mList;
+    private final Path mStubbed;
+    private final Path mHooked;
+    private final Map<String, Double> mCostsUs = new HashMap<>();
+    private final Map<String, Double> mLoadsUs = new HashMap<>();
+    private Planner.Result mResult;
+
+    /** Prepares the jars and the list in {@code scratch}. */
+    public Rehearsal(Framework framework, Path frameworks, Path scratch) throws IOException {
+        mFramework = framework;
+        mFrameworks = frameworks;
+        mScratch = scratch.toAbsolutePath();
+        mList = framework.list(frameworks, mScratch);
+        mStubbed = framework.stubbed(frameworks, mScratch, false);
+        mHooked = framework.stubbed(frameworks, mScratch, true);
+    }
+
+    /** Observes, plans, measures costs {@code runs} times, and plans again. */
+    public Rehearsal plan(int runs) throws IOException {
+        observe();
+        Planner.Input input = new Planner.Input(List.of(mFramework.jar(mFrameworks)), ClassList.read(mList.toFile()))
+                .ambient(Framework.hosts()).observations(Observations.read(file("observed")));
+        Planner.Result draft = Planner.plan(input.boundTo(List.of(mStubbed)));
+        measure(draft.plan(), runs);
+        input.costsUs(mCostsUs).loadsUs(mLoadsUs);
+        PlanWriter.write(Planner.plan(input.boundTo(List.of(mHooked))), plan(mHooked));
+        mResult = Planner.plan(input.boundTo(List.of(mStubbed)));
+        PlanWriter.write(mResult, plan(mStubbed));
+        return this;
+    }
+
+    /** How much of the classes' cost is loading, in microseconds. */
+    public double loadingUs() {
+        return mLoadsUs.values().stream().mapToDouble(us -> us).sum();
+    }
+
+    public Planner.Result result() {
+        return mResult;
+    }
+
+    public Path list() {
+        return mList;
+    }
+
+    public Path stubbed() {
+        return mStubbed;
+    }
+
+    public Path hooked() {
+        return mHooked;
+    }
+
+    /** The original, which has the resources. */
+    public Path original() throws IOException {
+        return mFramework.jar(mFrameworks);
+    }
+
+    /** Where the plan for {@code jar} is. */
+    public Path plan(Path jar) {
+        return jar.resolveSibling(jar.getFileName() + ".plan");
+    }
+
+    /** Which classes a sequential run initialised and which initialisers began, a line each. */
+    public Path sequentialState() {
+        return file("state");
+    }
+
+    /** A file of this framework in the scratch folder. */
+    public Path file(String name) {
+        return mScratch.resolve(mFramework.version() + "-" + name);
+    }
+
+    /** A zygote's arguments for {@code mode}, its classes on the boot class path. */
+    public List<String> arguments(String mode, int threads) {
+        return List.of("--mode", mode, "--threads", "" + threads, "--list", mList.toString(), "--jars", mStubbed.toString(),
+                "--plan", plan(mStubbed).toString());
+    }
+
+    /** A zygote's arguments for {@code mode}, its classes in a loader of their own whose initialisers call the hook. */
+    public List<String> hookedArguments(String mode, int threads) {
+        return List.of("--mode", mode, "--threads", "" + threads, "--list", mList.toString(), "--jars", mHooked.toString(),
+                "--own", mHooked.toString(), "--plan", plan(mHooked).toString());
+    }
+
+    private void observe() throws IOException {
+        List<String> arguments = List.of("--mode", "off", "--list", mList.toString(), "--own", mHooked.toString(),
+                "--state", sequentialState().toString(), "--observe", file("observed").toString());
+        expectSuccess(Child.start(null, List.of(), arguments));
+    }
+
+    /** The medians of each class's cost, and of what of it is loading, when every class finds its dependencies done. */
+    private void measure(PreloadPlan plan, int runs) throws IOException {
+        List<String> order = new ArrayList<>();
+        for (PreloadPlan.Task task : plan.tasks()) {
+            order.addAll(Arrays.asList(task.classes()));
+        }
+        Path list = Files.write(file("order"), order);
+        Map<String, List<Double>> costs = new HashMap<>();
+        Map<String, List<Double>> loads = new HashMap<>();
+        for (int run = 0; run < runs; run++) {
+            expectSuccess(Child.start(mStubbed, List.of(),
+                    List.of("--mode", Zygote.SPLIT, "--list", list.toString(), "--costs", file("costs").toString())));
+            for (String line : Files.readAllLines(file("costs"))) {
+                String[] words = line.split(" ");
+                costs.computeIfAbsent(words[0], name -> new ArrayList<>()).add(Double.parseDouble(words[1]));
+                loads.computeIfAbsent(words[0], name -> new ArrayList<>()).add(Double.parseDouble(words[2]));
+            }
+        }
+        costs.forEach((name, us) -> mCostsUs.put(name, Figures.median(us)));
+        loads.forEach((name, us) -> mLoadsUs.put(name, Math.min(Figures.median(us), mCostsUs.get(name))));
+    }
+
+    private static void expectSuccess(Child child) throws IOException {
+        int code = child.join();
+        if (code != 0) {
+            throw new IOException("the zygote ended with " + code + ":\n" + child.text());
+        }
+    }
+}

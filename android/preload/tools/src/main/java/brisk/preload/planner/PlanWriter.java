@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+package brisk.preload.planner;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Collectors;
+
+import brisk.preload.PreloadPlan;
+
+/** Writes a plan as the preloader reads it. */
+public final class PlanWriter {
+    private PlanWriter() {}
+
+    /** The lines of the plan. */
+    public static List<String> lines(Planner.Result result) {
+        List<String> lines = new ArrayList<>();
+        lines.add(PreloadPlan.HEADER);
+        result.jars().forEach((name, print) -> lines.add("jar " + print + " " + name));
+        lines.add("list " + Long.toHexString(result.list().checksum()));
+        result.plan().tasks().forEach(task -> lines.add(line(task)));
+        lines.add("end " + result.plan().tasks().size());
+        return lines;
+    }
+
+    private static String line(PreloadPlan.Task task) {
+        String dependencies = Arrays.stream(task.dependencies()).mapToObj(Integer::toString).collect(Collectors.joining(","));
+        List<String> words = new ArrayList<>();
+        words.add(task.isResources() ? "resources" : "task");
+        words.add(task.exclusive() ? "exclusive" : "free");
+        words.add(dependencies.isEmpty() ? "-" : dependencies);
+        words.addAll(Arrays.asList(task.classes()));
+        return String.join(" ", words);
+    }
+
+    /** Writes the plan to {@code path}. */
+    public static void write(Planner.Result result, Path path) {
+        try {
+            Files.write(path, lines(result));
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot write " + path + ": " + e.getMessage(), e);
+        }
+    }
+}

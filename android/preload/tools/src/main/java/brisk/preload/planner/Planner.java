@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+package brisk.preload.planner;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Predicate;
+
+import brisk.preload.ClassList;
+import brisk.preload.JarFingerprint;
+import brisk.preload.PreloadPlan;
+
+/** Makes a plan from class files, a class list, and what was measured and seen of the list's initialisation. */
+public final class Planner {
+    /** What a class is taken to cost when nobody has measured it, in microseconds. */
+    private static final double UNKNOWN_COST_US = 50;
+    /** What a thread needs to take a task, in microseconds. */
+    private static final double LEAST_COST_US = 1;
+
+    /** What to plan from. */
+    public static final class Input {
+        List<Path> jars = List.of();
+        List<Path> boundTo = List.of();
+        ClassList list;
+        Map<String, Double> costsUs = Map.of();
+        Map<String, Double> loadsUs = Map.of();
+        Observations observations = Observations.NONE;
+        Predicate<String> ambient = name -> name.startsWith("java/");
+        String resources;
+
+        /** {@code jars} hold the class files. */
+        public Input(List<Path> jars, ClassList list) {
+            this.jars = jars;
+            this.boundTo = jars;
+            this.list = list;
+        }
+
+        /** The jars whose fingerprints the plan bears, when a device does not carry the class files themselves. */
+        public Input boundTo(List<Path> jars) {
+            boundTo = jars;
+            return this;
+        }
+
+        /** What each class costs, in microseconds, by its name with dots. */
+        public Input costsUs(Map<String, Double> costs) {
+            costsUs = costs;
+            return this;
+        }
+
+        /** How much of each class's cost is loading, in microseconds; nothing where it is not known. */
+        public Input loadsUs(Map<String, Double> loads) {
+            loadsUs = loads;
+            return this;
+        }
+
+        /** What was seen to be initialised, beyond the list. */
+        public Input observations(Observations seen) {
+            observations = seen;
+            return this;
+        }
+
+        /** Which classes (internal names) are initialised before any preloading. */
+        public Input ambient(Predicate<String> classes) {
+            ambient = classes;
+            return this;
+        }
+
+        /** The method, as {@code package.Class.method(descriptor)}, that preloads resources. */
+        public Input resources(String method) {
+            resources = method;
+            return this;
+        }
+    }
+
+    /** A plan, and what is to be known about it. */
+    public record Result(PreloadPlan plan, Map<String, JarFingerprint> jars, ClassList list, Schedule schedule,
+            Statistics statistics) {
+        /** Microseconds that the classes take on {@code threads}. */
+        public double predictedUs(int threads, Schedule.Speedup speedup) {
+            return schedule.makespan(threads, speedup);
+        }
+
+        /** Microseconds that the classes take on one thread. */
+        public double sequentialUs() {
+            return schedule.total();
+        }
+
+        /** Microseconds that no number of threads can do without. */
+        public double longestWayUs() {
+            return schedule.longestWay();
+        }
+    }
+
+    /** The size of what was planned. */
+    public record Statistics(int listed, int unknown, int observed, int classes, int methods, int tasks, int largestTask,
+            int inCycles, int exclusive, int unplannedCycles, int measured) {}
+
+    private Planner() {}
+
+    /**
+     * Plans.
+     *
+     * @throws IOException when a jar cannot be read
+     * @throws IllegalArgumentException when the jars lack the method that preloads resources
+     */
+    public static Result plan(Input input) throws IOException {
+        try (Program program = Program.open(input.jars)) {
+            InitializationGraph graph = new InitializationGraph(program, input.ambient);
+            // Those that were seen come in the order in which they began: the order within a cycle.
+            Set<String> wanted = new LinkedHashSet<>(input.observations.order());
+            wanted.addAll(input.list.names());
+            List<String> planned = new ArrayList<>();
+            List<String> outside = new ArrayList<>();
+            for (String name : wanted) {
+                boolean known = graph.addClass(name.replace('.', '/'));
+                if (known) {
+                    planned.add(name.replace('.', '/'));
+                } else if (input.list.names().contains(name)) {
+                    outside.add(name);
+                }
+            }
+            input.observations.causes().forEach((to, from) -> graph.addObserved(from.replace('.', '/'), to.replace('.', '/')));
+            int resources = input.resources == null ? -1 : resourceNode(graph, input.resources);
+            Tasks tasks = new Tasks(graph.graph(), graph.classes(), planned);
+            return result(input, graph, tasks, resources, outside, program);
+        }
+    }
+
+    private static int resourceNode(InitializationGraph graph, String method) {
+        int parameters = method.indexOf('(');
+        int name = parameters < 0 ? -1 : method.lastIndexOf('.', parameters);
+        int node = name < 0 ? -1 : graph.addMethod(method.substring(0, name).replace('.', '/'), method.substring(name + 1));
+        if (node < 0) {
+            throw new IllegalArgumentException("the jars have no method " + method
+                    + "; it is written package.Class.method(descriptor), as in a.B.preload()V");
+        }
+        return node;
+    }
+
+    private static Result result(Input input, InitializationGraph graph, Tasks tasks, int resources, List<String> outside,
+            Program program) throws IOException {
+        List<Tasks.Task> all = new ArrayList<>();
+        for (String name : outside) {
+            all.add(new Tasks.Task(List.of(name), new int[0], false));
+        }
+        int shift = all.size();
+        for (Tasks.Task task : tasks.tasks()) {
+            List<String> names = task.classes().stream().map(name -> name.replace('/', '.')).toList();
+            all.add(new Tasks.Task(names, shifted(task.dependencies(), shift), task.exclusive()));
+        }
+        Tasks.Task forResources = null;
+        if (resources >= 0) {
+            Tasks.Task task = tasks.taskOf(resources);
+            forResources = new Tasks.Task(List.of(), shifted(task.dependencies(), shift), task.exclusive());
+        }
+        List<Tasks.Task> ranked = ranked(all, input.costsUs);
+        Schedule schedule = new Schedule(ranked, costs(ranked, input.costsUs), loads(ranked, input.loadsUs));
+        Map<String, JarFingerprint> jars = new LinkedHashMap<>();
+        for (Path jar : input.boundTo) {
+            jars.put(jar.getFileName().toString(), JarFingerprint.of(jar.toFile()));
+        }
+        List<PreloadPlan.Task> planned = new ArrayList<>();
+        ranked.forEach(task -> planned.add(planned(task)));
+        PreloadPlan plan = new PreloadPlan(forResources == null ? planned : withResources(all, ranked, planned, forResources));
+        return new Result(plan, jars, input.list, schedule, statistics(input, graph, tasks, ranked, outside, program));
+    }
+
+    /** The most urgent first; a task is more urgent than all that wait for it. */
+    private static List<Tasks.Task> ranked(List<Tasks.Task> tasks, Map<String, Double> costsUs) {
+        Schedule schedule = new Schedule(tasks, costs(tasks, costsUs), new double[tasks.size()]);
+        List<Integer> order = new ArrayList<>();
+        for (int task = 0; task < tasks.size(); task++) {
+            order.add(task);
+        }
+        order.sort(Comparator.comparingDouble(task -> -schedule.urgency(task)));
+        int[] rank = new int[tasks.size()];
+        for (int place = 0; place < rank.length; place++) {
+            rank[order.get(place)] = place;
+        }
+        List<Tasks.Task> ranked = new ArrayList<>();
+        for (int task : order) {
+            Tasks.Task old = tasks.get(task);
+            int[] dependencies = Arrays.stream(old.dependencies()).map(dependency -> rank[dependency]).sorted().toArray();
+            ranked.add(new Tasks.Task(old.classes(), dependencies, old.exclusive()));
+        }
+        return ranked;
+    }
+
+    /** Puts resources right behind the last task that they need: they take long, and nothing waits for them. */
+    private static List<PreloadPlan.Task> withResources(List<Tasks.Task> all, List<Tasks.Task> ranked,
+            List<PreloadPlan.Task> planned, Tasks.Task resources) {
+        Map<List<String>, Integer> places = new HashMap<>();
+        for (int place = 0; place < ranked.size(); place++) {
+            places.put(ranked.get(place).classes(), place);
+        }
+        int[] needed = Arrays.stream(resources.dependencies()).map(task -> places.get(all.get(task).classes())).sorted().toArray();
+        int place = needed.length == 0 ? 0 : needed[needed.length - 1] + 1;
+        List<PreloadPlan.Task> result = new ArrayList<>();
+        for (PreloadPlan.Task task : planned) {
+            if (result.size() == place) {
+                result.add(new PreloadPlan.Task(new String[0], needed, resources.exclusive()));
+            }
+            int[] moved = Arrays.stream(task.dependencies()).map(number -> number < place ? number : number + 1).toArray();
+            result.add(new PreloadPlan.Task(task.classes(), moved, task.exclusive()));
+        }
+        if (result.size() == place) {
+            result.add(new PreloadPlan.Task(new String[0], needed, resources.exclusive()));
+        }
+        return result;
+    }
+
+    private static int[] shifted(int[] tasks, int by) {
+        return Arrays.stream(tasks).map(task -> task + by).toArray();
+    }
+
+    private static double cost(Tasks.Task task, Map<String, Double> costsUs) {
+        double cost = LEAST_COST_US;
+        for (String name : task.classes()) {
+            cost += costsUs.getOrDefault(name, UNKNOWN_COST_US);
+        }
+        return cost;
+    }
+
+    private static double[] costs(List<Tasks.Task> tasks, Map<String, Double> costsUs) {
+        return tasks.stream().mapToDouble(task -> cost(task, costsUs)).toArray();
+    }
+
+    private static double[] loads(List<Tasks.Task> tasks, Map<String, Double> loadsUs) {
+        return tasks.stream().mapToDouble(task -> task.classes().stream()
+                .mapToDouble(name -> loadsUs.getOrDefault(name, 0.0)).sum()).toArray();
+    }
+
+    private static PreloadPlan.Task planned(Tasks.Task task) {
+        return new PreloadPlan.Task(task.classes().toArray(String[]::new), task.dependencies(), task.exclusive());
+    }
+
+    private static Statistics statistics(Input input, InitializationGraph graph, Tasks tasks, List<Tasks.Task> all,
+            List<String> outside, Program program) {
+        Map<String, Boolean> listed = new HashMap<>();
+        input.list.names().forEach(name -> listed.put(name, true));
+        int largest = all.stream().mapToInt(task -> task.classes().size()).max().orElse(0);
+        int inCycles = all.stream().mapToInt(task -> task.classes().size()).filter(size -> size > 1).sum();
+        int exclusive = (int) all.stream().filter(Tasks.Task::exclusive).count();
+        int observed = (int) input.observations.order().stream().filter(name -> !listed.containsKey(name)).count();
+        int measured = (int) all.stream().flatMap(task -> task.classes().stream()).filter(input.costsUs::containsKey).count();
+        int unknown = (int) outside.stream().filter(name -> program.find(name.replace('.', '/')) == null).count();
+        return new Statistics(listed.size(), unknown, observed, graph.classes().size(), graph.methodCount(), all.size(),
+                largest, inCycles, exclusive, tasks.unplannedCycles(), measured);
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+package brisk.preload.planner;
+
+import java.util.Arrays;
+import java.util.Locale;
+import java.util.stream.Collectors;
+
+/** What there is to say about a plan, for a person or a program. */
+final class Summary {
+    private static final int SCHEMA = 1;
+
+    private Summary() {}
+
+    static String text(Planner.Result result, Schedule.Speedup speedup, int[] threads) {
+        Planner.Statistics about = result.statistics();
+        StringBuilder text = new StringBuilder();
+        line(text, "%d classes of the list, %d of them unknown to the jars; %d more that were seen", about.listed(),
+                about.unknown(), about.observed());
+        line(text, "%d tasks; the largest has %d classes, %d classes are in cycles", about.tasks(), about.largestTask(),
+                about.inCycles());
+        line(text, "%d tasks are exclusive: they may enter one of %d cycles that nobody has seen", about.exclusive(),
+                about.unplannedCycles());
+        line(text, "looked into %d classes and %d methods; %d classes have a measured cost", about.classes(),
+                about.methods(), about.measured());
+        line(text, "one thread %.1f ms, the longest way %.1f ms", result.schedule().total() / 1000,
+                result.schedule().longestWay() / 1000);
+        for (int count : threads) {
+            double predictedUs = result.predictedUs(count, speedup);
+            line(text, "predicted on %d threads: %.1f ms (%+.1f %%)", count, predictedUs / 1000,
+                    100 * (predictedUs / result.schedule().total() - 1));
+        }
+        return text.toString();
+    }
+
+    static String json(Planner.Result result, Schedule.Speedup speedup, int[] threads) {
+        Planner.Statistics about = result.statistics();
+        String predictions = Arrays.stream(threads).mapToObj(count -> String.format(Locale.ROOT,
+                "{\"threads\": %d, \"ms\": %.3f}", count, result.predictedUs(count, speedup) / 1000))
+                .collect(Collectors.joining(", "));
+        return String.format(Locale.ROOT, """
+                {
+                  "schema": %d,
+                  "listed": %d,
+                  "unknown": %d,
+                  "observed_beyond_list": %d,
+                  "measured": %d,
+                  "tasks": %d,
+                  "largest_task": %d,
+                  "classes_in_cycles": %d,
+                  "exclusive_tasks": %d,
+                  "cycles_not_planned": %d,
+                  "classes_looked_into": %d,
+                  "methods_looked_into": %d,
+                  "sequential_ms": %.3f,
+                  "longest_way_ms": %.3f,
+                  "speedup_of_two": %.3f,
+                  "predicted": [%s]
+                }
+                """, SCHEMA, about.listed(), about.unknown(), about.observed(), about.measured(), about.tasks(),
+                about.largestTask(), about.inCycles(), about.exclusive(), about.unplannedCycles(), about.classes(),
+                about.methods(), result.schedule().total() / 1000, result.schedule().longestWay() / 1000, speedup.ofTwo(),
+                predictions);
+    }
+
+    private static void line(StringBuilder text, String format, Object... values) {
+        text.append(String.format(Locale.ROOT, format, values)).append('\n');
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+package brisk.preload;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.ByteArrayInputStream;
+import java.io.File;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The preloader's parts that start no thread. */
+class PartsTest {
+    @TempDir
+    Path mFolder;
+
+    private static ClassList list(String text) throws IOException {
+        return ClassList.read(new ByteArrayInputStream(text.getBytes(StandardCharsets.UTF_8)));
+    }
+
+    @Test
+    void a_list_leaves_comments_out_and_keeps_the_first_of_duplicates() throws IOException {
+        ClassList list = list("# made by a tool\n\n b.B \na.A\r\nb.B\n[B\nb.B\n");
+        assertEquals(List.of("b.B", "a.A", "[B"), list.names());
+        assertEquals(List.of("b.B", "b.B"), list.duplicates());
+        assertNotEquals(list("a.A\n").checksum(), list("a.B\n").checksum());
+    }
+
+    @Test
+    void a_stall_is_told_each_time_the_limit_has_passed() {
+        StallDetector detector = new StallDetector(100, 0);
+        long[][] steps = {{0, 99, 0}, {0, 100, 1}, {0, 199, 0}, {0, 200, 1}, {1, 510, 0}, {1, 609, 0}, {1, 610, 1}, {2, 611, 0}};
+        for (long[] step : steps) {
+            assertEquals(step[2] == 1, detector.stalled((int) step[0], step[1]), "at " + step[1]);
+        }
+    }
+
+    @Test
+    void a_preload_that_did_not_end_makes_the_next_one_sequential() throws IOException {
+        File file = mFolder.resolve("marker").toFile();
+        BootMarker first = new BootMarker(file, "plan-2");
+        assertNull(first.objection());
+        first.begin();
+        // It hangs; the device starts again.
+        BootMarker second = new BootMarker(file, "plan-2");
+        assertTrue(second.objection().contains("did not come to its end"));
+        // One more chance, since a power cut looks the same.
+        BootMarker third = new BootMarker(file, "plan-2");
+        assertNull(third.objection());
+        third.begin();
+        BootMarker fourth = new BootMarker(file, "plan-2");
+        assertTrue(fourth.objection().contains("failed 2 times"));
+        assertTrue(new BootMarker(file, "plan-2").objection().contains("stays off"));
+        // Another configuration is another chance, and an end wipes the slate.
+        BootMarker other = new BootMarker(file, "ahead-2");
+        assertNull(other.objection());
+        other.begin();
+        other.end();
+        assertFalse(file.exists());
+    }
+
+    @Test
+    void a_preload_that_ends_forgives_the_one_before() throws IOException {
+        File file = mFolder.resolve("marker").toFile();
+        new BootMarker(file, "plan-2").begin();
+        assertNotNull(new BootMarker(file, "plan-2").objection());
+        BootMarker again = new BootMarker(file, "plan-2");
+        assertNull(again.objection());
+        again.begin();
+        again.end();
+        new BootMarker(file, "plan-2").begin();
+        assertTrue(new BootMarker(file, "plan-2").objection().contains("did not come to its end"));
+    }
+
+    @Test
+    void a_damaged_marker_objects_to_nothing() throws IOException {
+        Path file = mFolder.resolve("marker");
+        for (String text : List.of("", "\n", "plan-2 running", "plan-2 running x y", "\u0000\u0001")) {
+            Files.writeString(file, text);
+            assertNull(new BootMarker(file.toFile(), "plan-2").objection(), text);
+        }
+    }
+
+    @Test
+    void a_jar_is_known_by_its_directory() throws IOException {
+        Fixture fixture = new Fixture();
+        fixture.add("A");
+        Path jar = fixture.jar(mFolder.resolve("a.jar"));
+        JarFingerprint before = JarFingerprint.of(jar.toFile());
+        assertEquals(before, JarFingerprint.of(jar.toFile()));
+        fixture.add("B");
+        assertNotEquals(before, JarFingerprint.of(fixture.jar(jar).toFile()));
+        Files.write(jar, new byte[10]);
+        assertTrue(assertThrows(IOException.class, () -> JarFingerprint.of(jar.toFile())).getMessage().contains("no jar"));
+        Files.write(jar, new byte[100_000]);
+        assertTrue(assertThrows(IOException.class, () -> JarFingerprint.of(jar.toFile())).getMessage().contains("no jar"));
+    }
+
+    @Test
+    void a_damaged_plan_is_refused_with_its_line() throws IOException {
+        String good = "brisk-preload-plan 1\njar 10 ab a.jar\nlist 1f\ntask free - a.A\ntask exclusive 0 a.B a.C\nend 2\n";
+        assertEquals(2, read(good).tasks().size());
+        assertEquals(List.of("a.B", "a.C"), List.of(read(good).tasks().get(1).classes()));
+        Map<String, String> wrong = Map.of(
+                "", "line 1: this is no plan",
+                good.replace("plan 1", "plan 2"), "line 1: this is no plan",
+                good.replace("end 2\n", ""), "line 6: the plan is cut short",
+                good.replace("end 2", "end 3"), "line 6: 3 tasks are announced, 2 are here",
+                good.replace("exclusive 0", "exclusive 1"), "line 5: task 1 does not come before this line",
+                good.replace("exclusive 0", "exclusive x"), "line 5: not a number: x",
+                good.replace("exclusive", "alone"), "line 5: a task is exclusive or free",
+                good.replace("a.B a.C", "a.B  a.C"), "line 5: a class without a name",
+                good.replace("list 1f\n", ""), "line 3: the plan does not say",
+                good + "more\n", "line 7: something follows the end");
+        wrong.forEach((text, why) -> {
+            String said = assertThrows(PlanException.class, () -> read(text), text).getMessage();
+            assertTrue(said.startsWith(why), said);
+        });
+    }
+
+    private PreloadPlan read(String text) throws IOException {
+        return PreloadPlan.read(Files.writeString(mFolder.resolve("plan"), text).toFile());
+    }
+
+    @Test
+    void no_cut_or_flipped_byte_of_a_plan_gives_more_than_an_error() throws IOException {
+        byte[] good = ("brisk-preload-plan 1\njar 10 ab a.jar\nlist 1f\ntask free - a.A\ntask exclusive 0 a.B a.C\n"
+                + "resources free 0,1\nend 3\n").getBytes(StandardCharsets.UTF_8);
+        int refused = 0;
+        for (int at = 0; at < good.length; at++) {
+            for (int bit = 0; bit < 8; bit++) {
+                byte[] bad = good.clone();
+                bad[at] ^= (byte) (1 << bit);
+                Files.write(mFolder.resolve("plan"), bad);
+                try {
+                    assertEquals(3, PreloadPlan.read(mFolder.resolve("plan").toFile()).tasks().size());
+                } catch (IOException e) {
+                    refused++;
+                }
+            }
+        }
+        assertTrue(refused > good.length, refused + " refused");
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+package brisk.preload.lab;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.Predicate;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.zip.ZipFile;
+
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+/** The classes of Android 4.1.2, in Java machines of their own. */
+class RealFrameworkTest {
+    private static final Path FRAMEWORKS = Path.of(System.getProperty("brisk.frameworks"));
+    private static final Path SCRATCH = Path.of(System.getProperty("brisk.scratch"));
+    private static final Pattern INITIALIZING = Pattern.compile("Initializing '([^']+)'");
+
+    private static Rehearsal sRehearsal;
+
+    @BeforeAll
+    static void rehearse() throws IOException {
+        sRehearsal = new Rehearsal(Framework.JELLY_BEAN, FRAMEWORKS, SCRATCH).plan(1);
+    }
+
+    @Test
+    void almost_every_class_of_a_derived_list_initialises() throws IOException {
+        List<String> state = Files.readAllLines(sRehearsal.sequentialState());
+        long initialised = state.stream().filter(line -> line.startsWith("initialised ")).count();
+        assertEquals(2300, Files.readAllLines(sRehearsal.list()).size());
+        assertTrue(initialised >= 0.95 * 2300, initialised + " of 2300 initialise");
+    }
+
+    /** By the Java machine's own account, on classes that nothing but the stubs has changed. */
+    @Test
+    void every_mode_initialises_exactly_what_the_sequential_one_does() throws IOException {
+        Set<String> sequential = initialised("off", 1);
+        assertTrue(sequential.size() >= 2300, sequential.size() + " classes");
+        assertEquals(sequential, initialised("ahead", 2));
+        assertEquals(sequential, initialised("plan", 2));
+        assertEquals(sequential, initialised("plan", 4));
+    }
+
+    private static Set<String> initialised(String mode, int threads) throws IOException {
+        Path log = sRehearsal.file("log");
+        Child child = Child.start(sRehearsal.stubbed(), List.of("-Xlog:class+init=info:file=" + log),
+                sRehearsal.arguments(mode, threads));
+        assertEquals(0, child.join(), child.text());
+        assertEquals(mode, child.runs().get(0).mode(), child.text());
+        Predicate<String> hosts = Framework.hosts();
+        Set<String> names = new TreeSet<>();
+        try (ZipFile jar = new ZipFile(sRehearsal.stubbed().toFile())) {
+            for (String line : Files.readAllLines(log)) {
+                Matcher matcher = INITIALIZING.matcher(line);
+                if (matcher.find() && !hosts.test(matcher.group(1)) && jar.getEntry(matcher.group(1) + ".class") != null) {
+                    names.add(matcher.group(1));
+                }
+            }
+        }
+        return names;
+    }
+
+    @Test
+    void no_deadlock_and_the_same_classes_whatever_initialisers_are_delayed() throws IOException {
+        adversarial(2, 1, 10);
+        adversarial(4, 2, 10);
+    }
+
+    static void adversarial(int threads, int seed, int runs) throws IOException {
+        adversarial(sRehearsal, threads, seed, runs);
+    }
+
+    static void adversarial(Rehearsal rehearsal, int threads, int seed, int runs) throws IOException {
+        List<String> arguments = new ArrayList<>(rehearsal.hookedArguments("plan", threads));
+        arguments.addAll(List.of("--runs", "" + runs, "--seed", "" + seed, "--expect", rehearsal.sequentialState().toString()));
+        Child child = Child.start(null, List.of(), arguments);
+        assertEquals(0, child.join(), child.text());
+        assertEquals(runs, child.runs().size());
+        assertTrue(child.runs().stream().allMatch(run -> run.mode().equals("plan") && run.same()), child.text());
+    }
+
+    @Test
+    void resources_are_preloaded_beside_the_classes() throws IOException {
+        FrameworkResources.use(sRehearsal.original());
+        FrameworkResources.preload();
+        FrameworkResources.Preloaded preloaded = FrameworkResources.preloaded();
+        assertTrue(preloaded.drawables() > 500 && preloaded.pixelBytes() > 1_000_000, preloaded.toString());
+        assertTrue(preloaded.documents() > 100 && preloaded.chunks() > 1000, preloaded.toString());
+        for (String mode : List.of("off", "ahead", "plan")) {
+            List<String> arguments = new ArrayList<>(sRehearsal.arguments(mode, 2));
+            arguments.addAll(List.of("--resources", sRehearsal.original().toString()));
+            Child child = Child.start(sRehearsal.stubbed(), List.of(), arguments);
+            assertEquals(0, child.join(), child.text());
+            assertTrue(child.text().contains("resources " + preloaded), child.text());
+        }
+    }
+
+    /** What the paper's method leaves undone: the child goes, and what it has initialised with it. */
+    @Test
+    void a_parent_lacks_the_classes_that_its_fork_has_initialised() throws IOException {
+        Path state = sRehearsal.file("fork-state");
+        List<String> arguments = new ArrayList<>(sRehearsal.hookedArguments("fork", 2));
+        arguments.addAll(List.of("--state", state.toString(), "--child-state", sRehearsal.file("child-state").toString()));
+        Child child = Child.start(null, List.of(), arguments);
+        assertEquals(0, child.join(), child.text());
+        assertEquals("fork", child.runs().get(0).mode());
+        List<String> inChild = Files.readAllLines(sRehearsal.file("child-state"));
+        assertEquals(Files.readAllLines(sRehearsal.sequentialState()), inChild);
+        List<String> inParent = Files.readAllLines(state);
+        assertEquals(2300, inParent.stream().filter(line -> line.startsWith("absent ")).count());
+        assertTrue(inParent.stream().noneMatch(line -> line.startsWith("began ")), "no initialiser ran in the parent");
+    }
+
+    @Test
+    void the_naive_halves_deadlock_where_initialisers_meet() throws IOException {
+        // Two classes of a cycle, one in each half of the list, each begun before the other is asked for.
+        Path list = Files.write(sRehearsal.file("cycle"), List.of("brisk.preload.lab.Cycle$First", "brisk.preload.lab.Cycle$Second"));
+        Child halves = Child.start(null, List.of(), List.of("--mode", "halves", "--list", list.toString(), "--stall-ms", "500",
+                "--own", sRehearsal.hooked().toString(), "--meet", "brisk.preload.lab.Cycle$First,brisk.preload.lab.Cycle$Second"));
+        assertEquals(Zygote.EXIT_STALLED, halves.join(), halves.text());
+        assertFalse(halves.text().contains("run halves"), halves.text());
+    }
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+package brisk.preload.planner;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+
+import brisk.preload.ClassList;
+import brisk.preload.Fixture;
+import brisk.preload.PreloadPlan;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The graph, its components, the schedule, and what becomes of them. */
+class PlannerTest {
+    @TempDir
+    Path mFolder;
+
+    private PreloadPlan plan(Fixture fixture, List<String> names, Observations seen) throws IOException {
+        Path jar = fixture.jar(mFolder.resolve("made.jar"));
+        ClassList list = ClassList.read(Fixture.list(mFolder.resolve("list"), names).toFile());
+        PlanWriter.write(Planner.plan(new Planner.Input(List.of(jar), list).observations(seen)), mFolder.resolve("plan"));
+        return PreloadPlan.read(mFolder.resolve("plan").toFile());
+    }
+
+    /** The names of the classes that must be initialised before {@code name} is. */
+    private static Set<String> before(PreloadPlan plan, String name) {
+        for (PreloadPlan.Task task : plan.tasks()) {
+            if (List.of(task.classes()).contains(name)) {
+                Set<String> before = new HashSet<>();
+                for (int dependency : task.dependencies()) {
+                    before.addAll(List.of(plan.tasks().get(dependency).classes()));
+                }
+                return before;
+            }
+        }
+        throw new AssertionError(name + " is not planned");
+    }
+
+    @Test
+    void every_way_to_initialise_a_class_is_an_edge() throws IOException {
+        Fixture fixture = new Fixture();
+        for (String target : List.of("F", "M", "V", "P", "N", "S")) {
+            fixture.add(target);
+        }
+        fixture.add("D").asInterface();
+        fixture.add("Field").readsField("F");
+        fixture.add("Method").throughMethod("M");
+        fixture.add("Virtual").throughVirtual("V");
+        fixture.add("Privileged").throughPrivileged("P");
+        fixture.add("Named").byName("N");
+        fixture.add("Below").below("S");
+        fixture.add("Implementing").implementing("D");
+        PreloadPlan plan = plan(fixture, fixture.names(), Observations.NONE);
+        assertEquals(Set.of("made.F"), before(plan, "made.Field"));
+        assertEquals(Set.of("made.M"), before(plan, "made.Method"));
+        // A virtual call may be answered by every subclass.
+        assertEquals(Set.of("made.V", "made.P"), before(plan, "made.Virtual"));
+        assertTrue(before(plan, "made.Privileged").contains("made.P"));
+        assertEquals(Set.of("made.N"), before(plan, "made.Named"));
+        assertEquals(Set.of("made.S"), before(plan, "made.Below"));
+        assertEquals(Set.of("made.D"), before(plan, "made.Implementing"));
+        assertEquals(Set.of(), before(plan, "made.F"));
+    }
+
+    @Test
+    void edges_lead_through_classes_that_are_not_listed() throws IOException {
+        Fixture fixture = new Fixture();
+        fixture.add("A").readsField("Between");
+        fixture.add("Between").throughMethod("B");
+        fixture.add("B");
+        PreloadPlan plan = plan(fixture, List.of("made.A", "made.B"), Observations.NONE);
+        assertEquals(Set.of("made.B"), before(plan, "made.A"));
+    }
+
+    @Test
+    void what_was_seen_is_planned_in_its_order_and_its_causes_are_edges() throws IOException {
+        Fixture fixture = new Fixture();
+        fixture.add("A").readsField("B");
+        fixture.add("B").readsField("A");
+        fixture.add("Hidden");
+        fixture.add("User");
+        Observations seen = new Observations(List.of("made.B", "made.A", "made.Hidden"), Map.of("made.Hidden", "made.User"));
+        PreloadPlan plan = plan(fixture, List.of("made.A", "made.B", "made.User"), seen);
+        assertEquals(Set.of("made.Hidden"), before(plan, "made.User"));
+        assertTrue(plan.tasks().stream().anyMatch(task -> List.of(task.classes()).equals(List.of("made.B", "made.A"))));
+    }
+
+    @Test
+    void tasks_that_may_enter_an_unseen_cycle_are_exclusive() throws IOException {
+        Fixture fixture = new Fixture();
+        fixture.add("One").readsField("X");
+        fixture.add("Two").throughMethod("Y");
+        fixture.add("Three").readsField("Single");
+        fixture.add("X").readsField("Y");
+        fixture.add("Y").readsField("X");
+        fixture.add("Single");
+        PreloadPlan plan = plan(fixture, List.of("made.One", "made.Two", "made.Three"), Observations.NONE);
+        for (PreloadPlan.Task task : plan.tasks()) {
+            assertEquals(!task.classes()[0].equals("made.Three"), task.exclusive(), task.classes()[0]);
+        }
+    }
+
+    @Test
+    void components_agree_with_reachability_and_come_dependencies_first() {
+        Random random = new Random(1);
+        for (int round = 0; round < 200; round++) {
+            int size = 1 + random.nextInt(12);
+            Digraph graph = new Digraph();
+            boolean[][] reaches = new boolean[size][size];
+            for (int node = 0; node < size; node++) {
+                graph.add();
+                reaches[node][node] = true;
+            }
+            for (int edges = random.nextInt(2 * size); edges > 0; edges--) {
+                int from = random.nextInt(size);
+                int to = random.nextInt(size);
+                graph.connect(from, to);
+                reaches[from][to] = true;
+            }
+            for (int over = 0; over < size; over++) {
+                for (int from = 0; from < size; from++) {
+                    for (int to = 0; to < size; to++) {
+                        reaches[from][to] |= reaches[from][over] && reaches[over][to];
+                    }
+                }
+            }
+            int[] components = graph.components().of();
+            for (int from = 0; from < size; from++) {
+                for (int to = 0; to < size; to++) {
+                    assertEquals(reaches[from][to] && reaches[to][from], components[from] == components[to]);
+                    assertTrue(!reaches[from][to] || components[from] >= components[to]);
+                }
+            }
+        }
+    }
+
+    private static Tasks.Task task(boolean exclusive, int... dependencies) {
+        return new Tasks.Task(List.of(), dependencies, exclusive);
+    }
+
+    private static Schedule schedule(List<Tasks.Task> tasks, double... costs) {
+        return new Schedule(tasks, costs, new double[costs.length]);
+    }
+
+    @Test
+    void loading_together_costs_what_loading_beside_other_work_does_not() {
+        List<Tasks.Task> two = List.of(task(false), task(false));
+        Schedule.Speedup speedup = new Schedule.Speedup(2, 1);
+        assertEquals(20, new Schedule(two, new double[] {10, 10}, new double[] {10, 10}).makespan(2, speedup), 1e-6);
+        assertEquals(10, new Schedule(two, new double[] {10, 10}, new double[] {10, 0}).makespan(2, speedup), 1e-6);
+        // Both load for 8 ms of 4 ms each, then initialise side by side.
+        assertEquals(14, new Schedule(two, new double[] {10, 10}, new double[] {4, 4}).makespan(2, speedup), 1e-6);
+    }
+
+    @Test
+    void a_schedule_is_what_a_person_would_draw() {
+        Schedule.Speedup perfect = new Schedule.Speedup(2);
+        List<Tasks.Task> independent = List.of(task(false), task(false), task(false), task(false));
+        Schedule four = schedule(independent, 10, 10, 10, 10);
+        assertEquals(40, four.makespan(1, perfect), 1e-9);
+        assertEquals(20, four.makespan(2, perfect), 1e-9);
+        assertEquals(10, four.makespan(8, perfect), 1e-9);
+        assertEquals(25, four.makespan(2, new Schedule.Speedup(1.6)), 1e-9);
+        Schedule chain = schedule(List.of(task(false), task(false, 0), task(false, 1)), 5, 6, 7);
+        assertEquals(18, chain.makespan(4, perfect), 1e-9);
+        assertEquals(18, chain.longestWay(), 1e-9);
+        assertArrayEquals(new double[] {18, 13, 7}, new double[] {chain.urgency(0), chain.urgency(1), chain.urgency(2)}, 1e-9);
+        Schedule exclusive = schedule(List.of(task(true), task(true), task(false)), 10, 10, 10);
+        assertEquals(20, exclusive.makespan(3, perfect), 1e-9);
+        // The long one first: begun last it would end at 30.
+        Schedule uneven = schedule(List.of(task(false), task(false), task(false)), 10, 10, 20);
+        assertEquals(20, uneven.makespan(2, perfect), 1e-9);
+    }
+
+    @Test
+    void the_most_urgent_stands_first_and_after_its_dependencies() throws IOException {
+        Fixture fixture = new Fixture();
+        fixture.add("Light");
+        fixture.add("Heavy").readsField("Base");
+        fixture.add("Base");
+        Path jar = fixture.jar(mFolder.resolve("made.jar"));
+        ClassList list = ClassList.read(Fixture.list(mFolder.resolve("list"), fixture.names()).toFile());
+        Planner.Result result = Planner.plan(new Planner.Input(List.of(jar), list)
+                .costsUs(Map.of("made.Light", 500.0, "made.Heavy", 1000.0, "made.Base", 1.0)));
+        List<String> order = new ArrayList<>();
+        result.plan().tasks().forEach(task -> order.addAll(List.of(task.classes())));
+        assertEquals(List.of("made.Base", "made.Heavy", "made.Light"), order);
+        assertEquals(1504, result.sequentialUs(), 1e-6);
+        assertEquals(1003, result.predictedUs(2, new Schedule.Speedup(2)), 1e-6);
+    }
+
+    @Test
+    void a_jar_that_holds_rubbish_is_refused_by_name() throws IOException {
+        Path rubbish = Files.write(mFolder.resolve("rubbish.jar"), new byte[100]);
+        ClassList list = ClassList.read(Fixture.list(mFolder.resolve("list"), List.of("a.A")).toFile());
+        String said = assertThrows(IOException.class, () -> Planner.plan(new Planner.Input(List.of(rubbish), list))).getMessage();
+        assertTrue(said.contains("rubbish.jar"), said);
+        Fixture fixture = new Fixture();
+        fixture.add("A");
+        Path jar = fixture.jar(mFolder.resolve("made.jar"));
+        Planner.Input input = new Planner.Input(List.of(jar), list).resources("made.A.none()V");
+        assertTrue(assertThrows(IllegalArgumentException.class, () -> Planner.plan(input)).getMessage().contains("no method"));
+        assertFalse(Planner.plan(new Planner.Input(List.of(jar), list)).plan().tasks().isEmpty(), "unknown names are tasks");
+    }
+}
