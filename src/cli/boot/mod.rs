@@ -1,4 +1,5 @@
-//! `brisk boot`: record a boot, see it, be told what would shorten it and what has changed, and boot at full speed.
+//! `brisk boot`: record a boot, see it, be told what would shorten it and what has changed, boot at full speed, and plan what
+//! can be preloaded in parallel.
 
 #[cfg(feature = "chart")]
 mod chart;
@@ -7,6 +8,8 @@ mod compare;
 #[cfg(feature = "chart")]
 mod diagnose;
 mod hold;
+#[cfg(feature = "chart")]
+mod plan;
 mod record;
 mod watch;
 
@@ -41,6 +44,9 @@ enum Command {
     /// Say what changed between two boots, or two sets of boots
     #[cfg(feature = "chart")]
     Compare(compare::Arguments),
+    /// Plan which classes Android's zygote can preload in parallel
+    #[cfg(feature = "chart")]
+    Plan(plan::Arguments),
 }
 
 /// Runs `brisk boot`.
@@ -57,6 +63,8 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         Command::Diagnose(arguments) => diagnose::run(arguments),
         #[cfg(feature = "chart")]
         Command::Compare(arguments) => compare::run(arguments),
+        #[cfg(feature = "chart")]
+        Command::Plan(arguments) => plan::run(arguments),
     }
 }
 
