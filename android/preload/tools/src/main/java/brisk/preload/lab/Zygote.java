@@ -37,6 +37,8 @@ public final class Zygote {
     static final String LOAD = "load";
     /** Each class is loaded, then initialised, and both are timed. */
     static final String SPLIT = "split";
+    /** A plan is followed whose classes are initialised already: what remains is the preloader's own time. */
+    static final String OWN = "own";
     static final int EXIT_STALLED = 3;
     private static final int EXIT_DIFFERENT = 4;
     private static final int STALL_LIMIT_MS = 120_000;
@@ -96,6 +98,9 @@ public final class Zygote {
             meet(name);
         });
         ClassLoader loader = mOptions.has("own") ? own(mOptions.path("own")) : null;
+        if (mOptions.get("mode", "off").equals(OWN)) {
+            new ParallelPreloader(PreloadMode.OFF).setLoader(loader).preload(mList, null, mJars);
+        }
         long delayBefore = runDelayNanos();
         long startedNanos = System.nanoTime();
         Map<String, Outcome> outcomes;
@@ -108,8 +113,8 @@ public final class Zygote {
         } else if (mode.equals(HALVES)) {
             outcomes = new Halves(mList.names(), loader, mOptions.number("stall-ms", STALL_LIMIT_MS), this::stalled).run();
         } else {
-            PreloadReport report = preload(PreloadMode.called(mode), loader);
-            mode = report.mode().toString();
+            PreloadReport report = preload(mode.equals(OWN) ? PreloadMode.PLAN : PreloadMode.called(mode), loader);
+            mode = mode.equals(OWN) ? mode : report.mode().toString();
             outcomes = outcomes(report);
             if (report.reason() != null || !report.faults().isEmpty()) {
                 System.err.println(report);

@@ -88,6 +88,11 @@ public final class Planner {
             return schedule.makespan(threads, speedup);
         }
 
+        /** The same when the preloader itself takes {@code ownUs} of one thread, to read the plan and to start the others. */
+        public double predictedUs(int threads, Schedule.Speedup speedup, double ownUs) {
+            return schedule.with(ownUs).makespan(threads, speedup);
+        }
+
         /** Microseconds that the classes take on one thread. */
         public double sequentialUs() {
             return schedule.total();

@@ -2,6 +2,7 @@
 package brisk.preload.planner;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
@@ -55,6 +56,15 @@ public final class Schedule {
             }
             mUrgency[task] += longest;
         }
+    }
+
+    /** The same with one task more that takes {@code costUs} and that nothing waits for. */
+    Schedule with(double costUs) {
+        List<Tasks.Task> tasks = new ArrayList<>(mTasks);
+        tasks.add(new Tasks.Task(List.of(), new int[0], false));
+        double[] costs = Arrays.copyOf(mCosts, tasks.size());
+        costs[mTasks.size()] = costUs;
+        return new Schedule(tasks, costs, Arrays.copyOf(mLoads, tasks.size()));
     }
 
     /** Microseconds on the longest way from the task to the end. */
