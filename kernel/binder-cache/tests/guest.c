@@ -120,7 +120,7 @@ void set_profile(const char *context)
 	set_in(context, "profile", text);
 }
 
-pid_t start_manager(const char *device)
+pid_t start(void (*body)(const void *what, int ready), const void *what)
 {
 	int ready[2];
 	char byte;
@@ -130,7 +130,7 @@ pid_t start_manager(const char *device)
 		exit(2);
 	pid = fork();
 	if (!pid)
-		be_manager(device, cooperative, ready[1]);
+		body(what, ready[1]);
 	close(ready[1]);
 	if (read(ready[0], &byte, 1) != 1)
 		exit(2);
@@ -138,37 +138,43 @@ pid_t start_manager(const char *device)
 	return pid;
 }
 
+static void manage(const void *device, int ready)
+{
+	be_manager(device, cooperative, ready);
+}
+
+pid_t start_manager(const char *device)
+{
+	return start(manage, device);
+}
+
 static const char * const names[] = {
 	"plain", "plain.2", "secret.key", "exact.one", "label.one", "unmarked.one", "null.one",
 	"status.one", "fd.one", "two.one", "slow.one", "held.one", "ragged.one",
 };
 
-pid_t start_server(const char *device, uint64_t first)
+struct registration {
+	const char *device;
+	uint64_t first;
+};
+
+static void register_all(const void *what, int ready)
 {
-	int ready[2];
-	char byte;
-	pid_t pid;
+	const struct registration *registration = what;
+	struct client c;
 	size_t i;
 
-	if (pipe(ready))
-		exit(2);
-	pid = fork();
-	if (!pid) {
-		struct client c;
+	open_binder(&c, registration->device, MAP);
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		add_service(&c, names[i], registration->first + 16 * i, CODE_ADD, 0);
+	say_ready(ready);
+	for (;;)
+		pause();
+}
 
-		open_binder(&c, device, MAP);
-		for (i = 0; i < ARRAY_SIZE(names); i++)
-			add_service(&c, names[i], first + 16 * i, CODE_ADD, 0);
-		if (write(ready[1], "r", 1) != 1)
-			exit(2);
-		for (;;)
-			pause();
-	}
-	close(ready[1]);
-	if (read(ready[0], &byte, 1) != 1)
-		exit(2);
-	close(ready[0]);
-	return pid;
+pid_t start_server(const char *device, uint64_t first)
+{
+	return start(register_all, &(struct registration){ device, first });
 }
 
 /* Processes that the driver knows; 0 where it does not tell. */

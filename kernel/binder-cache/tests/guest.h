@@ -33,6 +33,9 @@ long stat_of(const char *name);
 /* The profile of wire.c's manager. */
 void set_profile(const char *context);
 
+/* A process that does @body, which never returns; comes back once that called say_ready(). */
+pid_t start(void (*body)(const void *what, int ready), const void *what);
+
 pid_t start_manager(const char *device);
 
 /* With the services that guest.c names, their binders from @first on. */

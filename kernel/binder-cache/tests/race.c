@@ -46,36 +46,20 @@ static struct shared *shared;
 static struct client server, client;
 
 /* A service's only answer is its own number. */
+static void answer_number(struct client *c, const struct binder_transaction_data *t)
+{
+	struct parcel reply = { .size = sizeof(t->target.ptr) };
+
+	memcpy(reply.data, &t->target.ptr, sizeof(t->target.ptr));
+	reply_to(c, t, 0, &reply);
+}
+
 static void *serve_numbers(void *unused)
 {
 	struct client c = { .fd = server.fd };
 
 	queue_u32(&c, BC_ENTER_LOOPER);
-	for (;;) {
-		int size = exchange(&c, sizeof(c.in));
-		const uint8_t *at = c.in, *end_of = c.in + size;
-
-		while (at < end_of) {
-			struct binder_transaction_data t;
-			struct parcel reply = { 0 };
-			uint32_t command;
-
-			memcpy(&command, at, sizeof(command));
-			at += sizeof(command);
-			memcpy(&t, at, sizeof(t));
-			if (command == BR_TRANSACTION) {
-				memcpy(reply.data, &t.target.ptr, sizeof(t.target.ptr));
-				reply.size = sizeof(t.target.ptr);
-				queue_free(&c, t.data.ptr.buffer);
-				queue_transaction(&c, BC_REPLY, 0, 0, 0, &reply);
-			} else if (command == BR_INCREFS || command == BR_ACQUIRE) {
-				queue_u32(&c, command == BR_INCREFS ? BC_INCREFS_DONE :
-					  BC_ACQUIRE_DONE);
-				queue(&c, at, sizeof(struct binder_ptr_cookie));
-			}
-			at += _IOC_SIZE(command);
-		}
-	}
+	serve(&c, answer_number);
 	return unused;
 }
 
@@ -246,7 +230,7 @@ bool no_stale_answer(uint64_t look_ups)
 static struct parcel flipping;
 static size_t name_at;
 
-static void serve_two(void)
+static void serve_two(const void *unused, int ready)
 {
 	pthread_t thread;
 
@@ -254,7 +238,7 @@ static void serve_two(void)
 	pthread_create(&thread, NULL, serve_numbers, NULL);
 	add_service(&server, "forge.good", GOOD, CODE_ADD, 0);
 	add_service(&server, "forge.evil", EVIL, CODE_ADD, 0);
-	__atomic_store_n(&shared->registered, 1, __ATOMIC_SEQ_CST);
+	say_ready(ready);
 	for (;;)
 		pause();
 }
@@ -302,11 +286,7 @@ bool no_forged_answer(uint64_t rounds)
 
 	memset(shared, 0, sizeof(*shared));
 	manager = start_manager(DEVICE);
-	two = fork();
-	if (!two)
-		serve_two();
-	while (!__atomic_load_n(&shared->registered, __ATOMIC_SEQ_CST))
-		usleep(1000);
+	two = start(serve_two, NULL);
 	put_header(&flipping);
 	name_at = flipping.size;
 	put_string(&flipping, "forge.good");

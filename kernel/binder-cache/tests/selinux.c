@@ -134,58 +134,23 @@ static void warm(void)
 	CHECK(!"a look-up is answered from the cache");
 }
 
-/* The service answers calls with nothing. */
-static void serve_nothing(int ready)
+static void answer_nothing(struct client *c, const struct binder_transaction_data *t)
+{
+	struct parcel nothing = { 0 };
+
+	reply_to(c, t, 0, &nothing);
+}
+
+static void be_service(const void *type, int ready)
 {
 	struct client c;
 
-	become("server_t");
+	become(type);
 	open_binder(&c, DEVICE, MAP);
 	add_service(&c, "plain", 0x50000, CODE_ADD, 0);
-	if (write(ready, "r", 1) != 1)
-		exit(2);
+	say_ready(ready);
 	queue_u32(&c, BC_ENTER_LOOPER);
-	for (;;) {
-		int size = exchange(&c, sizeof(c.in));
-		const uint8_t *at = c.in, *end_of = c.in + (size > 0 ? size : 0);
-
-		while (at < end_of) {
-			struct binder_transaction_data t;
-			struct parcel reply = { 0 };
-			uint32_t command;
-
-			memcpy(&command, at, sizeof(command));
-			at += sizeof(command);
-			if (command == BR_TRANSACTION) {
-				memcpy(&t, at, sizeof(t));
-				queue_free(&c, t.data.ptr.buffer);
-				queue_transaction(&c, BC_REPLY, 0, 0, 0, &reply);
-			} else if (command == BR_INCREFS || command == BR_ACQUIRE) {
-				queue_u32(&c, command == BR_INCREFS ? BC_INCREFS_DONE :
-					  BC_ACQUIRE_DONE);
-				queue(&c, at, sizeof(struct binder_ptr_cookie));
-			}
-			at += _IOC_SIZE(command);
-		}
-	}
-}
-
-static pid_t start_service(void)
-{
-	int ready[2];
-	char byte;
-	pid_t pid;
-
-	if (pipe(ready))
-		exit(2);
-	pid = fork();
-	if (!pid)
-		serve_nothing(ready[1]);
-	close(ready[1]);
-	if (read(ready[0], &byte, 1) != 1)
-		exit(2);
-	close(ready[0]);
-	return pid;
+	serve(&c, answer_nothing);
 }
 
 /* A right is taken away and given back while the answer is known. */
@@ -264,7 +229,7 @@ void under_a_policy(void)
 	become("manager_t");
 	manager_pid = start_manager(DEVICE);
 	become("kernel_t");
-	server_pid = start_service();
+	server_pid = start(be_service, "server_t");
 	as("stranger_t", "stranger, cold");
 	as("outsider_t", "outsider, cold");
 	become("client_t");

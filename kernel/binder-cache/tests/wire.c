@@ -124,6 +124,15 @@ int exchange(struct client *c, size_t room)
 	return result < 0 ? -errno : (int)bwr.read_consumed;
 }
 
+/* Answers binder's question about a node of ours, if @command is one. */
+static void take_reference(struct client *c, uint32_t command, const uint8_t *at)
+{
+	if (command != BR_INCREFS && command != BR_ACQUIRE)
+		return;
+	queue_u32(c, command == BR_INCREFS ? BC_INCREFS_DONE : BC_ACQUIRE_DONE);
+	queue(c, at, sizeof(struct binder_ptr_cookie));
+}
+
 bool take(struct client *c, int size)
 {
 	const uint8_t *at = c->in, *end = c->in + size;
@@ -142,21 +151,57 @@ bool take(struct client *c, int size)
 		case BR_TRANSACTION_COMPLETE:
 			c->completed = true;
 			break;
-		case BR_INCREFS:
-		case BR_ACQUIRE:
-			queue_u32(c, command == BR_INCREFS ? BC_INCREFS_DONE : BC_ACQUIRE_DONE);
-			queue(c, at, sizeof(struct binder_ptr_cookie));
-			break;
 		case BR_DEAD_REPLY:
 		case BR_FAILED_REPLY:
 		case BR_FROZEN_REPLY:
 			c->error = command;
 			over = true;
 			break;
+		default:
+			take_reference(c, command, at);
 		}
 		at += _IOC_SIZE(command);
 	}
 	return over;
+}
+
+void serve(struct client *c, answer_fn *answer)
+{
+	for (;;) {
+		int size = exchange(c, sizeof(c->in));
+		const uint8_t *at = c->in, *end = c->in + size;
+
+		if (size < 0)
+			exit(3);
+		while (at < end) {
+			struct binder_transaction_data t;
+			uint32_t command;
+
+			memcpy(&command, at, sizeof(command));
+			at += sizeof(command);
+			if (command == BR_TRANSACTION) {
+				memcpy(&t, at, sizeof(t));
+				answer(c, &t);
+			} else {
+				take_reference(c, command, at);
+			}
+			at += _IOC_SIZE(command);
+		}
+	}
+}
+
+void reply_to(struct client *c, const struct binder_transaction_data *t, uint32_t flags,
+	      const struct parcel *reply)
+{
+	queue_free(c, t->data.ptr.buffer);
+	if (!(t->flags & TF_ONE_WAY))
+		queue_transaction(c, BC_REPLY, 0, 0, flags, reply);
+}
+
+void say_ready(int ready)
+{
+	if (write(ready, "r", 1) != 1)
+		die("ready");
 }
 
 enum found call(struct client *c, uint32_t handle, uint32_t code, uint32_t flags,
@@ -389,39 +434,20 @@ static void serve_call(struct client *c, const struct binder_transaction_data *t
 		forget(data + offset, t->data_size - offset);
 		break;
 	}
-	queue_free(c, t->data.ptr.buffer);
-	if (!(t->flags & TF_ONE_WAY))
-		queue_transaction(c, BC_REPLY, 0, 0, flags, &reply);
+	reply_to(c, t, flags, &reply);
 	if (is_look_up) {
 		exchange(c, 0);
 		pthread_rwlock_unlock(&handles_lock);
 	}
 }
 
-static void *serve(void *unused)
+static void *serve_as_manager(void *unused)
 {
 	struct client c = { .fd = manager.fd };
 
-	queue_u32(&c, unused ? BC_ENTER_LOOPER : BC_REGISTER_LOOPER);
-	for (;;) {
-		int size = exchange(&c, sizeof(c.in));
-		const uint8_t *at = c.in, *end = c.in + size;
-
-		if (size < 0)
-			exit(3);
-		while (at < end) {
-			struct binder_transaction_data t;
-			uint32_t command;
-
-			memcpy(&command, at, sizeof(command));
-			if (command == BR_TRANSACTION) {
-				memcpy(&t, at + sizeof(command), sizeof(t));
-				serve_call(&c, &t);
-			}
-			at += sizeof(command) + _IOC_SIZE(command);
-		}
-	}
-	return NULL;
+	queue_u32(&c, BC_ENTER_LOOPER);
+	serve(&c, serve_call);
+	return unused;
 }
 
 static void opt_in(void)
@@ -453,9 +479,7 @@ void be_manager(const char *device, bool cooperative, int ready)
 	if (cooperative)
 		opt_in();
 	for (i = 0; i < 3; i++)
-		pthread_create(&thread, NULL, serve, &manager);
-	if (write(ready, "r", 1) != 1)
-		die("ready");
-	serve(&manager);
-	exit(0);
+		pthread_create(&thread, NULL, serve_as_manager, NULL);
+	say_ready(ready);
+	serve_as_manager(NULL);
 }

@@ -88,6 +88,18 @@ int handle_of(struct client *c, const char *name);
 enum found add_service(struct client *c, const char *name, uint64_t binder, uint32_t code,
 		       uint32_t flags);
 
+typedef void answer_fn(struct client *c, const struct binder_transaction_data *t);
+
+/* Has calls answered by @answer on this thread, a looper by then; never returns. */
+void serve(struct client *c, answer_fn *answer);
+
+/* Frees what a call brought; its answer goes out with the next exchange. */
+void reply_to(struct client *c, const struct binder_transaction_data *t, uint32_t flags,
+	      const struct parcel *reply);
+
+/* Tells who waits at the other end of the pipe @ready. */
+void say_ready(int ready);
+
 /* Serves as the context manager of @device; never returns. */
 void be_manager(const char *device, bool cooperative, int ready);
 
