@@ -144,6 +144,8 @@ pub const TARGETS: &[Target] = &[
             b"\x0c\x72\0\0\x06\x72\0\0\x0f\x72\x08\x80\x01\0\0\0\0\0\0\0",
             // An answer of Android 11: no exception, a handle, its stability.
             b"\0\0\0\0\x85*hs\x7f\x01\0\0\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x0c\0\0\0",
+            // One of Android 16: a union that holds a handle and says that the service is not lazy.
+            b"\0\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\x24\0\0\0\x85*hs\x7f\x01\0\0\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x0c\0\0\0\0\0\0\0",
             // A list of one name.
             b"\0\0\0\0\x01\0\0\0\x01\0\0\0a\0\0\0",
             b"7 any 0 12 1 activity\n",

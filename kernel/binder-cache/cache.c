@@ -317,25 +317,34 @@ static bool is_same(const u8 *a, const u8 *b, size_t size)
 	return true;
 }
 
-bool binder_cache_is_answer(const struct binder_cache *cache,
-			    const struct bc_answer *answer, size_t object_size)
+static bool has_form(const struct binder_cache_form *form, const struct bc_answer *answer,
+		     size_t object_size)
 {
-	const struct binder_cache_format *format = &cache->format;
 	const u8 *data = (const u8 *)answer->data;
 	const u8 *tail = data + answer->offset + object_size;
 	size_t tail_size = answer->size - answer->offset - object_size;
 	u32 i;
 
+	if (answer->offset != form->reply_size || !is_same(data, form->reply, form->reply_size))
+		return false;
+	for (i = 0; i < form->tail_count; i++)
+		if (tail_size == form->tail_size[i] && is_same(tail, form->tail[i], tail_size))
+			return true;
+	return !form->tail_count && !tail_size;
+}
+
+bool binder_cache_is_answer(const struct binder_cache *cache,
+			    const struct bc_answer *answer, size_t object_size)
+{
+	const struct binder_cache_format *format = &cache->format;
+	u32 i;
+
 	if (cache->mode != BINDER_CACHE_TRANSPARENT)
 		return true;
-	if (answer->offset != format->reply_size ||
-	    !is_same(data, format->reply, format->reply_size))
-		return false;
-	for (i = 0; i < format->tail_count; i++)
-		if (tail_size == format->tail_size[i] &&
-		    is_same(tail, format->tail[i], tail_size))
+	for (i = 0; i < format->form_count; i++)
+		if (has_form(&format->forms[i], answer, object_size))
 			return true;
-	return !format->tail_count && !tail_size;
+	return false;
 }
 
 void binder_cache_identify(const struct binder_cache *cache, kuid_t euid,

@@ -16,7 +16,9 @@
 #define BINDER_CACHE_VOLATILE_MAX	16
 #define BINDER_CACHE_PREFIX_WORDS \
 	DIV_ROUND_UP(BINDER_CACHE_VOLATILE_MAX + BINDER_CACHE_HEADER_MAX, 8)
-#define BINDER_CACHE_REPLY_MAX		16
+#define BINDER_CACHE_REPLY_MAX		24
+#define BINDER_CACHE_TAIL_MAX		16
+#define BINDER_CACHE_FORMS		4
 #define BINDER_CACHE_TAILS		8
 #define BINDER_CACHE_OTHERS		16
 
@@ -46,6 +48,15 @@ enum binder_cache_count {
 	BINDER_CACHE_COUNTS,
 };
 
+/* What stands around the one binder of an answer: @reply before it, one of @tail behind. */
+struct binder_cache_form {
+	u32 reply_size;
+	u32 tail_count;
+	u32 tail_size[BINDER_CACHE_TAILS];
+	u8 reply[BINDER_CACHE_REPLY_MAX];
+	u8 tail[BINDER_CACHE_TAILS][BINDER_CACHE_TAIL_MAX];
+};
+
 /*
  * How look-ups and their answers look on the wire.  @prefix is what stands
  * before a key, ending at a whole word, and @fixed those of its bits that must
@@ -59,17 +70,14 @@ struct binder_cache_format {
 	u32 other_count;
 	u32 volatile_size;
 	u32 header_size;
-	u32 reply_size;
-	u32 tail_count;
-	u32 tail_size[BINDER_CACHE_TAILS];
+	u32 form_count;
 	u32 uid_span;
 	u32 isolated_first;
 	u32 isolated_last;
 	u64 prefix[BINDER_CACHE_PREFIX_WORDS];
 	u64 fixed[BINDER_CACHE_PREFIX_WORDS];
 	u8 header[BINDER_CACHE_HEADER_MAX];
-	u8 reply[BINDER_CACHE_REPLY_MAX];
-	u8 tail[BINDER_CACHE_TAILS][BINDER_CACHE_REPLY_MAX];
+	struct binder_cache_form forms[BINDER_CACHE_FORMS];
 };
 
 /**

@@ -183,6 +183,17 @@ static size_t print_codes(char *page, size_t size, const char *name, u64 mask,
 	return size;
 }
 
+static size_t print_form(char *page, size_t size, const struct binder_cache_form *form)
+{
+	u32 i;
+
+	size += sysfs_emit_at(page, size, " reply=%*phN", form->reply_size, form->reply);
+	for (i = 0; i < form->tail_count; i++)
+		size += sysfs_emit_at(page, size, "%s%*phN", i ? "," : " tail=",
+				      form->tail_size[i], form->tail[i]);
+	return size;
+}
+
 static ssize_t profile_show(struct binder_cache *cache, char *page)
 {
 	struct binder_cache_format *format = kmalloc(sizeof(*format), GFP_KERNEL);
@@ -212,12 +223,8 @@ static ssize_t profile_show(struct binder_cache *cache, char *page)
 	if (format->header_size > 64)
 		size += sysfs_emit_at(page, size, "%*phN", format->header_size - 64,
 				      format->header + 64);
-	if (format->reply_size)
-		size += sysfs_emit_at(page, size, " reply=%*phN", format->reply_size,
-				      format->reply);
-	for (i = 0; i < format->tail_count; i++)
-		size += sysfs_emit_at(page, size, "%s%*phN", i ? "," : " tail=",
-				      format->tail_size[i], format->tail[i]);
+	for (i = 0; i < format->form_count; i++)
+		size = print_form(page, size, &format->forms[i]);
 	size += sysfs_emit_at(page, size, "\n");
 	kfree(format);
 	return size;
@@ -252,6 +259,36 @@ static int parse_bytes(const char *text, u8 *bytes, u32 *size, u32 most)
 	return hex2bin(bytes, text, *size);
 }
 
+static int parse_reply(const char *value, struct binder_cache_format *format)
+{
+	struct binder_cache_form *form;
+
+	if (format->form_count == BINDER_CACHE_FORMS)
+		return -EINVAL;
+	form = &format->forms[format->form_count++];
+	return parse_bytes(value, form->reply, &form->reply_size, BINDER_CACHE_REPLY_MAX);
+}
+
+/* Of the reply that was named last. */
+static int parse_tails(char *value, struct binder_cache_format *format)
+{
+	struct binder_cache_form *form;
+	char *tail;
+
+	if (!format->form_count)
+		format->form_count = 1;
+	form = &format->forms[format->form_count - 1];
+	while ((tail = strsep(&value, ","))) {
+		u32 i = form->tail_count;
+
+		if (i == BINDER_CACHE_TAILS ||
+		    parse_bytes(tail, form->tail[i], &form->tail_size[i], BINDER_CACHE_TAIL_MAX))
+			return -EINVAL;
+		form->tail_count++;
+	}
+	return 0;
+}
+
 static int parse_pair(char *name, char *value, struct binder_cache_format *format)
 {
 	if (!strcmp(name, "lookup"))
@@ -268,20 +305,9 @@ static int parse_pair(char *name, char *value, struct binder_cache_format *forma
 		return parse_bytes(value, format->header, &format->header_size,
 				   BINDER_CACHE_HEADER_MAX);
 	if (!strcmp(name, "reply"))
-		return parse_bytes(value, format->reply, &format->reply_size,
-				   BINDER_CACHE_REPLY_MAX);
-	if (!strcmp(name, "tail")) {
-		while ((name = strsep(&value, ","))) {
-			u32 i = format->tail_count;
-
-			if (i == BINDER_CACHE_TAILS ||
-			    parse_bytes(name, format->tail[i], &format->tail_size[i],
-					BINDER_CACHE_REPLY_MAX))
-				return -EINVAL;
-			format->tail_count++;
-		}
-		return 0;
-	}
+		return parse_reply(value, format);
+	if (!strcmp(name, "tail"))
+		return parse_tails(value, format);
 	return -EINVAL;
 }
 
@@ -308,6 +334,9 @@ static ssize_t profile_store(struct binder_cache *cache, char *text)
 	/* A call cannot be both a question and a change. */
 	if (!format->lookup || format->lookup & (format->clients | format->readonly))
 		result = -EINVAL;
+	/* nothing around the binder is a form, too */
+	if (!format->form_count)
+		format->form_count = 1;
 	if (!result)
 		binder_cache_set_profile(cache, format);
 	kfree(format);

@@ -36,6 +36,44 @@ void odd_answers_are_not_kept(void)
 	CHECK(stat_of("hits") == hits);
 }
 
+/* Looks up by the call that answers with a union; the bytes must be the same each time. */
+static long union_hits_while(const char *name, uint32_t tag, int times)
+{
+	long before = stat_of("hits");
+	uint8_t first[96] = { 0 };
+	int round;
+
+	for (round = 0; round < times; round++) {
+		const uint8_t *data;
+
+		CHECK(look_up_by(&client, CODE_CHECK_UNION, name) == FOUND);
+		CHECK(client.reply.data_size <= sizeof(first));
+		data = (const uint8_t *)(uintptr_t)client.reply.data.ptr.buffer;
+		if (!round)
+			memcpy(first, data, client.reply.data_size);
+		CHECK(!memcmp(data + 8, &tag, sizeof(tag)));
+		CHECK(!memcmp(data, first, client.reply.data_size));
+		free_reply(&client);
+	}
+	return stat_of("hits") - before;
+}
+
+void a_service_in_a_union_is_kept_and_an_accessor_is_not(void)
+{
+	int handle = handle_of(&client, "plain");
+
+	CHECK(union_hits_while("plain", 0, 4) == 3);
+	/* the other call has another answer */
+	CHECK(handle_of(&client, "plain") == handle);
+	CHECK(union_hits_while("plain", 0, 2) == 2);
+	CHECK(union_hits_while("accessor.one", 1, 3) == 0);
+	CHECK(union_hits_while("starts.one", 0, 3) == 0);
+	CHECK(look_up_by(&client, CODE_CHECK_UNION, "nobody") == NOTHING);
+	free_reply(&client);
+	CHECK(look_up_by(&client, CODE_CHECK_UNION, "nobody") == NOTHING);
+	free_reply(&client);
+}
+
 void an_owner_finds_its_own_binder(void)
 {
 	long hits;

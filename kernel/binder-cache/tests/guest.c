@@ -113,10 +113,11 @@ void set_profile(const char *context)
 	size_t i;
 
 	put_header(&header);
-	at += sprintf(at, "lookup=1,2 readonly=4,6,1599098439 clients=7 volatile=8 header=");
+	at += sprintf(at, "lookup=1,2,9 readonly=4,6,1599098439 clients=7 volatile=8 header=");
 	for (i = 8; i < header.size; i++)
 		at += sprintf(at, "%02x", header.data[i]);
-	sprintf(at, " reply=00000000 tail=0c000000,0c00000000000000");
+	at += sprintf(at, " reply=00000000 tail=0c000000,0c00000000000000");
+	sprintf(at, " reply=0000000001000000000000000100000024000000 tail=0c00000000000000");
 	set_in(context, "profile", text);
 }
 
@@ -150,7 +151,8 @@ pid_t start_manager(const char *device)
 
 static const char * const names[] = {
 	"plain", "plain.2", "secret.key", "exact.one", "label.one", "unmarked.one", "null.one",
-	"status.one", "fd.one", "two.one", "slow.one", "held.one", "ragged.one",
+	"status.one", "fd.one", "two.one", "slow.one", "held.one", "ragged.one", "accessor.one",
+	"starts.one",
 };
 
 struct registration {

@@ -226,13 +226,18 @@ enum found call(struct client *c, uint32_t handle, uint32_t code, uint32_t flags
 	return c->reply.offsets_size ? FOUND : NOTHING;
 }
 
-enum found look_up(struct client *c, const char *name)
+enum found look_up_by(struct client *c, uint32_t code, const char *name)
 {
 	struct parcel p;
 
 	put_header(&p);
 	put_string(&p, name);
-	return call(c, 0, CODE_CHECK, 0, &p);
+	return call(c, 0, code, 0, &p);
+}
+
+enum found look_up(struct client *c, const char *name)
+{
+	return look_up_by(c, CODE_CHECK, name);
 }
 
 void free_reply(struct client *c)
@@ -345,7 +350,8 @@ static void set_service(struct client *c, const char *name, uint32_t handle)
 
 static uint32_t mark_of(const char *name)
 {
-	if (!cooperates || begins(name, "unmarked."))
+	if (!cooperates || begins(name, "unmarked.") || begins(name, "accessor.") ||
+	    begins(name, "starts."))
 		return 0;
 	if (begins(name, "exact.") || begins(name, "secret."))
 		return BINDER_CACHE_EXACT;
@@ -375,6 +381,30 @@ static void answer_look_up(const char *name, uint32_t uid, struct parcel *reply,
 	/* so that the answer does not end where a word does */
 	if (begins(name, "ragged."))
 		put_u32(reply, 0);
+}
+
+/* A service with its metadata, or an object that makes connections to one. */
+static void answer_with_union(const char *name, struct parcel *reply, uint32_t *flags)
+{
+	uint32_t handle = handle_for(name);
+	bool is_accessor = begins(name, "accessor.");
+
+	if (!handle)
+		return;
+	*flags |= mark_of(name);
+	/* it is not null, which of the two it is */
+	put_u32(reply, 1);
+	put_u32(reply, is_accessor);
+	if (!is_accessor) {
+		/* not null either, and how long it is */
+		put_u32(reply, 1);
+		put_u32(reply, 36);
+	}
+	put_object(reply, BINDER_TYPE_HANDLE, handle);
+	put_u32(reply, 12);
+	/* whether it is started when it is wanted */
+	if (!is_accessor)
+		put_u32(reply, begins(name, "starts."));
 }
 
 static void read_name(const struct binder_transaction_data *t, char *name, size_t *offset)
@@ -415,6 +445,11 @@ static void serve_call(struct client *c, const struct binder_transaction_data *t
 			pthread_rwlock_rdlock(&handles_lock);
 		answer_look_up(name, t->sender_euid, &reply, &flags);
 		break;
+	case CODE_CHECK_UNION:
+		is_look_up = true;
+		pthread_rwlock_rdlock(&handles_lock);
+		answer_with_union(name, &reply, &flags);
+		break;
 	case CODE_ADD_LATER:
 		usleep(WHILE_US);
 		set_service(c, name, sent.handle);
@@ -453,7 +488,8 @@ static void *serve_as_manager(void *unused)
 static void opt_in(void)
 {
 	struct binder_cache_profile profile = {
-		.lookup_codes = 1 << CODE_GET | 1 << CODE_CHECK, .volatile_size = 8,
+		.lookup_codes = 1 << CODE_GET | 1 << CODE_CHECK | 1 << CODE_CHECK_UNION,
+		.volatile_size = 8,
 		.uid_span = 100000, .isolated_first = 90000, .isolated_last = 99999,
 	};
 	struct parcel header;

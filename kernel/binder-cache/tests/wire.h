@@ -25,6 +25,8 @@ enum code {
 	CODE_CLIENTS = 7,
 	/* forgets one name: BINDER_CACHE_FLUSH */
 	CODE_FLUSH = 8,
+	/* as CODE_CHECK; the answer is Android 16's union `Service` */
+	CODE_CHECK_UNION = 9,
 };
 
 enum found {
@@ -76,6 +78,7 @@ bool take(struct client *c, int size);
 /* A call and its answer, whose buffer stays in @c->reply. */
 enum found call(struct client *c, uint32_t handle, uint32_t code, uint32_t flags,
 		const struct parcel *p);
+enum found look_up_by(struct client *c, uint32_t code, const char *name);
 enum found look_up(struct client *c, const char *name);
 void free_reply(struct client *c);
 

@@ -132,7 +132,7 @@ fn record_trace(root: &Root, arguments: &Arguments) -> anyhow::Result<BTreeMap<S
     let Some(node) = manager_node(&events, own) else {
         bail!("the kernel has not recorded our own call: is another program stopping the trace?");
     };
-    Ok(by_process(&events, node, own, &format.look_up))
+    Ok(by_process(&events, node, own, &format.look_up_codes()))
 }
 
 fn manager_node(events: &[TraceEvent], own: u32) -> Option<u64> {

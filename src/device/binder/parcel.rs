@@ -17,6 +17,11 @@ impl Parcel {
         self.data.extend(value.to_ne_bytes());
     }
 
+    /// Appends 32-bit numbers.
+    pub fn put_numbers(&mut self, values: &[i32]) {
+        values.iter().for_each(|&value| self.put_i32(value));
+    }
+
     /// Appends bytes as they are; their number must be a multiple of four.
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len().is_multiple_of(4));

@@ -32,6 +32,12 @@ pub struct WireFormat {
     pub marker: Vec<u8>,
     /// The codes that look a service up; the last one does not wait for it.
     pub look_up: Vec<u32>,
+    /// The codes that look a service up and answer with a union.
+    #[serde(default)]
+    pub look_up_union: Vec<u32>,
+    /// What that union may hold; an own manager answers with the first.
+    #[serde(default)]
+    pub unions: Vec<ServiceUnion>,
     /// The code that registers one.
     pub add: u32,
     /// What follows the binder in such a request.
@@ -52,6 +58,37 @@ pub struct WireFormat {
     /// What follows an own binder.
     #[serde(default, deserialize_with = "hexadecimal")]
     pub system: Vec<u8>,
+}
+
+/// A union `Service` that holds a service, and not an accessor, which makes connections to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceUnion {
+    /// The binder alone.
+    Binder,
+    /// The binder and whether it is a lazy service.
+    Metadata,
+}
+
+impl ServiceUnion {
+    /// Bytes of the metadata: this number, the binder, its stability, whether the service is lazy.
+    const METADATA_BYTES: i32 = 36;
+
+    /// What stands before the binder: that the union is not null, its first part; that this is not null, its length.
+    fn head(self) -> &'static [i32] {
+        match self {
+            Self::Binder => &[1, 0],
+            Self::Metadata => &[1, 0, 1, Self::METADATA_BYTES],
+        }
+    }
+
+    /// What stands behind it: that the service is not lazy.
+    fn tail(self) -> &'static [i32] {
+        match self {
+            Self::Binder => &[],
+            Self::Metadata => &[0],
+        }
+    }
 }
 
 /// A number after the binder in a registration.
@@ -117,6 +154,11 @@ fn bytes_of(text: &str) -> Option<Vec<u8>> {
     digits.len().is_multiple_of(2).then(|| digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
 }
 
+/// The binder in `union`, behind the exception code.
+fn read_union(union: ServiceUnion, mut reader: Reader<'_>) -> Option<Object> {
+    union.head().iter().all(|&number| reader.i32() == Some(number)).then(|| reader.object())?
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string cannot fail.
@@ -142,6 +184,11 @@ impl WireFormat {
     /// The one called `name`.
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::all().iter().find(|format| format.name == name)
+    }
+
+    /// All codes that look a service up.
+    pub fn look_up_codes(&self) -> Vec<u32> {
+        [&self.look_up[..], &self.look_up_union].concat()
     }
 
     /// The code that looks a service up without waiting for it.
@@ -197,7 +244,7 @@ impl WireFormat {
         if !self.status && reader.rest().len() < abi::OBJECT_BYTES {
             return Some(Object::Null);
         }
-        reader.object()
+        reader.object().or_else(|| self.unions.iter().find_map(|union| read_union(*union, reader.clone())))
     }
 
     /// What `code` with this data asks; `None` for other functions, and for what is not of this format.
@@ -206,7 +253,7 @@ impl WireFormat {
         reader.bytes(self.volatile.len())?;
         let header = self.header();
         (reader.bytes(header.len())? == header).then_some(())?;
-        if self.look_up.contains(&code) {
+        if self.look_up.contains(&code) || self.look_up_union.contains(&code) {
             return Some(Question::LookUp { name: reader.string16()? });
         }
         if code == self.list {
@@ -222,9 +269,11 @@ impl WireFormat {
         Some(Question::Add { name, object, allow_isolated })
     }
 
-    /// The answer that is this service, or none.
-    pub fn look_up_answer(&self, handle: Option<u32>) -> Parcel {
+    /// The answer to a look-up by `code` that is this service, or none.
+    pub fn look_up_answer(&self, code: u32, handle: Option<u32>) -> Parcel {
         let mut parcel = self.answer();
+        let union = self.unions.first().filter(|_| self.look_up_union.contains(&code));
+        parcel.put_numbers(union.map_or(&[][..], |union| union.head()));
         match handle {
             Some(handle) => {
                 parcel.put_handle(handle);
@@ -236,6 +285,7 @@ impl WireFormat {
             }
             None => parcel.put_i32(0),
         }
+        parcel.put_numbers(union.map_or(&[][..], |union| union.tail()));
         parcel
     }
 
@@ -270,7 +320,7 @@ impl WireFormat {
         readonly.extend([abi::PING, abi::DUMP, abi::INTERFACE]);
         let mut text = format!(
             "lookup={} readonly={} volatile={} header={}",
-            codes(&self.look_up),
+            codes(&self.look_up_codes()),
             codes(&readonly),
             self.volatile.len(),
             hex(&self.header())
@@ -278,14 +328,19 @@ impl WireFormat {
         if !self.clients.is_empty() {
             let _ = write!(text, " clients={}", codes(&self.clients));
         }
-        if self.status {
-            text += " reply=00000000";
-        }
-        if !self.stability.is_empty() {
-            let tails: Vec<String> = self.stability.iter().map(|tail| hex(tail)).collect();
-            let _ = write!(text, " tail={}", tails.join(","));
-        }
+        text += &self.answer_form(&[], &[]);
+        self.unions.iter().for_each(|union| text += &self.answer_form(union.head(), union.tail()));
         text
+    }
+
+    /// What stands around the binder of an answer, for the driver's cache.
+    fn answer_form(&self, head: &[i32], tail: &[i32]) -> String {
+        let (mut before, mut behind) = (self.answer(), Parcel::default());
+        before.put_numbers(head);
+        behind.put_numbers(tail);
+        let reply = if before.data.is_empty() { String::new() } else { format!(" reply={}", hex(&before.data)) };
+        let tails: Vec<String> = self.stability.iter().map(|level| hex(level) + &hex(&behind.data)).collect();
+        if tails.is_empty() { reply } else { format!("{reply} tail={}", tails.join(",")) }
     }
 
     /// What a manager of this format tells the driver that lets it keep marked answers. Android's isolated users get none.
@@ -294,7 +349,7 @@ impl WireFormat {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..header.len()].copy_from_slice(&header);
         CacheProfile {
-            lookup_codes: self.look_up.iter().fold(0, |codes, code| codes | 1 << code),
+            lookup_codes: self.look_up_codes().iter().fold(0, |codes, code| codes | 1 << code),
             volatile_size: self.volatile.len() as u32,
             header_size: header.len() as u32,
             uid_span: 100_000,
@@ -351,9 +406,13 @@ mod tests {
         assert!(WireFormat::all().len() >= 9);
         for format in WireFormat::all() {
             let name = &format.name;
-            for &code in &format.look_up {
+            for code in format.look_up_codes() {
                 let question = format.read_question(code, &format.look_up_request("activity").data);
                 assert_eq!(question, Some(Question::LookUp { name: utf16("activity") }), "{name}");
+                for (handle, object) in [(Some(7), Object::Handle(7)), (None, Object::Null)] {
+                    let answer = format.look_up_answer(code, handle);
+                    assert_eq!(format.read_service(&answer.data), Some(object), "{name} {code}");
+                }
             }
             let added = format.read_question(format.add, &format.add_request("window", 5).data);
             let object = Object::Own(5);
@@ -364,8 +423,6 @@ mod tests {
                 Some(Question::List { index }),
                 "{name}"
             );
-            assert_eq!(format.read_service(&format.look_up_answer(Some(7)).data), Some(Object::Handle(7)), "{name}");
-            assert_eq!(format.read_service(&format.look_up_answer(None).data), Some(Object::Null), "{name}");
             let names = ["activity".to_owned(), "window".to_owned()];
             let count = if index.is_some() { 1 } else { 2 };
             assert_eq!(
@@ -379,7 +436,7 @@ mod tests {
     #[test]
     fn codes_do_not_overlap() {
         for format in WireFormat::all() {
-            let mut codes = format.look_up.clone();
+            let mut codes = format.look_up_codes();
             codes.push(format.add);
             codes.extend(format.clients.iter().chain(&format.readonly));
             let count = codes.len();
@@ -412,14 +469,35 @@ mod tests {
         assert!(text.contains(" volatile=4 header=1a00000061006e00"), "{text}");
         assert!(!text.contains("clients") && !text.contains("tail"), "{text}");
         let sixteen = WireFormat::named("android-16").unwrap();
-        assert!(
-            sixteen
-                .transparent_profile()
-                .ends_with(" clients=14 reply=00000000 tail=00000000,03000000,0c000000,3f000000")
-        );
+        let text = sixteen.transparent_profile();
+        assert!(text.starts_with("lookup=1,3,2,4 readonly=6,"), "{text}");
+        let forms = " clients=14 reply=00000000 tail=00000000,03000000,0c000000,3f000000 \
+                     reply=0000000001000000000000000100000024000000 \
+                     tail=0000000000000000,0300000000000000,0c00000000000000,3f00000000000000";
+        assert!(text.ends_with(forms), "{text}");
         let profile = sixteen.cooperative_profile();
-        assert_eq!((profile.lookup_codes, profile.volatile_size, profile.header_size), (0b1010, 8, 64));
+        assert_eq!((profile.lookup_codes, profile.volatile_size, profile.header_size), (0b1_1110, 8, 64));
         assert_eq!(profile.header[..4], *b"TSYS");
+    }
+
+    #[test]
+    fn a_union_lies_as_the_releases_write_it() {
+        let sixteen = WireFormat::named("android-16").unwrap();
+        let answer = sixteen.look_up_answer(4, Some(7));
+        assert_eq!(answer.offsets, [20]);
+        assert_eq!(answer.data.len(), 52);
+        let numbers = |bytes: &[u8]| bytes.chunks(4).map(|bytes| bytes[0]).collect::<Vec<_>>();
+        assert_eq!(numbers(&answer.data[..20]), [0, 1, 0, 1, 36]);
+        assert_eq!(numbers(&answer.data[44..]), [12, 0]);
+        // The second part of the union is an accessor: no service of ours.
+        let mut accessor = answer.data.clone();
+        accessor[8] = 1;
+        assert_eq!(sixteen.read_service(&accessor), None);
+        // In 15 a union may hold the binder alone.
+        let fifteen = WireFormat::named("android-15").unwrap();
+        let alone = [&[0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0][..], &answer.data[20..48]].concat();
+        assert_eq!(fifteen.read_service(&alone), Some(Object::Handle(7)));
+        assert!(fifteen.transparent_profile().contains(" reply=000000000100000000000000 tail=00000000,"));
     }
 
     #[test]

@@ -96,13 +96,13 @@ impl ContextManager {
         Endpoint::new(connection).serve(&mut manager)
     }
 
-    fn answer(&mut self, caller: u32, question: Question, commands: &mut Commands) -> Answer {
+    fn answer(&mut self, call: &Transaction, question: Question, commands: &mut Commands) -> Answer {
         let plain = |parcel| Answer::Data(parcel, 0);
         match question {
             Question::LookUp { name } => {
-                let found = self.registry.find(&name, caller);
+                let found = self.registry.find(&name, call.sender_euid);
                 let mark = if self.cooperates && found.is_some() { MARK_ANY } else { 0 };
-                Answer::Data(self.format.look_up_answer(found), mark)
+                Answer::Data(self.format.look_up_answer(call.code, found), mark)
             }
             Question::Add { name, object: Object::Handle(handle), allow_isolated } => {
                 if self.cooperates {
@@ -138,7 +138,7 @@ impl Server for ContextManager {
             return answer;
         }
         match self.format.read_question(call.code, data) {
-            Some(question) => self.answer(call.sender_euid, question, commands),
+            Some(question) => self.answer(call, question, commands),
             None => Answer::Status(UNKNOWN_TRANSACTION),
         }
     }
@@ -201,13 +201,15 @@ mod tests {
                 assert_eq!(added, Answer::Data(format.done_answer(), 0), "{}", format.name);
                 assert!(!commands.is_empty());
                 let mut look_up =
-                    |name: &str| match ask(format.check_code(), &format.look_up_request(name).data, &mut commands) {
+                    |code: u32, name: &str| match ask(code, &format.look_up_request(name).data, &mut commands) {
                         Answer::Data(parcel, flags) => (format.read_service(&parcel.data), flags),
                         Answer::Status(status) => panic!("{status}"),
                     };
                 let mark = if cooperates { MARK_ANY } else { 0 };
-                assert_eq!(look_up("activity"), (Some(Object::Handle(9)), mark));
-                assert_eq!(look_up("nobody"), (Some(Object::Null), 0), "null is never kept");
+                for code in format.look_up_codes() {
+                    assert_eq!(look_up(code, "activity"), (Some(Object::Handle(9)), mark));
+                    assert_eq!(look_up(code, "nobody"), (Some(Object::Null), 0), "null is never kept");
+                }
                 assert_eq!(manager.to_flush.len(), usize::from(cooperates));
                 let strange = ask_strange(&mut manager);
                 assert_eq!(strange, Answer::Status(UNKNOWN_TRANSACTION));

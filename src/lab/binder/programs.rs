@@ -165,7 +165,8 @@ impl Program {
     /// Look-ups in a row, of two names, by an actor and its twin.
     fn burst(&mut self, number: usize) -> anyhow::Result<String> {
         let first = self.random.below(NAMES);
-        let code = self.format.look_up[self.random.below(self.format.look_up.len())];
+        let codes = self.format.look_up_codes();
+        let code = codes[self.random.below(codes.len())];
         let mut said = "look-ups".to_owned();
         for _ in 0..=self.random.below(BURST) {
             let asker = (number + TWIN * self.random.below(2)) % ACTORS;
