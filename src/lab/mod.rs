@@ -26,6 +26,8 @@ pub mod scenario;
 pub mod self_check;
 mod watch;
 
+use std::path::{Path, PathBuf};
+
 use cache::Cache;
 use guest::{GuestJob, GuestModule, JOB_FILE};
 use initramfs::Initramfs;
@@ -88,6 +90,30 @@ pub fn selftest(name: &str, scenario: &Scenario) -> Result<Vec<u8>, LabError> {
     };
     let path = programs::build_selftest(&cache, name, tree, &kernel.revision)?;
     std::fs::read(&path).map_err(cache::fault("read", &path))
+}
+
+/// What a driver of a packaged kernel's own is built from.
+#[derive(Debug, Clone)]
+pub struct DriverSources {
+    /// The kernel's release, as uname(2) tells it.
+    pub release: String,
+    /// Its headers.
+    pub headers: PathBuf,
+    /// A tree that holds the driver's folder of its sources.
+    pub tree: PathBuf,
+}
+
+/// What the driver in `folder` of the kernel of `scenario` is built from.
+///
+/// # Errors
+/// [`LabError`] when it cannot be fetched or unpacked.
+pub fn driver_sources(scenario: &Scenario, folder: &Path) -> Result<DriverSources, LabError> {
+    let cache = Cache::open()?;
+    let packages = Packages::of(&cache, scenario)?;
+    let release = packages.kernel(scenario)?.release;
+    let headers = packages.headers(&scenario.kernel.headers, &release)?;
+    let tree = packages.sources(&scenario.kernel.version, folder)?;
+    Ok(DriverSources { release, headers, tree })
 }
 
 /// Puts brisk, the modules, BusyBox and the job's files into an archive. The guest's memory holds it twice while the

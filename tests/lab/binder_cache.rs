@@ -186,3 +186,45 @@ fn who_may_not_is_refused_as_by_a_stock_driver_hot_or_cold() {
 fn who_may_not_is_refused_where_the_kernel_checks_itself() {
     who_may_not_is_refused("binder-stock-6.1-checked", "binder-6.1-checked");
 }
+
+/// As `dkms install` builds it on Debian, for the lab's kernel and without installing it.
+#[test]
+#[ignore = "needs the package dkms; ./dev test --deep"]
+fn dkms_builds_the_driver_for_debians_kernel() {
+    let kernel = lab::driver_sources(&Scenario::load("binder-6.1").unwrap(), Path::new("drivers/android")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let [packages, trees] = ["src", "dkms"].map(|name| folder.path().join(name));
+    std::fs::create_dir_all(&packages).unwrap();
+    std::fs::create_dir_all(&trees).unwrap();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(sources().parent().unwrap())
+        .arg(packages.join("binder-cache-0.1.0"))
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    let output = Command::new("dkms")
+        .args(["build", "binder-cache/0.1.0", "-k", &kernel.release])
+        .arg("--kernelsourcedir")
+        .arg(&kernel.headers)
+        .arg("--sourcetree")
+        .arg(&packages)
+        .arg("--dkmstree")
+        .arg(&trees)
+        .env("LINUX_SOURCE", &kernel.tree)
+        .env_remove("MAKEFLAGS")
+        .output()
+        .expect("dkms runs; install the package dkms");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let log = std::fs::read_to_string(trees.join("binder-cache/0.1.0/build/make.log")).unwrap_or_default();
+    assert!(output.status.success(), "{said}\n{log}");
+    let built = trees.join(format!("binder-cache/0.1.0/{}/x86_64/module/binder_linux.ko", kernel.release));
+    let module = ["", ".xz"].iter().find_map(|suffix| {
+        let path = format!("{}{suffix}", built.display());
+        Path::new(&path).exists().then_some(path)
+    });
+    let module = module.unwrap_or_else(|| panic!("no module at {}: {said}", built.display()));
+    let output = Command::new("/usr/sbin/modinfo").args(["--field", "vermagic", &module]).output().unwrap();
+    let magic = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(magic.starts_with(&format!("{} ", kernel.release)), "{magic}");
+}
