@@ -28,13 +28,16 @@
 
 DEFINE_STATIC_KEY_FALSE(binder_cache_key);
 
+atomic_t binder_cache_questions = ATOMIC_INIT(0);
+
+/* Also for the modes, and whose account the driver's hooks are awake on. */
 static DEFINE_MUTEX(caches_lock);
 static LIST_HEAD(caches);
 
 /* Not the one above: that is taken while the notifiers are, for reading. */
 static DEFINE_MUTEX(roots_lock);
 static bool hears_of_policies;
-static struct kmem_cache *entries;
+struct kmem_cache *binder_cache_entries;
 static struct kobject *sysfs_root;
 static struct dentry *debugfs_root;
 
@@ -44,14 +47,9 @@ static void clear_entry(void *entry)
 	memset(entry, 0, ENTRY_BYTES);
 }
 
-struct bc_entry *binder_cache_new_entry(void)
-{
-	return kmem_cache_alloc(entries, GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY);
-}
-
 void binder_cache_free_entry(struct bc_entry *entry)
 {
-	kmem_cache_free(entries, entry);
+	kmem_cache_free(binder_cache_entries, entry);
 }
 
 void binder_cache_free_entries(struct list_head *gone)
@@ -126,30 +124,46 @@ static void settle_locked(struct binder_cache *cache, struct list_head *gone)
 	WRITE_ONCE(cache->active, active);
 }
 
-/*
- * The hooks of the driver wake up before the cache can be active.  They stay
- * so: what they keep in order outlives the mode.
- */
-static void wake_hooks(struct binder_cache *cache)
+/* The hooks of the driver wake up before the cache can be active. */
+static void wake_hooks_locked(struct binder_cache *cache)
 {
-	mutex_lock(&caches_lock);
-	if (!cache->was_used)
+	if (!cache->is_awake)
 		static_branch_inc(&binder_cache_key);
-	cache->was_used = true;
-	mutex_unlock(&caches_lock);
+	cache->is_awake = true;
+}
+
+/*
+ * They sleep again once nothing is under way that they must see the end of.
+ * What is, they stay awake for, until somebody turns the cache off again.
+ */
+static void let_hooks_sleep_locked(struct binder_cache *cache)
+{
+	bool is_idle;
+
+	spin_lock(&cache->lock);
+	is_idle = !cache->core.changes && !atomic_read(&binder_cache_questions);
+	spin_unlock(&cache->lock);
+	if (cache->is_awake && is_idle) {
+		static_branch_dec(&binder_cache_key);
+		cache->is_awake = false;
+	}
 }
 
 void binder_cache_set_mode(struct binder_cache *cache, enum binder_cache_mode mode)
 {
 	LIST_HEAD(gone);
 
+	mutex_lock(&caches_lock);
 	if (mode == BINDER_CACHE_TRANSPARENT)
-		wake_hooks(cache);
+		wake_hooks_locked(cache);
 	spin_lock(&cache->lock);
 	cache->mode = mode;
 	cache->refused = false;
 	settle_locked(cache, &gone);
 	spin_unlock(&cache->lock);
+	if (mode == BINDER_CACHE_OFF)
+		let_hooks_sleep_locked(cache);
+	mutex_unlock(&caches_lock);
 	binder_cache_free_entries(&gone);
 }
 
@@ -195,7 +209,7 @@ int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
 			const struct binder_cache_profile *profile)
 {
 	LIST_HEAD(gone);
-	int result = 0;
+	int result = -EPERM;
 
 	if (profile->volatile_size > BINDER_CACHE_VOLATILE_MAX ||
 	    profile->header_size > BINDER_CACHE_HEADER_MAX ||
@@ -203,14 +217,15 @@ int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
 		return -EINVAL;
 	if (READ_ONCE(cache->manager) != manager)
 		return -EPERM;
+	mutex_lock(&caches_lock);
+	if (cache->mode != BINDER_CACHE_COOPERATIVE) {
+		mutex_unlock(&caches_lock);
+		return -EOPNOTSUPP;
+	}
 	if (profile->lookup_codes)
-		wake_hooks(cache);
+		wake_hooks_locked(cache);
 	spin_lock(&cache->lock);
-	if (cache->manager != manager) {
-		result = -EPERM;
-	} else if (cache->mode != BINDER_CACHE_COOPERATIVE) {
-		result = -EOPNOTSUPP;
-	} else {
+	if (cache->manager == manager) {
 		memset(&cache->offered, 0, sizeof(cache->offered));
 		cache->offered.lookup = profile->lookup_codes;
 		cache->offered.volatile_size = profile->volatile_size;
@@ -221,8 +236,10 @@ int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
 		memcpy(cache->offered.header, profile->header, profile->header_size);
 		cache->opted_in = profile->lookup_codes;
 		settle_locked(cache, &gone);
+		result = 0;
 	}
 	spin_unlock(&cache->lock);
+	mutex_unlock(&caches_lock);
 	binder_cache_free_entries(&gone);
 	return result;
 }
@@ -248,36 +265,6 @@ int binder_cache_flush(struct binder_cache *cache, const void *manager,
 	return result;
 }
 
-/* A length, its characters, a zero, padding: nothing before, nothing after. */
-static bool is_string16(const u8 *bytes, size_t size)
-{
-	u32 length;
-
-	if (size < 8)
-		return false;
-	memcpy(&length, bytes, 4);
-	return length < BC_KEY_MAX / 2 && size == 4 + ALIGN(2 * (length + 1), 4);
-}
-
-/*
- * True when @request, whose key begins at @prefix, is a look-up.  It lies in
- * @room such that the key begins with a word.
- */
-bool binder_cache_recognise(const struct binder_cache *cache, u32 prefix, const u64 *room,
-			    const u8 *request, size_t size)
-{
-	const struct binder_cache_format *format = &cache->format;
-	u32 i;
-
-	if (prefix != format->volatile_size + format->header_size || size <= prefix)
-		return false;
-	for (i = format->volatile_size / 8; i < DIV_ROUND_UP(prefix, 8); i++)
-		if ((room[i] ^ format->prefix[i]) & format->fixed[i])
-			return false;
-	return cache->mode != BINDER_CACHE_TRANSPARENT ||
-	       is_string16(request + prefix, size - prefix);
-}
-
 /* True when a call with @code leaves all registrations as they are. */
 bool binder_cache_is_readonly(const struct binder_cache *cache, u32 code)
 {
@@ -288,7 +275,7 @@ bool binder_cache_is_readonly(const struct binder_cache *cache, u32 code)
 	if (cache->mode == BINDER_CACHE_COOPERATIVE)
 		return true;
 	if (code < 64)
-		return format->readonly >> code & 1;
+		return (format->readonly | format->lookup) >> code & 1;
 	for (i = 0; i < format->other_count; i++)
 		if (format->others[i] == code)
 			return true;
@@ -303,80 +290,6 @@ void binder_cache_refuse_format_locked(struct binder_cache *cache, struct list_h
 		return;
 	cache->refused = true;
 	settle_locked(cache, gone);
-}
-
-/* memcmp() is not worth its call for a handful of bytes. */
-static bool is_same(const u8 *a, const u8 *b, size_t size)
-{
-	for (; size >= sizeof(u32); size -= sizeof(u32), a += sizeof(u32), b += sizeof(u32))
-		if (memcmp(a, b, sizeof(u32)))
-			return false;
-	while (size--)
-		if (*a++ != *b++)
-			return false;
-	return true;
-}
-
-static bool has_form(const struct binder_cache_form *form, const struct bc_answer *answer,
-		     size_t object_size)
-{
-	const u8 *data = (const u8 *)answer->data;
-	const u8 *tail = data + answer->offset + object_size;
-	size_t tail_size = answer->size - answer->offset - object_size;
-	u32 i;
-
-	if (answer->offset != form->reply_size || !is_same(data, form->reply, form->reply_size))
-		return false;
-	for (i = 0; i < form->tail_count; i++)
-		if (tail_size == form->tail_size[i] && is_same(tail, form->tail[i], tail_size))
-			return true;
-	return !form->tail_count && !tail_size;
-}
-
-bool binder_cache_is_answer(const struct binder_cache *cache,
-			    const struct bc_answer *answer, size_t object_size)
-{
-	const struct binder_cache_format *format = &cache->format;
-	u32 i;
-
-	if (cache->mode != BINDER_CACHE_TRANSPARENT)
-		return true;
-	for (i = 0; i < format->form_count; i++)
-		if (has_form(&format->forms[i], answer, object_size))
-			return true;
-	return false;
-}
-
-void binder_cache_identify(const struct binder_cache *cache, kuid_t euid,
-			   u32 security_id, struct bc_caller *caller)
-{
-	const struct binder_cache_format *format = &cache->format;
-
-	caller->uid = __kuid_val(euid);
-	caller->security_id = security_id;
-	caller->isolated = false;
-	if (format->uid_span && cache->manager_cred) {
-		/* as the manager sees it */
-		u32 uid = from_kuid(cache->manager_cred->user_ns, euid);
-
-		uid %= format->uid_span;
-		caller->isolated = uid >= format->isolated_first && uid <= format->isolated_last;
-	}
-}
-
-enum bc_verdict binder_cache_learn_locked(struct binder_cache *cache, struct bc_entry *entry,
-					  enum bc_scope scope, struct list_head *gone)
-{
-	u32 charged_uid = entry->uid;
-
-	if (time_before(jiffies, cache->quiet_until)) {
-		list_add(&entry->order, gone);
-		return BC_STALE;
-	}
-	/* What many may have is the manager's own. */
-	if (scope != BC_SCOPE_EXACT)
-		charged_uid = __kuid_val(cache->manager_cred->euid);
-	return bc_learn(&cache->core, entry, scope, charged_uid, gone);
 }
 
 static int policy_changed(struct notifier_block *block, unsigned long event, void *data)
@@ -402,9 +315,9 @@ static struct notifier_block policy_notifier = { .notifier_call = policy_changed
 static void prepare_roots(void)
 {
 	mutex_lock(&roots_lock);
-	if (!entries)
-		entries = kmem_cache_create("binder_cache_entry", ENTRY_BYTES, 0, SLAB_ACCOUNT,
-					    clear_entry);
+	if (!binder_cache_entries)
+		binder_cache_entries = kmem_cache_create("binder_cache_entry", ENTRY_BYTES, 0,
+							 SLAB_ACCOUNT, clear_entry);
 	if (!sysfs_root)
 		sysfs_root = kobject_create_and_add("binder_cache", kernel_kobj);
 	if (IS_ERR_OR_NULL(debugfs_root))
@@ -432,7 +345,7 @@ struct binder_cache *binder_cache_create(const char *name)
 	mutex_lock(&caches_lock);
 	list_add_tail(&cache->link, &caches);
 	mutex_unlock(&caches_lock);
-	if (!entries || !sysfs_root ||
+	if (!binder_cache_entries || !sysfs_root ||
 	    kobject_init_and_add(&cache->kobj, &binder_cache_type, sysfs_root, "%s", name)) {
 		binder_cache_destroy(cache);
 		return NULL;
@@ -472,7 +385,7 @@ void binder_cache_destroy(struct binder_cache *cache)
 	binder_cache_hide(cache);
 	mutex_lock(&caches_lock);
 	list_del(&cache->link);
-	if (cache->was_used)
+	if (cache->is_awake)
 		static_branch_dec(&binder_cache_key);
 	mutex_unlock(&caches_lock);
 	binder_cache_set_manager(cache, NULL, 0, NULL, NULL);

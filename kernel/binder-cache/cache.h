@@ -7,6 +7,7 @@
 #include <linux/cred.h>
 #include <linux/kobject.h>
 #include <linux/list.h>
+#include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
@@ -17,7 +18,6 @@
 #define BINDER_CACHE_PREFIX_WORDS \
 	DIV_ROUND_UP(BINDER_CACHE_VOLATILE_MAX + BINDER_CACHE_HEADER_MAX, 8)
 #define BINDER_CACHE_REPLY_MAX		24
-#define BINDER_CACHE_TAIL_MAX		16
 #define BINDER_CACHE_FORMS		4
 #define BINDER_CACHE_TAILS		8
 #define BINDER_CACHE_OTHERS		16
@@ -48,13 +48,16 @@ enum binder_cache_count {
 	BINDER_CACHE_COUNTS,
 };
 
-/* What stands around the one binder of an answer: @reply before it, one of @tail behind. */
+/*
+ * What stands around the one binder of an answer: @reply before it, one of
+ * @tail, with zeros up to a word, behind.
+ */
 struct binder_cache_form {
 	u32 reply_size;
 	u32 tail_count;
 	u32 tail_size[BINDER_CACHE_TAILS];
+	u64 tail[BINDER_CACHE_TAILS];
 	u8 reply[BINDER_CACHE_REPLY_MAX];
-	u8 tail[BINDER_CACHE_TAILS][BINDER_CACHE_TAIL_MAX];
 };
 
 /*
@@ -89,7 +92,7 @@ struct binder_cache_format {
  * @mode:		what the administrator allows
  * @refused:		the first look-up did not look as the profile says
  * @recognised:		a look-up looked as the format says
- * @was_used:		the driver's hooks are awake, on this cache's account too
+ * @is_awake:		the driver's hooks are, on this cache's account too
  * @has_profile:	@profile was set
  * @opted_in:		the manager gave @offered
  * @profile:		the administrator's format
@@ -113,7 +116,7 @@ struct binder_cache {
 	enum binder_cache_mode mode;
 	bool refused;
 	bool recognised;
-	bool was_used;
+	bool is_awake;
 	bool has_profile;
 	bool opted_in;
 	struct binder_cache_format profile;
@@ -138,6 +141,13 @@ static inline void binder_cache_count(struct binder_cache *cache,
 }
 
 /* cache.c */
+
+/*
+ * Look-ups under way whose answers are to be learnt, in all contexts: counted
+ * from under the lock of a cache that is active until their notes are gone.
+ */
+extern atomic_t binder_cache_questions;
+
 struct binder_cache *binder_cache_create(const char *name);
 struct binder_cache *binder_cache_create_minor(const char *name, int minor);
 void binder_cache_hide(struct binder_cache *cache);
@@ -156,18 +166,16 @@ int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
 int binder_cache_flush(struct binder_cache *cache, const void *manager,
 		       u64 *key, u32 size);
 
-struct bc_entry *binder_cache_new_entry(void);
 void binder_cache_free_entry(struct bc_entry *entry);
-bool binder_cache_recognise(const struct binder_cache *cache, u32 prefix, const u64 *room,
-			    const u8 *request, size_t size);
 bool binder_cache_is_readonly(const struct binder_cache *cache, u32 code);
 void binder_cache_refuse_format_locked(struct binder_cache *cache, struct list_head *gone);
-bool binder_cache_is_answer(const struct binder_cache *cache,
-			    const struct bc_answer *answer, size_t object_size);
-void binder_cache_identify(const struct binder_cache *cache, kuid_t euid,
-			   u32 security_id, struct bc_caller *caller);
-enum bc_verdict binder_cache_learn_locked(struct binder_cache *cache, struct bc_entry *entry,
-					  enum bc_scope scope, struct list_head *gone);
+
+extern struct kmem_cache *binder_cache_entries;
+
+static inline struct bc_entry *binder_cache_new_entry(void)
+{
+	return kmem_cache_alloc(binder_cache_entries, GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY);
+}
 
 /* sysfs.c */
 extern struct kobj_type binder_cache_type;

@@ -121,6 +121,53 @@ static void binder_cache_refuse_format(struct binder_cache *cache, struct binder
 		binder_cache_change(cache, thread);
 }
 
+/* A length, its characters, a zero, padding: nothing before, nothing after. */
+static bool binder_cache_is_string16(const u8 *bytes, size_t size)
+{
+	u32 length;
+
+	if (size < 8)
+		return false;
+	memcpy(&length, bytes, 4);
+	return length < BC_KEY_MAX / 2 && size == 4 + ALIGN(2 * (length + 1), 4);
+}
+
+/*
+ * True when @request, whose key begins at @prefix, is a look-up.  It lies in
+ * @room such that the key begins with a word.
+ */
+static bool binder_cache_recognise(const struct binder_cache *cache, u32 prefix, const u64 *room,
+				   const u8 *request, size_t size)
+{
+	const struct binder_cache_format *format = &cache->format;
+	u32 i;
+
+	if (prefix != format->volatile_size + format->header_size || size <= prefix)
+		return false;
+	for (i = format->volatile_size / 8; i < DIV_ROUND_UP(prefix, 8); i++)
+		if ((room[i] ^ format->prefix[i]) & format->fixed[i])
+			return false;
+	return cache->mode != BINDER_CACHE_TRANSPARENT ||
+	       binder_cache_is_string16(request + prefix, size - prefix);
+}
+
+static void binder_cache_identify(const struct binder_cache *cache, kuid_t euid,
+				  u32 security_id, struct bc_caller *caller)
+{
+	const struct binder_cache_format *format = &cache->format;
+
+	caller->uid = __kuid_val(euid);
+	caller->security_id = security_id;
+	caller->isolated = false;
+	if (format->uid_span && cache->manager_cred) {
+		/* as the manager sees it */
+		u32 uid = from_kuid(cache->manager_cred->user_ns, euid);
+
+		uid %= format->uid_span;
+		caller->isolated = uid >= format->isolated_first && uid <= format->isolated_last;
+	}
+}
+
 /* Leaves a note for the transaction: its answer is to be learnt. */
 static void binder_cache_miss(struct binder_cache *cache, struct binder_thread *thread,
 			      const struct bc_question *question, const struct bc_caller *caller,
@@ -131,6 +178,7 @@ static void binder_cache_miss(struct binder_cache *cache, struct binder_thread *
 	binder_cache_count(cache, BINDER_CACHE_MISSES);
 	entry = binder_cache_new_entry();
 	if (!entry) {
+		atomic_dec(&binder_cache_questions);
 		binder_cache_count(cache, BINDER_CACHE_REFUSED_MEMORY);
 		return;
 	}
@@ -144,22 +192,27 @@ static void binder_cache_miss(struct binder_cache *cache, struct binder_thread *
  */
 static bool binder_cache_read_request(u8 *request, const u8 __user *user, size_t size)
 {
+	u64 word BINDER_CACHE_UNSET, next BINDER_CACHE_UNSET;
+	u32 half BINDER_CACHE_UNSET;
 	size_t i;
 
 	if (!user_access_begin(user, size))
 		return false;
-	for (i = 0; i + sizeof(u64) <= size; i += sizeof(u64)) {
-		u64 word;
-
+	for (i = 0; i + 2 * sizeof(u64) <= size; i += 2 * sizeof(u64)) {
 		unsafe_get_user(word, (const u64 __user *)(user + i), fault);
-		memcpy(request + i, &word, sizeof(word));
+		unsafe_get_user(next, (const u64 __user *)(user + i + sizeof(u64)), fault);
+		memcpy(request + i, &word, sizeof(u64));
+		memcpy(request + i + sizeof(u64), &next, sizeof(u64));
+	}
+	if (i + sizeof(u64) <= size) {
+		unsafe_get_user(word, (const u64 __user *)(user + i), fault);
+		memcpy(request + i, &word, sizeof(u64));
+		i += sizeof(u64);
 	}
 	if (i + sizeof(u32) <= size) {
-		u32 half;
-
 		unsafe_get_user(half, (const u32 __user *)(user + i), fault);
-		memcpy(request + i, &half, sizeof(half));
-		i += sizeof(half);
+		memcpy(request + i, &half, sizeof(u32));
+		i += sizeof(u32);
 	}
 	for (; i < size; i++)
 		unsafe_get_user(request[i], user + i, fault);
@@ -181,8 +234,8 @@ static bool binder_cache_look_up(struct binder_proc *proc, struct binder_thread 
 	const struct cred *manager_cred;
 	enum binder_cache_count result;
 	struct binder_buffer *buffer;
-	struct bc_question question;
-	struct bc_caller caller;
+	struct bc_question question BINDER_CACHE_UNSET;
+	struct bc_caller caller BINDER_CACHE_UNSET;
 	struct bc_answer answer BINDER_CACHE_UNSET;
 	struct bc_entry *entry;
 	u64 generation, removals;
@@ -218,6 +271,7 @@ static bool binder_cache_look_up(struct binder_proc *proc, struct binder_thread 
 	entry = bc_find(&cache->core, &question, &caller);
 	if (!entry) {
 		generation = cache->core.generation;
+		atomic_inc(&binder_cache_questions);
 		spin_unlock(&cache->lock);
 		thread->cache.request = request;
 		binder_cache_miss(cache, thread, &question, &caller, generation);

@@ -7,19 +7,6 @@
 
 #include "core.h"
 
-#define BC_MULTIPLIER	0x9e3779b97f4a7c15ull
-
-static u64 bc_mix(u64 hash, u64 word)
-{
-	hash = (hash ^ word) * BC_MULTIPLIER;
-	return hash ^ (hash >> 32);
-}
-
-static u32 bc_words(u32 size)
-{
-	return (size + 7) / 8;
-}
-
 void bc_init(struct bc_core *core, u64 seed)
 {
 	int i;
@@ -30,27 +17,6 @@ void bc_init(struct bc_core *core, u64 seed)
 	INIT_LIST_HEAD(&core->order);
 	core->seed = seed;
 	core->policy = BC_POLICY_LRU;
-}
-
-bool bc_seal(const struct bc_core *core, struct bc_question *question)
-{
-	u64 hash = core->seed ^ question->code;
-	u32 words = bc_words(question->size);
-	u32 i;
-
-	if (!question->size || question->size > BC_KEY_MAX)
-		return false;
-	if (question->size % 8)
-		question->key[words - 1] &= (1ull << question->size % 8 * 8) - 1;
-	for (i = 0; i < words; i++)
-		hash = bc_mix(hash, question->key[i]);
-	question->hash = bc_mix(hash, question->size);
-	return true;
-}
-
-size_t bc_entry_bytes(const struct bc_question *question)
-{
-	return sizeof(struct bc_entry) + 8 * bc_words(question->size);
 }
 
 static size_t bc_bytes(const struct bc_entry *entry)
@@ -103,18 +69,6 @@ static bool bc_bloom_may_hold(const struct bc_core *core, u64 hash)
 	return true;
 }
 
-void bc_ask(struct bc_entry *entry, const struct bc_question *question,
-	    const struct bc_caller *caller, u64 generation)
-{
-	entry->hash = question->hash;
-	entry->generation = generation;
-	entry->uid = caller->uid;
-	entry->security_id = caller->security_id;
-	entry->code = question->code;
-	entry->size = question->size;
-	memcpy(entry->key, question->key, 8 * bc_words(question->size));
-}
-
 static bool bc_is_for(const struct bc_entry *entry, enum bc_scope scope,
 		      u32 uid, u32 security_id)
 {
@@ -138,9 +92,9 @@ static bool bc_asks(const struct bc_entry *entry, u32 code, u32 size,
 }
 
 /* @hash is that of the class of callers. */
-static struct bc_entry *bc_lookup(struct bc_core *core, u64 hash,
-				  enum bc_scope scope, u32 uid, u32 security_id,
-				  u32 code, u32 size, const u64 *key)
+static __always_inline struct bc_entry *bc_lookup(struct bc_core *core, u64 hash,
+						  enum bc_scope scope, u32 uid, u32 security_id,
+						  u32 code, u32 size, const u64 *key)
 {
 	struct bc_entry *entry;
 

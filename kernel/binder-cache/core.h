@@ -7,6 +7,7 @@
 #define _BINDER_CACHE_CORE_H
 
 #include <linux/list.h>
+#include <linux/string.h>
 #include <linux/types.h>
 
 #define BC_KEY_MAX		256
@@ -14,6 +15,7 @@
 #define BC_BUCKET_BITS		9
 #define BC_USER_BITS		8
 #define BC_BLOOM_WORDS		16
+#define BC_MULTIPLIER		0x9e3779b97f4a7c15ull
 
 /* Who may be given an answer.  The values are the marks' of binder_cache.h. */
 enum bc_scope {
@@ -123,15 +125,46 @@ struct bc_core {
 
 void bc_init(struct bc_core *core, u64 seed);
 
+static inline u64 bc_mix(u64 hash, u64 word)
+{
+	hash = (hash ^ word) * BC_MULTIPLIER;
+	return hash ^ (hash >> 32);
+}
+
+static inline u32 bc_words(u32 size)
+{
+	return (size + 7) / 8;
+}
+
 /* Completes @question; false when it is none: empty or too long. */
-bool bc_seal(const struct bc_core *core, struct bc_question *question);
+static inline bool bc_seal(const struct bc_core *core, struct bc_question *question)
+{
+	u64 hash = core->seed ^ question->code;
+	u32 words = bc_words(question->size);
+	u32 i;
 
-/* Bytes of an entry for @question. */
-size_t bc_entry_bytes(const struct bc_question *question);
+	if (!question->size || question->size > BC_KEY_MAX)
+		return false;
+	if (question->size % 8)
+		question->key[words - 1] &= (1ull << question->size % 8 * 8) - 1;
+	for (i = 0; i < words; i++)
+		hash = bc_mix(hash, question->key[i]);
+	question->hash = bc_mix(hash, question->size);
+	return true;
+}
 
-/* Makes @entry, of bc_entry_bytes(), the place for an answer to @question. */
-void bc_ask(struct bc_entry *entry, const struct bc_question *question,
-	    const struct bc_caller *caller, u64 generation);
+/* Makes @entry, which has room for the key, the place for an answer to @question. */
+static inline void bc_ask(struct bc_entry *entry, const struct bc_question *question,
+			  const struct bc_caller *caller, u64 generation)
+{
+	entry->hash = question->hash;
+	entry->generation = generation;
+	entry->uid = caller->uid;
+	entry->security_id = caller->security_id;
+	entry->code = question->code;
+	entry->size = question->size;
+	memcpy(entry->key, question->key, 8 * bc_words(question->size));
+}
 
 /* The answer for this caller, or NULL. */
 struct bc_entry *bc_find(struct bc_core *core,

@@ -6,29 +6,39 @@ static struct bc_entry *binder_cache_entry(unsigned long note)
 	return note & BINDER_CACHE_CHANGE ? NULL : (struct bc_entry *)note;
 }
 
+static void binder_cache_drop_question(struct bc_entry *entry)
+{
+	atomic_dec(&binder_cache_questions);
+	binder_cache_free_entry(entry);
+}
+
 static noinline void binder_cache_drop_note(unsigned long note)
 {
 	if (note & BINDER_CACHE_CHANGE)
 		binder_cache_end_change((struct binder_cache *)(note & ~BINDER_CACHE_CHANGE));
 	else
-		binder_cache_free_entry(binder_cache_entry(note));
+		binder_cache_drop_question(binder_cache_entry(note));
 }
 
 /*
- * The manager gets a call, whose buffer it cannot have freed yet.  A one-way
- * call is over when it does.
+ * The manager gets a one-way change, whose buffer it cannot have freed yet: it
+ * is over when it does.
  */
-static noinline void binder_cache_delivered(struct binder_transaction *t)
+static noinline void binder_cache_change_delivered(struct binder_transaction *t)
 {
 	struct binder_cache *cache = (void *)(t->cache_note & ~BINDER_CACHE_CHANGE);
 
-	if (!(t->cache_note & BINDER_CACHE_CHANGE) || !(t->flags & TF_ONE_WAY))
-		return;
 	t->cache_note = 0;
 	t->buffer->cache_change = true;
 	spin_lock(&cache->lock);
 	cache->oneway_changes++;
 	spin_unlock(&cache->lock);
+}
+
+static inline void binder_cache_delivered(struct binder_transaction *t)
+{
+	if (t->cache_note & BINDER_CACHE_CHANGE && t->flags & TF_ONE_WAY)
+		binder_cache_change_delivered(t);
 }
 
 static noinline void binder_cache_buffer_freed(struct binder_proc *proc,
@@ -61,19 +71,13 @@ static noinline void binder_cache_sends_node(struct binder_thread *thread, struc
 		binder_cache_exclude(thread->proc->context, node);
 }
 
-/* The manager lets the node go, or its owner died. */
-static noinline void binder_cache_lost(struct binder_context *context, struct binder_node *node)
-{
-	if (node->cached)
-		binder_cache_forget_object(context->cache, node);
-}
-
+/* The manager may let the node go. */
 static noinline void binder_cache_ref_gone(struct binder_ref *ref)
 {
-	struct binder_context *context = ref->proc->context;
+	struct binder_cache *cache = ref->proc->context->cache;
 
-	if (READ_ONCE(context->cache->manager) == ref->proc)
-		binder_cache_lost(context, ref->node);
+	if (READ_ONCE(cache->manager) == ref->proc)
+		binder_cache_forget_object(cache, ref->node);
 }
 
 /* A call that may change registrations: nothing is known until it is over. */
@@ -107,6 +111,50 @@ static noinline bool binder_cache_send(struct binder_thread *thread, struct bind
 							 slot->request, t->buffer->data_size));
 }
 
+/* memcmp() is not worth its call for a handful of bytes. */
+static __always_inline bool binder_cache_is_same(const u8 *a, const u8 *b, size_t size)
+{
+	for (; size >= sizeof(u32); size -= sizeof(u32), a += sizeof(u32), b += sizeof(u32))
+		if (memcmp(a, b, sizeof(u32)))
+			return false;
+	while (size--)
+		if (*a++ != *b++)
+			return false;
+	return true;
+}
+
+static bool binder_cache_is_answer(const struct binder_cache *cache,
+				   const struct bc_answer *answer)
+{
+	const struct binder_cache_form *form = cache->format.forms;
+	const struct binder_cache_form *last = form + cache->format.form_count;
+	size_t end = answer->offset + sizeof(struct flat_binder_object);
+	const u8 *data = (const u8 *)answer->data;
+	size_t tail_size = answer->size - end;
+	u64 tail = 0;
+	u32 i;
+
+	if (cache->mode != BINDER_CACHE_TRANSPARENT)
+		return true;
+	if (tail_size > sizeof(tail))
+		return false;
+	/* the offset lies behind, so that a whole word can be read */
+	memcpy(&tail, data + end, sizeof(tail));
+	if (tail_size < sizeof(tail))
+		tail &= (1ull << 8 * tail_size) - 1;
+	for (; form < last; form++) {
+		if (answer->offset != form->reply_size ||
+		    !binder_cache_is_same(data, form->reply, form->reply_size))
+			continue;
+		for (i = 0; i < form->tail_count; i++)
+			if (tail == form->tail[i] && tail_size == form->tail_size[i])
+				return true;
+		if (!form->tail_count && !tail_size)
+			return true;
+	}
+	return false;
+}
+
 /* Fills in the answer from the reply @t; false: it is none to be kept. */
 static bool binder_cache_read_reply(struct binder_cache *cache, struct binder_proc *client,
 				    struct binder_transaction *t, struct bc_answer *answer)
@@ -135,7 +183,23 @@ static bool binder_cache_read_reply(struct binder_cache *cache, struct binder_pr
 	answer->code = t->code;
 	answer->flags = t->flags;
 	answer->uid = __kuid_val(t->sender_euid);
-	return binder_cache_is_answer(cache, answer, sizeof(*object));
+	return binder_cache_is_answer(cache, answer);
+}
+
+static enum bc_verdict binder_cache_learn_locked(struct binder_cache *cache,
+						 struct bc_entry *entry, enum bc_scope scope,
+						 struct list_head *gone)
+{
+	u32 charged_uid = entry->uid;
+
+	if (time_before(jiffies, cache->quiet_until)) {
+		list_add(&entry->order, gone);
+		return BC_STALE;
+	}
+	/* What many may have is the manager's own. */
+	if (scope != BC_SCOPE_EXACT)
+		charged_uid = __kuid_val(cache->manager_cred->euid);
+	return bc_learn(&cache->core, entry, scope, charged_uid, gone);
 }
 
 /*
@@ -186,18 +250,20 @@ static void binder_cache_learn(struct binder_cache *cache, struct binder_thread 
 
 	if (scope == BC_SCOPE_NONE) {
 		binder_cache_count(cache, BINDER_CACHE_REFUSED_UNMARKED);
-		binder_cache_free_entry(entry);
+		binder_cache_drop_question(entry);
 		return;
 	}
 	if (!binder_cache_read_reply(cache, client, t, &entry->answer)) {
 		binder_cache_count(cache, BINDER_CACHE_REFUSED_REPLY);
-		binder_cache_free_entry(entry);
+		binder_cache_drop_question(entry);
 		return;
 	}
 	result = binder_cache_insert(cache, manager->proc, manager->cache.node, entry, scope,
 				     &gone);
+	atomic_dec(&binder_cache_questions);
 	binder_cache_count(cache, result);
-	binder_cache_free_entries(&gone);
+	if (!list_empty(&gone))
+		binder_cache_free_entries(&gone);
 }
 
 /*
@@ -219,8 +285,13 @@ static noinline void binder_cache_replied(struct binder_thread *thread,
 		scope = (t->flags & BINDER_CACHE_SCOPE) / BINDER_CACHE_EXACT;
 		t->flags &= ~BINDER_CACHE_SCOPE;
 	}
-	if (!note)
+	if (!note) {
+		/* It was made before the cache was turned on: a change that nobody began. */
+		if (cache && READ_ONCE(cache->active) && READ_ONCE(cache->manager) == proc &&
+		    !binder_cache_is_readonly(cache, in_reply_to->code))
+			binder_cache_forget_all(cache);
 		return;
+	}
 	in_reply_to->cache_note = 0;
 	entry = binder_cache_entry(note);
 	/* The process may have changed its user before the manager was told. */
@@ -231,10 +302,13 @@ static noinline void binder_cache_replied(struct binder_thread *thread,
 }
 
 /* True when the reply @t must go through binder_cache_replied(). */
-static inline bool binder_cache_hears(struct binder_transaction *t,
+static inline bool binder_cache_hears(struct binder_proc *proc, struct binder_transaction *t,
 				      struct binder_transaction *in_reply_to)
 {
-	return in_reply_to->cache_note || t->flags & BINDER_CACHE_SCOPE;
+	struct binder_cache *cache = proc->context->cache;
+
+	return in_reply_to->cache_note || t->flags & BINDER_CACHE_SCOPE ||
+	       (cache && READ_ONCE(cache->manager) == proc);
 }
 
 static int binder_cache_ioctl_opt_in(struct binder_proc *proc, void __user *user)

@@ -190,7 +190,7 @@ static size_t print_form(char *page, size_t size, const struct binder_cache_form
 	size += sysfs_emit_at(page, size, " reply=%*phN", form->reply_size, form->reply);
 	for (i = 0; i < form->tail_count; i++)
 		size += sysfs_emit_at(page, size, "%s%*phN", i ? "," : " tail=",
-				      form->tail_size[i], form->tail[i]);
+				      form->tail_size[i], &form->tail[i]);
 	return size;
 }
 
@@ -282,7 +282,8 @@ static int parse_tails(char *value, struct binder_cache_format *format)
 		u32 i = form->tail_count;
 
 		if (i == BINDER_CACHE_TAILS ||
-		    parse_bytes(tail, form->tail[i], &form->tail_size[i], BINDER_CACHE_TAIL_MAX))
+		    parse_bytes(tail, (u8 *)&form->tail[i], &form->tail_size[i],
+				sizeof(form->tail[i])))
 			return -EINVAL;
 		form->tail_count++;
 	}

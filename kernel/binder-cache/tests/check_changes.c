@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What was true is forgotten: registrations, deaths, lazy services. */
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -167,6 +168,74 @@ void a_service_that_wants_to_know_its_clients_is_not_kept(void)
 	add_service(&owner, "lazy.two", 0x90000, CODE_CLIENTS, 0);
 	CHECK(hits_while(FOUND, "lazy.two", 3) == 0);
 	close_binder(&owner);
+}
+
+/* Says so once its registration, which takes a while, has returned. */
+static void register_later(const void *name, int ready)
+{
+	struct client owner;
+
+	open_binder(&owner, DEVICE, MAP);
+	add_service(&owner, name, 0x90000, CODE_ADD_LATER, 0);
+	say_ready(ready);
+	for (;;)
+		pause();
+}
+
+/* Another thread of the manager says meanwhile what was true before. */
+static void *turn_on_and_look_up(void *unused)
+{
+	usleep(20000);
+	set("mode", "transparent");
+	handle_of(&client, "held.one");
+	return unused;
+}
+
+void a_registration_older_than_the_cache_counts(void)
+{
+	pthread_t thread;
+	int held, now;
+	pid_t owner;
+
+	if (cooperative)
+		return;
+	set("mode", "off");
+	CHECK(look_up(&client, "held.one") == FOUND);
+	held = object(&client)->handle;
+	queue_u32(&client, BC_ACQUIRE);
+	queue_u32(&client, held);
+	free_reply(&client);
+	pthread_create(&thread, NULL, turn_on_and_look_up, NULL);
+	owner = start(register_later, "held.one");
+	pthread_join(thread, NULL);
+	now = handle_of(&client, "held.one");
+	CHECK(now >= 0 && now != held);
+	end(owner);
+}
+
+/* What was answered with the cache on is freed with it off, and the other way round. */
+void turned_off_and_on_it_confuses_no_answers(void)
+{
+	struct binder_transaction_data hit;
+	struct parcel nothing = { 0 };
+	uint32_t handle;
+
+	if (cooperative)
+		return;
+	CHECK(hits_while(FOUND, "plain", 2) == 1);
+	CHECK(look_up(&client, "plain") == FOUND);
+	hit = client.reply;
+	set("mode", "off");
+	free_reply(&client);
+	/* two objects, in the buffer that the hit was in: hooks that sleep have not kept it */
+	CHECK(look_up(&client, "two.one") == FOUND);
+	CHECK(client.reply.data.ptr.buffer == hit.data.ptr.buffer);
+	handle = object(&client)->handle;
+	set("mode", "transparent");
+	free_reply(&client);
+	/* both references are gone with it, so that the handle is nobody's */
+	CHECK(call(&client, handle, 1, TF_ONE_WAY, &nothing) == FAILED);
+	CHECK(hits_while(FOUND, "plain", 3) == 2);
 }
 
 void one_name_can_be_flushed(void)

@@ -125,6 +125,7 @@ void contexts_know_nothing_of_each_other(void)
 	close_binder(&other);
 	end(other_server);
 	end(other_manager);
+	set_in("hwbinder", "mode", "off");
 	CHECK(hits_while(FOUND, "plain", 2) == 2);
 }
 

@@ -56,6 +56,8 @@ void a_made_context_has_its_own_cache(void);
 void another_format_turns_it_off(void);
 void no_user_takes_all_memory(void);
 void only_the_manager_opts_in(void);
+void a_registration_older_than_the_cache_counts(void);
+void turned_off_and_on_it_confuses_no_answers(void);
 void one_name_can_be_flushed(void);
 void policies_are_arms(void);
 void a_new_policy_is_heard_of(void);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core.h"
 #include "model.h"
 
 static int failures;
@@ -63,7 +62,7 @@ static struct bc_entry *ask(const char *name, const struct bc_caller *caller)
 {
 	u64 key[BC_KEY_MAX / 8];
 	struct bc_question q = question(name, key);
-	struct bc_entry *entry = malloc(bc_entry_bytes(&q));
+	struct bc_entry *entry = malloc(entry_bytes(&q));
 
 	bc_ask(entry, &q, caller, core.generation);
 	entry->answer.object = &core;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core.h"
 #include "model.h"
 
 #define ENTRIES		256
@@ -187,7 +186,7 @@ static void op_ask(struct state *s)
 	};
 	caller = (struct bc_caller){ .uid = asked->uid, .security_id = asked->security_id };
 	make_question(s, asked->name, asked->code, key, &question);
-	asked->entry = malloc(bc_entry_bytes(&question));
+	asked->entry = malloc(entry_bytes(&question));
 	bc_ask(asked->entry, &question, &caller, s->core.generation);
 }
 
@@ -206,7 +205,7 @@ static void op_learn(struct state *s)
 		return;
 	make_question(s, asked->name, asked->code, key, &question);
 	expected = plain_learn(&s->plain, asked, scope, charged, object,
-			       bc_entry_bytes(&question));
+			       entry_bytes(&question));
 	asked->entry->answer.object = (void *)(uintptr_t)object;
 	verdict = bc_learn(&s->core, asked->entry, scope, charged, &gone);
 	MUST(verdict == expected);

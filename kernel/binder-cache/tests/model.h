@@ -8,6 +8,14 @@
 
 #include <linux/types.h>
 
+#include "../core.h"
+
+/* What the core may touch of an entry for @question, and charges for it. */
+static inline size_t entry_bytes(const struct bc_question *question)
+{
+	return sizeof(struct bc_entry) + (question->size + 7) / 8 * 8;
+}
+
 /* How often each thing happened: a test that never evicts proves nothing. */
 struct coverage {
 	u64 hits, misses, kept, stale, over_limit, evictions, forgotten;
