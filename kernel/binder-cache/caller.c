@@ -251,7 +251,8 @@ static bool binder_cache_look_up(struct binder_proc *proc, struct binder_thread 
 		binder_cache_count(cache, BINDER_CACHE_REFUSED_CALLER);
 		return false;
 	}
-	question.code = tr->code;
+	/* managers copy this flag to their answers */
+	question.code = tr->code | (tr->flags & TF_CLEAR_BUF) << 8;
 	question.size = size - prefix;
 	question.key = (u64 *)(request + prefix);
 
@@ -307,8 +308,7 @@ static bool binder_cache_answers(struct binder_proc *proc, struct binder_thread 
 	if (bit & READ_ONCE(cache->format.lookup)) {
 		if (has_extra || tr->offsets_size || tr->flags & TF_ONE_WAY)
 			binder_cache_refuse_format(cache, thread);
-		else if (tr->flags & ~TF_ACCEPT_FDS)
-			/* managers copy some flags to their answers */
+		else if (tr->flags & ~(TF_ACCEPT_FDS | TF_CLEAR_BUF))
 			binder_cache_count(cache, BINDER_CACHE_REFUSED_CALLER);
 		else
 			return binder_cache_look_up(proc, thread, tr, room);

@@ -444,7 +444,7 @@ static int entries_show(struct seq_file *m, void *unused)
 	spin_lock(&cache->lock);
 	list_for_each_entry(entry, &cache->core.order, order) {
 		seq_printf(m, "%llu %s %u %u %u ", entry->hits, scopes[entry->scope],
-			   entry->uid, entry->security_id, entry->code);
+			   entry->uid, entry->security_id, entry->code & 0xff);
 		print_name(m, entry);
 		seq_putc(m, '\n');
 	}

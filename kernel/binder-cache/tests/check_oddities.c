@@ -74,6 +74,28 @@ void a_service_in_a_union_is_kept_and_an_accessor_is_not(void)
 	free_reply(&client);
 }
 
+void who_wants_answers_cleared_has_others(void)
+{
+	struct parcel p;
+	int round;
+	long hits;
+
+	CHECK(hits_while(FOUND, "plain", 2) == 1);
+	hits = stat_of("hits");
+	put_header(&p);
+	put_string(&p, "plain");
+	for (round = 0; round < 3; round++) {
+		CHECK(call(&client, 0, CODE_CHECK, TF_CLEAR_BUF, &p) == FOUND);
+		CHECK(client.reply.flags & TF_CLEAR_BUF);
+		free_reply(&client);
+	}
+	CHECK(stat_of("hits") == hits + 2);
+	CHECK(look_up(&client, "plain") == FOUND);
+	CHECK(!(client.reply.flags & TF_CLEAR_BUF));
+	free_reply(&client);
+	CHECK(stat_of("hits") == hits + 3);
+}
+
 void an_owner_finds_its_own_binder(void)
 {
 	long hits;

@@ -44,6 +44,7 @@ void a_lazy_service_is_not_kept(void);
 void a_service_that_wants_to_know_its_clients_is_not_kept(void);
 void odd_answers_are_not_kept(void);
 void a_service_in_a_union_is_kept_and_an_accessor_is_not(void);
+void who_wants_answers_cleared_has_others(void);
 void an_owner_finds_its_own_binder(void);
 void a_full_buffer_fails_as_stock(void);
 void a_small_read_gets_its_parts(void);

@@ -80,6 +80,7 @@ static const struct {
 	ENTRY(a_service_that_wants_to_know_its_clients_is_not_kept),
 	ENTRY(odd_answers_are_not_kept),
 	ENTRY(a_service_in_a_union_is_kept_and_an_accessor_is_not),
+	ENTRY(who_wants_answers_cleared_has_others),
 	ENTRY(an_owner_finds_its_own_binder),
 	ENTRY(a_full_buffer_fails_as_stock),
 	ENTRY(a_small_read_gets_its_parts),

@@ -469,7 +469,8 @@ static void serve_call(struct client *c, const struct binder_transaction_data *t
 		forget(data + offset, t->data_size - offset);
 		break;
 	}
-	reply_to(c, t, flags, &reply);
+	/* as libbinder does */
+	reply_to(c, t, flags | (t->flags & TF_CLEAR_BUF), &reply);
 	if (is_look_up) {
 		exchange(c, 0);
 		pthread_rwlock_unlock(&handles_lock);
