@@ -192,8 +192,8 @@ static void binder_cache_miss(struct binder_cache *cache, struct binder_thread *
  */
 static bool binder_cache_read_request(u8 *request, const u8 __user *user, size_t size)
 {
-	u64 word BINDER_CACHE_UNSET, next BINDER_CACHE_UNSET;
-	u32 half BINDER_CACHE_UNSET;
+	u64 word, next;
+	u32 half;
 	size_t i;
 
 	if (!user_access_begin(user, size))
