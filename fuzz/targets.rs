@@ -302,7 +302,7 @@ fn memory_files(bytes: &[u8]) {
         let _ = swaps.iter().filter_map(swaps::Swap::zram_name).count();
     }
     let _ = (process_memory::parse_status(&text), process_memory::parse_rollup(&text));
-    let _ = process_memory::parse_statm(&text, 4);
+    let _ = (process_memory::parse_statm(&text, 4), process_memory::parse_name(&text));
 }
 
 fn zram_files(bytes: &[u8]) {

@@ -16,7 +16,7 @@ use crate::device::Root;
 use crate::engine::control::connection::Connection;
 use crate::engine::control::protocol::Request;
 use crate::engine::status::Status;
-use crate::mechanism::{Support, boot, launch, lookup, memory, placement};
+use crate::mechanism::{Support, SupportState, boot, launch, lookup, memory, placement};
 use facts::DeviceReport;
 
 /// The number of the JSON schema.
@@ -90,6 +90,8 @@ impl Report {
         ];
         let mechanisms = mechanisms.into_iter().map(|(name, support)| {
             let its_own = daemon.as_ref().and_then(|status| status.mechanisms.iter().find(|it| it.name == name));
+            // What is at work without the daemon is at work.
+            let its_own = its_own.filter(|_| support.state != SupportState::Active);
             MechanismReport::of(root, name, its_own.map_or(support, |it| it.support.clone()))
         });
         let mechanisms = mechanisms.collect();

@@ -94,7 +94,15 @@ impl DeviceError {
         }
     }
 
-    /// What a person can do about it.
+    /// What happened, and what a person can do about it.
+    pub fn with_advice(&self) -> String {
+        match self.advice() {
+            "" => self.to_string(),
+            advice => format!("{self}; {advice}"),
+        }
+    }
+
+    /// What a person can do about it; empty where the error itself says so.
     pub fn advice(&self) -> &'static str {
         let Self::Io { cause, .. } = self else {
             return "the kernel or the driver behind it is broken: report it with the output of `brisk doctor`";
@@ -110,6 +118,8 @@ impl DeviceError {
             }
             Some(Errno::SRCH) => "the process has ended",
             Some(Errno::NOSPC) => "make room there",
+            // It is not the kernel's: who found that something does not fit has said what to do.
+            None if cause.kind() == io::ErrorKind::OutOfMemory => "",
             _ => "see `brisk doctor` for what this device offers",
         }
     }

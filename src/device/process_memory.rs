@@ -31,13 +31,22 @@ pub struct ProportionalMemory {
 /// # Errors
 /// [`DeviceError::is_missing`] when it has ended, [`DeviceError::Malformed`] when a file is not as documented.
 pub fn read(root: &Root, pid: u32) -> Result<Option<ProcessMemory>, DeviceError> {
+    Ok(read_named(root, pid)?.map(|(_, memory)| memory))
+}
+
+/// The same with its name (`comm`), which stands in the same file; `None` for the name where it does not.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_named(root: &Root, pid: u32) -> Result<Option<(Option<String>, ProcessMemory)>, DeviceError> {
     let file = format!("/proc/{pid}/status");
     let text = root.read(&file)?;
     if !text.lines().any(|line| line.starts_with("VmRSS:")) {
         return Ok(None);
     }
+    let name = parse_name(&text);
     if let Some(memory) = parse_status(&text) {
-        return Ok(Some(memory));
+        return Ok(Some((name, memory)));
     }
     // Before Linux 4.5 status did not tell anonymous pages from others; statm's third number is pages of files.
     let statm_file = format!("/proc/{pid}/statm");
@@ -46,7 +55,8 @@ pub fn read(root: &Root, pid: u32) -> Result<Option<ProcessMemory>, DeviceError>
     let (rss_kib, shared_kib) = parse_statm(&statm, page_kib)
         .ok_or_else(|| DeviceError::malformed(&root.path(&statm_file), "seven numbers of pages", &statm))?;
     let swap_kib = kib_of(&text, "VmSwap").unwrap_or(0);
-    Ok(Some(ProcessMemory { rss_kib, rss_anonymous_kib: rss_kib.saturating_sub(shared_kib), swap_kib }))
+    let rss_anonymous_kib = rss_kib.saturating_sub(shared_kib);
+    Ok(Some((name, ProcessMemory { rss_kib, rss_anonymous_kib, swap_kib })))
 }
 
 /// The exact figures of process `pid`. The kernel walks all its page tables for them: not for the hot path.
@@ -84,6 +94,23 @@ pub fn parse_status(text: &str) -> Option<ProcessMemory> {
         rss_anonymous_kib: kib_of(text, "RssAnon")?,
         swap_kib: kib_of(text, "VmSwap").unwrap_or(0),
     })
+}
+
+/// The name in /proc/PID/status, where ends of lines and backslashes are written as in C; without white space at its end.
+pub fn parse_name(text: &str) -> Option<String> {
+    let written = text.lines().find_map(|line| line.strip_prefix("Name:\t"))?;
+    let mut name = String::with_capacity(written.len());
+    let mut letters = written.trim_end().chars();
+    while let Some(letter) = letters.next() {
+        name.push(match letter {
+            '\\' => match letters.next()? {
+                'n' => '\n',
+                escaped => escaped,
+            },
+            plain => plain,
+        });
+    }
+    Some(name)
 }
 
 /// Parses /proc/PID/statm: resident, and of those the pages of files, in KiB.
@@ -140,6 +167,23 @@ mod tests {
         fs::write(process.join("status"), "VmRSS:\t1 kB\n").unwrap();
         fs::write(process.join("statm"), "1000 300\n").unwrap();
         assert!(read(&root, 7).is_err());
+    }
+
+    #[test]
+    fn a_name_is_what_the_process_calls_itself() {
+        for (text, name) in [
+            ("Name:\tcat\nUmask:\t0022\n", Some("cat")),
+            ("Name:\ta b) \\\\x\\ny \n", Some("a b) \\x\ny")),
+            ("Name:\t\n", Some("")),
+            ("Umask:\t0022\n", None),
+            ("Name:\tx\\\n", None),
+        ] {
+            assert_eq!(parse_name(text).as_deref(), name, "{text:?}");
+        }
+        let (named, pid) = (read_named(&Root::system(), std::process::id()), std::process::id());
+        let (name, memory) = named.unwrap().unwrap();
+        assert_eq!(name, crate::device::process::command(&Root::system(), pid).ok());
+        assert!(memory.rss_kib > 0);
     }
 
     #[test]

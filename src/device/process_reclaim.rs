@@ -18,6 +18,17 @@ pub struct Range {
     pub bytes: usize,
 }
 
+/// What is moved by one call at most: whoever waits for the process waits no longer than for that.
+const STEP_BYTES: usize = 512 << 10;
+
+impl Range {
+    /// The range in pieces, each for one call.
+    pub fn steps(self) -> impl Iterator<Item = Self> {
+        let end = self.start + self.bytes;
+        (self.start..end).step_by(STEP_BYTES).map(move |start| Self { start, bytes: STEP_BYTES.min(end - start) })
+    }
+}
+
 /// What is wished of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
@@ -82,6 +93,15 @@ garbage
 ";
         let found: Vec<usize> = parse_maps(text).iter().map(|range| range.bytes).collect();
         assert_eq!(found, [0x21000, 0x340_0000, 0x10_0000]);
+    }
+
+    #[test]
+    fn a_range_is_gone_through_in_steps() {
+        let range = Range { start: 0x1000, bytes: 2 * STEP_BYTES + 0x3000 };
+        let found: Vec<Range> = range.steps().collect();
+        assert_eq!(found.iter().map(|step| step.bytes).collect::<Vec<_>>(), [STEP_BYTES, STEP_BYTES, 0x3000]);
+        assert!(found.windows(2).all(|pair| pair[0].start + pair[0].bytes == pair[1].start));
+        assert_eq!(Range { start: 0, bytes: 0 }.steps().count(), 0);
     }
 
     #[test]

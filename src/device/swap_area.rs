@@ -150,7 +150,12 @@ mod tests {
         ] {
             assert_eq!(fits(used, freed, room).is_ok(), is_fine, "{used} {freed} {room}");
         }
-        assert!(fits(9000, 0, 1).unwrap_err().to_string().contains("run `brisk restore`"));
+        let error = DeviceError::io(Path::new("/dev/zram0"), Operation::Swap, fits(9000, 0, 1).unwrap_err());
+        assert!(
+            error.with_advice().ends_with("close applications, then run `brisk restore`"),
+            "{}",
+            error.with_advice()
+        );
     }
 
     #[test]

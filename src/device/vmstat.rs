@@ -15,6 +15,8 @@ pub struct ReclaimCounters {
     pub oom_kills: u64,
     /// Pages that reclaim has looked at (`pgscan_kswapd` and `pgscan_direct`): it is at work while this rises.
     pub scanned: u64,
+    /// Of these, what tasks had to look at for themselves (`pgscan_direct`): kswapd was not quick enough.
+    pub scanned_directly: u64,
     /// Pages that were swapped in and out.
     pub swapped_in: u64,
     /// See [`Self::swapped_in`].
@@ -38,7 +40,11 @@ pub fn parse(text: &str) -> ReclaimCounters {
             "workingset_refault_file" | "workingset_refault" => &mut counters.file_refaults,
             "oom_kill" => &mut counters.oom_kills,
             "pgscan_kswapd" | "pgscan_direct" => {
-                counters.scanned = counters.scanned.saturating_add(number.parse().unwrap_or(0));
+                let pages = number.parse().unwrap_or(0);
+                counters.scanned = counters.scanned.saturating_add(pages);
+                if name == "pgscan_direct" {
+                    counters.scanned_directly = pages;
+                }
                 continue;
             }
             "pswpin" => &mut counters.swapped_in,
@@ -57,7 +63,14 @@ mod tests {
     #[test]
     fn counters_are_found_by_their_whole_name() {
         let text = "pswpin 5\npswpout 7\nworkingset_refault_anon 1\nworkingset_refault_file 3\npgscan_kswapd 4\npgscan_direct 5\npgscan_direct_throttle 9\noom_kill 2\nnone\noom_kill x";
-        let expected = ReclaimCounters { file_refaults: 3, oom_kills: 2, scanned: 9, swapped_in: 5, swapped_out: 7 };
+        let expected = ReclaimCounters {
+            file_refaults: 3,
+            oom_kills: 2,
+            scanned: 9,
+            scanned_directly: 5,
+            swapped_in: 5,
+            swapped_out: 7,
+        };
         assert_eq!((parse(text), parse("")), (expected, ReclaimCounters::default()));
         assert_eq!(parse("workingset_refault 9").file_refaults, 9);
         let most = format!("pgscan_kswapd {0}\npgscan_direct {0}", u64::MAX);

@@ -15,6 +15,8 @@ pub struct Watermarks {
     pub low_kib: u64,
     /// Above it kswapd sleeps again: what lies below is the kernel's reserve, not memory for applications.
     pub high_kib: u64,
+    /// What zones keep from those who could have taken it elsewhere: the greatest of each zone's `protection`.
+    pub protected_kib: u64,
 }
 
 /// The present watermarks.
@@ -33,6 +35,11 @@ pub fn parse(text: &str, page_kib: u64) -> Option<Watermarks> {
     let mut sum = Watermarks::default();
     let mut zones = 0;
     for line in text.lines() {
+        if let Some(list) = line.trim_start().strip_prefix("protection: (") {
+            let pages = list.trim_end_matches(')').split(", ").filter_map(|pages| pages.parse::<u64>().ok()).max();
+            sum.protected_kib = sum.protected_kib.checked_add(pages.unwrap_or(0).checked_mul(page_kib)?)?;
+            continue;
+        }
         let mut words = line.split_ascii_whitespace();
         let (name, value) = (words.next(), words.next());
         let place = match name {
@@ -54,10 +61,10 @@ mod tests {
 
     #[test]
     fn zones_are_summed_and_per_cpu_lists_are_not() {
-        let text = "Node 0, zone      DMA\n  pages free     2816\n        min      11\n        low      13\n        high     16\n  \
+        let text = "Node 0, zone      DMA\n  pages free     2816\n        min      11\n        low      13\n        high     16\n        protection: (0, 459, 460)\n  \
                     pagesets\n    cpu: 0\n              count: 0\n              high:  186\n\
                     Node 0, zone   Normal\n        min      1000\n        low      1250\n        high     1500\n";
-        let sum = Watermarks { min_kib: 4044, low_kib: 5052, high_kib: 6064 };
+        let sum = Watermarks { min_kib: 4044, low_kib: 5052, high_kib: 6064, protected_kib: 1840 };
         assert_eq!(parse(text, 4), Some(sum));
         for text in ["", "Node 0, zone DMA\n", "  high many\n", "  high\n", "  high 18446744073709551615\n"] {
             assert_eq!(parse(text, 4), None, "{text:?}");

@@ -245,7 +245,7 @@ impl Fault {
     fn text(&self) -> String {
         match self {
             Self::Journal(error) => error.to_string(),
-            Self::Device(error) => format!("{error}; {}", error.advice()),
+            Self::Device(error) => error.with_advice(),
         }
     }
 

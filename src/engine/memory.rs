@@ -6,16 +6,15 @@ use super::Engine;
 use super::executor::Execution;
 use super::killer::Child;
 use super::poller::Token;
+use super::status::{Activity, MechanismStatus};
 use crate::device::BootTime;
 use crate::device::error::sentence;
-use crate::mechanism::memory::apply::{Change, changes};
+use crate::mechanism::memory::apply::{Change, FOR_EVER, changes};
 use crate::mechanism::memory::config::MemoryConfig;
-use crate::mechanism::memory::{DeviceFacts, Plan};
-use crate::mechanism::{Action, Decision};
+use crate::mechanism::memory::{DeviceFacts, Plan, support};
+use crate::mechanism::{Action, Decision, Interest, Support, SupportState};
 
 const NAME: &str = "memory";
-/// Nothing about memory ends by itself: it is given back when the daemon ends, or by its guardian.
-const FOR_EVER: BootTime = BootTime::from_milliseconds(u64::MAX / 4_000_000);
 /// A killer that dies is replaced; one that dies at once is not, more often than this.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
@@ -24,15 +23,38 @@ const RESTART_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Memory {
     config: MemoryConfig,
     held: Vec<Change>,
+    /// What the device offered when the configuration was last read.
+    offered: Option<Support>,
+    /// Since when something is held or watched.
+    since: Option<BootTime>,
     killer: Option<Child>,
     /// When a killer that died is started anew.
     pub(super) killer_due: Option<BootTime>,
 }
 
 impl Engine {
+    /// What it does about memory, for `brisk status`.
+    pub(super) fn memory_status(&self) -> MechanismStatus {
+        let mut work = Vec::new();
+        if !self.memory.held.is_empty() {
+            let held: Vec<String> =
+                self.memory.held.iter().map(|change| format!("{} is {}", change.target, change.value)).collect();
+            work.push(held.join(", "));
+        }
+        work.extend(self.memory.killer.as_ref().map(|killer| format!("the killer is process {}", killer.pid())));
+        let support = match &self.memory.offered {
+            Some(offered) if work.is_empty() => offered.clone(),
+            _ => Support { state: SupportState::Active, reason: work.join("; "), advice: String::new() },
+        };
+        let activity = self.memory.since.filter(|_| !work.is_empty());
+        let activity = activity.map(|since| Activity { since, text: "memory is looked after".to_owned() });
+        MechanismStatus { name: NAME.to_owned(), support, activity }
+    }
+
     /// Does about memory what the configuration in force says.
     pub(super) fn follow_memory_config(&mut self, now: BootTime) {
         let config = self.layers.config.memory.clone();
+        self.memory.offered = Some(support(&self.options.root));
         if config.zram != self.memory.config.zram {
             self.let_memory_go(now);
         }
@@ -45,6 +67,9 @@ impl Engine {
             self.end_killer();
             self.start_killer(now);
         }
+        let works = !self.memory.held.is_empty() || self.memory.killer.is_some();
+        self.memory.since = self.memory.since.filter(|_| works).or(works.then_some(now));
+        self.listen(now);
     }
 
     /// Holds what the plan says: all of it or nothing.
@@ -73,6 +98,21 @@ impl Engine {
         for change in std::mem::take(&mut self.memory.held).into_iter().rev() {
             let action = Action::Release { target: change.target };
             self.executor.execute(now, NAME, Decision { action, reason: "the configuration has changed".to_owned() });
+        }
+    }
+
+    /// What it wants to hear.
+    pub(super) fn memory_interest(&self) -> Interest {
+        Interest {
+            foreground: self.memory.killer.is_some() && self.memory.config.killer.prefetch,
+            ..Interest::default()
+        }
+    }
+
+    /// Whoever comes to the front gets back what it has on swap.
+    pub(super) fn put_in_front(&mut self, pids: &[u32]) {
+        if let Some(killer) = self.memory.killer.as_mut().filter(|_| self.memory.config.killer.prefetch) {
+            pids.iter().for_each(|&pid| killer.put_in_front(pid));
         }
     }
 

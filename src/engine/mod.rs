@@ -299,13 +299,14 @@ impl Engine {
             foreground.pids()
         }) {
             Some(Ok(pids)) => pids,
-            Some(Err(error)) => return tracing::warn!("{error}; {}", error.advice()),
+            Some(Err(error)) => return tracing::warn!("{}", error.with_advice()),
             None => return,
         };
         self.tell_foreground(now, pids);
     }
 
     fn tell_foreground(&mut self, now: BootTime, pids: Vec<u32>) {
+        self.put_in_front(&pids);
         let facts = self.subscriptions.interest().facts;
         let processes = pids.into_iter().map(|pid| {
             let mut process = Process { pid, ..Process::default() };
@@ -355,7 +356,7 @@ impl Engine {
     /// Follows what the mechanisms want to hear now.
     fn listen(&mut self, now: BootTime) {
         let mut ended = Vec::new();
-        let interest = self.mechanisms.interest();
+        let interest = self.mechanisms.interest().and(self.memory_interest());
         let exits = self.mechanisms.launch.awaited_exits();
         self.subscriptions.follow(now, interest, exits, (&self.options.root, &self.poller), &mut ended);
         for pid in ended {

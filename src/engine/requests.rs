@@ -85,7 +85,7 @@ impl Engine {
 
     /// What the daemon does and did.
     pub fn status(&self, now: BootTime) -> Status {
-        let mechanisms = self.mechanisms.all().map(|mechanism| MechanismStatus {
+        let driven = self.mechanisms.all().map(|mechanism| MechanismStatus {
             name: mechanism.name().to_owned(),
             support: mechanism.support().clone(),
             activity: mechanism.activity().map(|(since, text)| Activity { since, text }),
@@ -102,7 +102,7 @@ impl Engine {
             dry_run: self.executor.is_dry(),
             sensors: self.subscriptions.describe(&self.scheduling),
             guardian_pid: self.guardian.as_ref().map(crate::device::guardian::Guardian::pid),
-            mechanisms: mechanisms.into(),
+            mechanisms: driven.into_iter().chain([self.memory_status()]).collect(),
             leases: self.executor.leases().to_vec(),
             decisions: self.executor.history().cloned().collect(),
             metrics,

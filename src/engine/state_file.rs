@@ -23,16 +23,13 @@ impl StateFile {
     /// Reads what an earlier run learned; what cannot be read is forgotten.
     pub fn read(root: &Root) -> Self {
         let path = root.path("/var/lib/brisk/launch-durations.json");
-        let saved = match fs::metadata(&path) {
-            Ok(file) if file.is_file() && file.len() <= LIMIT_BYTES => {
-                let learned = fs::read_to_string(&path).ok().and_then(|text| LearnedDurations::parse(&text));
-                if learned.is_none() {
-                    tracing::warn!("{} is damaged: durations are learned anew", path.display());
-                }
-                learned.unwrap_or_default()
-            }
-            _ => LearnedDurations::default(),
-        };
+        let saved = text(&path).map(|text| {
+            LearnedDurations::parse(&text).unwrap_or_else(|| {
+                tracing::warn!("{} is damaged: durations are learned anew", path.display());
+                LearnedDurations::default()
+            })
+        });
+        let saved = saved.unwrap_or_default();
         Self { path, saved, failed: false }
     }
 
@@ -60,7 +57,14 @@ impl StateFile {
     }
 }
 
-fn write(path: &Path, text: &str) -> io::Result<()> {
+/// What is in the file `path`, if there is one of the size that a state has. What is no text is damaged.
+pub(super) fn text(path: &Path) -> Option<String> {
+    fs::metadata(path).ok().filter(|file| file.is_file() && file.len() <= LIMIT_BYTES)?;
+    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
+}
+
+/// Writes the file whole or not at all.
+pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }

@@ -11,11 +11,8 @@ use crate::config::Layers;
 use crate::device::guardian::Guardian;
 use crate::device::journal::{Journal, Outcome};
 use crate::device::{BootTime, Root};
-use crate::mechanism::memory::apply::{changes, folder};
+use crate::mechanism::memory::apply::{FOR_EVER, changes, folder};
 use crate::mechanism::memory::{Arm, DeviceFacts, Plan};
-
-/// It ends with the command, or by `brisk restore`.
-const FOR_EVER: BootTime = BootTime::from_milliseconds(u64::MAX / 4_000_000);
 
 /// Arguments of `brisk memory apply`.
 #[derive(Debug, clap::Args)]

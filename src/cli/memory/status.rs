@@ -75,7 +75,7 @@ struct Device {
 /// # Errors
 /// When memory cannot be read or standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
-    let snapshot = Snapshot::take(root, arguments.mode == Mode::LmkPss)
+    let snapshot = Snapshot::take(root, arguments.mode.is_proportional())
         .map_err(|error| anyhow::anyhow!(root.as_on_device(&sentence(&error))))
         .context("how much memory is left cannot be known")?;
     let report = Report::of(snapshot, arguments.mode);

@@ -110,7 +110,7 @@ impl Access {
         match self.try_give_back(lease) {
             Ok(outcome) => outcome,
             Err(error) if error.is_missing() => Outcome::Vanished,
-            Err(error) => Outcome::Refused { error: format!("{error}; {}", error.advice()) },
+            Err(error) => Outcome::Refused { error: error.with_advice() },
         }
     }
 

@@ -137,7 +137,7 @@ pub enum JournalError {
         cause: io::Error,
     },
     /// The target could not be read or refused the value; it holds its original.
-    #[error("{fault}; {}", fault.advice())]
+    #[error("{}", fault.with_advice())]
     Device {
         /// What failed.
         fault: DeviceError,

@@ -9,6 +9,9 @@ use anyhow::Context;
 use crate::device::Root;
 use crate::mechanism::memory::config::KillerConfig;
 
+/// Begins a line that says which process is in front.
+pub(super) const FRONT: &str = "front ";
+
 /// A running killer. Dropped, it lets it end. As a descriptor it is readable when the killer is ready or has died.
 #[derive(Debug)]
 pub struct Child {
@@ -36,12 +39,22 @@ impl Child {
         let lifeline = child.stdin.take();
         let end = child.stdout.take().context("the killer has no stdout")?;
         rustix::io::ioctl_fionbio(&end, true)?;
+        if let Some(lifeline) = &lifeline {
+            rustix::io::ioctl_fionbio(lifeline, true)?;
+        }
         Ok(Self { child, lifeline, end })
     }
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Tells it which process is in front. One that is too busy to listen has something more urgent to do.
+    pub fn put_in_front(&mut self, pid: u32) {
+        if let Some(lifeline) = &mut self.lifeline {
+            let _ = io::Write::write_all(lifeline, format!("{FRONT}{pid}\n").as_bytes());
+        }
     }
 
     /// Hears what it says; false when it has ended.

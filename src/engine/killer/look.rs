@@ -8,6 +8,7 @@ use crate::device::zoneinfo::Watermarks;
 use crate::device::{BootTime, DeviceError, Root, meminfo, process_memory, psi, swaps, vmstat, zoneinfo, zram};
 use crate::mechanism::memory::headroom::{headroom, swap_ratio};
 use crate::mechanism::memory::killer::Look;
+use crate::mechanism::memory::lmkd::Reading;
 use crate::mechanism::memory::victim::Situation;
 
 /// Stalls and refaults are those of this long.
@@ -76,18 +77,19 @@ impl Looks {
             let span_us = counters.at.since(earlier.at).max(SPAN / 2).as_micros() as f64;
             100.0 * now_us.saturating_sub(then_us) as f64 / span_us
         };
-        let page_kib = rustix::param::page_size() as u64 / 1024;
+        let full_percent = percent(counters.full_us, earlier.full_us);
         Ok(Look {
             situation: Situation {
                 free_kib: memory.free_kib,
                 file_kib: memory.file_kib,
                 some_percent: percent(counters.some_us, earlier.some_us),
-                full_percent: percent(counters.full_us, earlier.full_us),
+                full_percent,
                 swap_ratio: swap_ratio(&swaps, &zram),
             },
             headroom_kib: headroom(&memory, self.watermarks, &swaps, &zram).total_kib,
-            refaulted_kib: counters.file_refaults.saturating_sub(earlier.file_refaults).saturating_mul(page_kib),
+            refaulted_kib: counters.file_refaults.saturating_sub(earlier.file_refaults).saturating_mul(page_kib()),
             reclaiming,
+            reading: Reading { at: now, memory, reclaim, watermarks: self.watermarks, full_percent },
         })
     }
 
@@ -100,6 +102,11 @@ impl Looks {
         }
         self.before.front().copied().unwrap_or(counters)
     }
+}
+
+/// The size of a page.
+pub(super) fn page_kib() -> u64 {
+    rustix::param::page_size() as u64 / 1024
 }
 
 #[cfg(test)]

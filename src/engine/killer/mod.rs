@@ -4,11 +4,15 @@
 //! process at a time. It keeps nothing that cannot be read again: one that dies is simply started anew.
 
 mod child;
+mod ending;
+mod learned;
 mod look;
 mod pageout;
+mod prefetch;
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -16,14 +20,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 
-use crate::device::process_kill::{Hold, Release, kill_by_number};
-use crate::device::{BootTime, Root, meminfo, process, process_memory, psi, scheduling};
+use crate::device::process_kill::Hold;
+use crate::device::{BootTime, Root, psi, scheduling};
 use crate::mechanism::memory::config::KillerConfig;
-use crate::mechanism::memory::killer::{self, KillRecord};
+use crate::mechanism::memory::killer::{self, KillRecord, Look, Need};
+use crate::mechanism::memory::lmkd::Lmkd;
 use crate::mechanism::memory::victim::{Candidate, Mode, Protection, Victim};
 use crate::mechanism::memory::{candidates, kill_log};
 pub use child::Child;
-use look::Looks;
+use ending::Ending;
+use learned::Learned;
+use look::{Looks, page_kib};
 
 /// Without PSI memory is looked at this often.
 const BLIND_LOOK: Duration = Duration::from_millis(100);
@@ -31,8 +38,6 @@ const BLIND_LOOK: Duration = Duration::from_millis(100);
 const PREPARATION: Duration = Duration::from_secs(5);
 /// What the way to a kill needs at most, made resident before it is needed.
 const REHEARSED_BYTES: usize = 256 << 10;
-/// A victim works for nobody but its own end.
-const VICTIM_NICE: i32 = -20;
 
 /// Ends processes when memory is short, until standard input ends.
 ///
@@ -44,6 +49,9 @@ pub fn run(root: &Root, config: &KillerConfig) -> anyhow::Result<()> {
     killer.rehearse();
     if config.pageout.target_kib > 0 {
         pageout::start(root, &config.pageout).context("cannot start a thread")?;
+    }
+    if config.prefetch {
+        killer.prefetch = Some(prefetch::start(root).context("cannot start a thread")?);
     }
     killer.harden();
     // A daemon that is dead by now will be noticed at once.
@@ -57,6 +65,13 @@ struct Killer<'a> {
     protection: Protection,
     trigger: Option<psi::Trigger>,
     looks: Looks,
+    /// For [`Mode::Lmkd`], whose need depends on what it saw before.
+    lmkd: Option<Lmkd>,
+    learned: Learned,
+    /// Where it is said who is in front.
+    prefetch: Option<Sender<u32>>,
+    /// What the daemon has said of its next line.
+    heard: String,
 }
 
 /// What woke the killer.
@@ -76,7 +91,17 @@ impl<'a> Killer<'a> {
         let trigger = trigger.map_err(|error| {
             tracing::warn!("{error}; memory is looked at every {} ms instead", BLIND_LOOK.as_millis());
         });
-        Ok(Self { root, config, protection, trigger: trigger.ok(), looks: Looks::default() })
+        Ok(Self {
+            root,
+            config,
+            protection,
+            trigger: trigger.ok(),
+            looks: Looks::default(),
+            lmkd: (config.mode == Mode::Lmkd && !config.by_headroom).then(Lmkd::default),
+            learned: Learned::read(root),
+            prefetch: None,
+            heard: String::new(),
+        })
     }
 
     /// Goes the way to a kill once, so that nothing on it is done for the first time when memory is short.
@@ -86,7 +111,7 @@ impl<'a> Killer<'a> {
         drop(ballast);
         if let Ok(look) = self.looks.take(self.root, BootTime::now()) {
             let mut found = candidates(self.root, i16::MIN, false, &|_| false, &mut Vec::new()).unwrap_or_default();
-            let _ = killer::choose(self.config, &look, &mut found, &self.protection);
+            let _ = killer::choose(self.config, &look, i16::MIN, &mut found, &self.protection);
         }
         let _ = Hold::on(std::process::id());
     }
@@ -112,26 +137,34 @@ impl<'a> Killer<'a> {
             let now = BootTime::now();
             let rest = match &self.trigger {
                 None => Some(BLIND_LOOK),
-                Some(_) => (now < burst_until).then(|| Duration::from_millis(self.config.look_ms)),
+                Some(_) => (now < burst_until).then(|| Duration::from_millis(self.look_ms())),
             };
             let woken = self.rest(rest)?;
             let woken_at = BootTime::now();
             if woken == Woken::DaemonEnded {
+                self.learned.save();
                 return Ok(());
             }
             if woken == Woken::Pressure {
                 burst_until = woken_at + Duration::from_millis(self.config.burst_ms);
             }
-            if self.relieve(woken_at, woken == Woken::Pressure)? {
+            let has_killed = self.relieve(woken_at, woken == Woken::Pressure)?;
+            if has_killed || self.lmkd.as_ref().is_some_and(Lmkd::goes_on) {
                 burst_until = BootTime::now() + Duration::from_millis(self.config.burst_ms);
             } else if woken == Woken::Time && woken_at.since(prepared_at) >= PREPARATION {
                 self.looks.prepare(self.root).context("cannot look at memory")?;
+                self.learned.save();
                 prepared_at = woken_at;
             }
         }
     }
 
-    fn rest(&self, rest: Option<Duration>) -> anyhow::Result<Woken> {
+    /// How often memory is looked at while it may be short.
+    fn look_ms(&self) -> u64 {
+        self.lmkd.as_ref().map_or(self.config.look_ms, Lmkd::look_ms)
+    }
+
+    fn rest(&mut self, rest: Option<Duration>) -> anyhow::Result<Woken> {
         let stdin = io::stdin();
         let rest = rest.and_then(|rest| Timespec::try_from(rest).ok());
         loop {
@@ -139,9 +172,12 @@ impl<'a> Killer<'a> {
             wanted.push(PollFd::new(&stdin, PollFlags::IN));
             wanted
                 .extend(self.trigger.as_ref().map(|trigger| PollFd::from_borrowed_fd(trigger.as_fd(), PollFlags::PRI)));
-            match poll(&mut wanted, rest.as_ref()) {
+            let outcome = poll(&mut wanted, rest.as_ref());
+            let is_told = !wanted[0].revents().is_empty();
+            drop(wanted);
+            match outcome {
                 Ok(0) => return Ok(Woken::Time),
-                Ok(_) if !wanted[0].revents().is_empty() => return Ok(Woken::DaemonEnded),
+                Ok(_) if is_told => return Ok(if self.listen() { Woken::Time } else { Woken::DaemonEnded }),
                 Ok(_) => return Ok(Woken::Pressure),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error).context("cannot wait for memory pressure"),
@@ -149,102 +185,95 @@ impl<'a> Killer<'a> {
         }
     }
 
+    /// Hears from the daemon who is in front; false when it has ended.
+    fn listen(&mut self) -> bool {
+        let mut bytes = [0; 256];
+        let count = match rustix::io::read(io::stdin(), &mut bytes) {
+            Ok(0) => return false,
+            Ok(count) => count,
+            Err(error) => return error == Errno::INTR,
+        };
+        self.heard.extend(bytes[..count].iter().map(|&byte| char::from(byte)));
+        while let Some((line, rest)) = self.heard.split_once('\n') {
+            let pid = line.strip_prefix(child::FRONT).and_then(|pid| pid.parse().ok());
+            if let (Some(prefetch), Some(pid)) = (&self.prefetch, pid) {
+                // A thread that could not run has said so.
+                let _ = prefetch.send(pid);
+            }
+            self.heard = rest.to_owned();
+        }
+        true
+    }
+
     /// Looks at memory and ends somebody if somebody must go. True when somebody did.
     fn relieve(&mut self, woken_at: BootTime, by_event: bool) -> anyhow::Result<bool> {
         let look = self.looks.take(self.root, woken_at).context("cannot look at memory")?;
-        let Some(cause) = killer::cause(self.config, &look) else { return Ok(false) };
-        let with_pss = self.config.mode == Mode::LmkPss;
+        let order = self.lmkd.as_mut().and_then(|lmkd| lmkd.judge(&look.reading, page_kib()));
+        let need = match (&self.lmkd, &order) {
+            (None, _) => killer::need(self.config, &look),
+            (Some(_), order) => {
+                order.as_ref().map(|order| Need { cause: order.cause.clone(), threshold: order.threshold })
+            }
+        };
+        let Some(need) = need else { return Ok(false) };
         let known = |pid| self.looks.is_kernel_thread(pid);
+        let with_pss = self.config.mode.is_proportional();
         let mut found = candidates(self.root, self.config.lowest_adj, with_pss, &known, &mut Vec::new())?;
-        let Some(victim) = killer::choose(self.config, &look, &mut found, &self.protection) else { return Ok(false) };
+        self.learned.inform(&mut found, look.situation.swap_ratio);
+        let chosen = killer::choose(self.config, &look, need.threshold, &mut found, &self.protection);
+        let Some(victim) = chosen else { return Ok(false) };
         let Some(candidate) = found.iter().find(|candidate| candidate.pid == victim.pid) else { return Ok(false) };
-        let hold = Hold::on(victim.pid);
-        if !self.is_still(candidate) {
-            return Ok(false);
+        let Some(ending) = ending::end(self.root, self.config, &victim, candidate)? else { return Ok(false) };
+        if let (Some(lmkd), Some(order)) = (&mut self.lmkd, &order) {
+            lmkd.killed(order);
         }
-        let audited = self.config.audit.then(|| process_memory::proportional(self.root, victim.pid).ok()).flatten();
-        let free_before_kib = meminfo::read(self.root)?.free_kib;
-        let killed = match &hold {
-            Ok(hold) => hold.kill(),
-            Err(_) => kill_by_number(victim.pid),
-        };
-        let killed_at = BootTime::now();
-        if let Err(error) = killed {
-            tracing::debug!("{} was not killed: {error}", victim.name);
-            return Ok(false);
+        if let Some(kib) = ending.returned_kib {
+            self.learned.learn(&victim.name, candidate, kib);
         }
-        let back_at = self.wait_for_end(&victim, hold.ok().as_ref(), killed_at);
-        let returned_kib = match back_at {
-            Some(_) => Some(meminfo::read(self.root)?.free_kib as i64 - free_before_kib as i64),
-            None => None,
-        };
-        let record = KillRecord {
-            at: killed_at,
-            pid: victim.pid,
-            oom_score_adj: victim.oom_score_adj,
-            mode: self.config.mode,
-            cause,
-            reason: victim.reason,
-            headroom_kib: look.headroom_kib,
-            predicted_kib: victim.predicted_kib,
-            returned_kib,
-            rss_kib: candidate.rss_kib,
-            rss_anonymous_kib: candidate.rss_anonymous_kib,
-            swap_kib: candidate.swap_kib,
-            swap_ratio: look.situation.swap_ratio,
-            pss_kib: audited.map(|exact| exact.pss_kib),
-            swap_pss_kib: audited.map(|exact| exact.swap_pss_kib),
-            decided_after_us: killed_at.since(woken_at).as_micros() as u64,
-            by_event,
-            back_after_us: back_at.map(|at| at.since(killed_at).as_micros() as u64),
-            name: victim.name,
-        };
-        tracing::info!("killed {} ({}): {}; {}", record.name, record.pid, record.cause, record.reason);
-        if let Err(error) = kill_log::append(self.root, &record) {
-            tracing::warn!("{error}");
-        }
+        self.remember(&record(self.config.mode, (woken_at, by_event), need.cause, &look, victim, candidate, &ending));
         Ok(true)
     }
 
-    /// True while `candidate` is the process that was looked at: a number goes to another one when its owner has ended.
-    fn is_still(&self, candidate: &Candidate) -> bool {
-        process::command(self.root, candidate.pid).is_ok_and(|name| name == candidate.name)
-            && process_memory::oom_score_adj(self.root, candidate.pid).is_ok_and(|adj| adj == candidate.oom_score_adj)
+    fn remember(&self, record: &KillRecord) {
+        tracing::info!("killed {} ({}): {}; {}", record.name, record.pid, record.cause, record.reason);
+        if let Err(error) = kill_log::append(self.root, record) {
+            tracing::warn!("{error}");
+        }
     }
+}
 
-    /// Waits until `victim` has gone, and says when its memory was back; `None` when it is given up.
-    fn wait_for_end(&self, victim: &Victim, hold: Option<&Hold>, killed_at: BootTime) -> Option<BootTime> {
-        let limit = killed_at + Duration::from_millis(self.config.patience_ms);
-        let Some(hold) = hold else {
-            while BootTime::now() < limit {
-                if process::has_ended(victim.pid) {
-                    return Some(BootTime::now());
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            return None;
-        };
-        if let Some(pid) = process::id(victim.pid) {
-            // It may be one of those that wait longest for a CPU. Without the right to, it takes its time.
-            let _ = rustix::process::setpriority_process(Some(pid), VICTIM_NICE);
-        }
-        let released_at = (hold.release_memory() == Release::Released).then(BootTime::now);
-        loop {
-            let left = Timespec::try_from(limit.since(BootTime::now())).ok();
-            match poll(&mut [PollFd::new(hold, PollFlags::IN)], left.as_ref()) {
-                Ok(0) => {
-                    tracing::warn!(
-                        "{} ({}) has not gone after {} ms",
-                        victim.name,
-                        victim.pid,
-                        self.config.patience_ms
-                    );
-                    return released_at;
-                }
-                Ok(_) => return Some(released_at.unwrap_or_else(BootTime::now)),
-                Err(Errno::INTR) => {}
-                Err(_) => return released_at,
-            }
-        }
+/// What is remembered of a kill.
+fn record(
+    mode: Mode,
+    (woken_at, by_event): (BootTime, bool),
+    cause: String,
+    look: &Look,
+    victim: Victim,
+    candidate: &Candidate,
+    ending: &Ending,
+) -> KillRecord {
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    KillRecord {
+        at: ending.killed_at,
+        pid: victim.pid,
+        oom_score_adj: victim.oom_score_adj,
+        mode,
+        cause,
+        reason: victim.reason,
+        headroom_kib: look.headroom_kib,
+        predicted_kib: victim.predicted_kib,
+        returned_kib: ending.returned_kib,
+        rss_kib: candidate.rss_kib,
+        rss_anonymous_kib: candidate.rss_anonymous_kib,
+        swap_kib: candidate.swap_kib,
+        swap_ratio: candidate.ratio(look.situation.swap_ratio),
+        pss_kib: ending.audit.map(|audit| audit.exact.pss_kib),
+        swap_pss_kib: ending.audit.map(|audit| audit.exact.swap_pss_kib),
+        estimated_in_ns: ending.audit.map(|audit| nanoseconds(audit.estimated_in)),
+        audited_in_ns: ending.audit.map(|audit| nanoseconds(audit.audited_in)),
+        decided_after_us: ending.killed_at.since(woken_at).as_micros() as u64,
+        by_event,
+        back_after_us: ending.back_at.map(|at| at.since(ending.killed_at).as_micros() as u64),
+        name: victim.name,
     }
 }

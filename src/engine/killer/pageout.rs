@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::device::process_kill::Hold;
-use crate::device::process_reclaim::{Range, Wish, advise, anonymous_ranges};
+use crate::device::process_reclaim::{Wish, advise, anonymous_ranges};
 use crate::device::{Root, meminfo, scheduling};
 use crate::mechanism::memory::candidates;
 use crate::mechanism::memory::config::PageoutConfig;
@@ -16,8 +16,6 @@ use crate::mechanism::memory::victim::Candidate;
 
 /// How often memory is looked at.
 const PERIOD: Duration = Duration::from_millis(200);
-/// What is moved by one call: a resume waits no longer for it.
-const STEP_BYTES: usize = 512 << 10;
 /// Applications with less than this in memory are not worth a look.
 const WORTHWHILE_KIB: u64 = 1 << 10;
 
@@ -60,29 +58,10 @@ fn refill(root: &Root, config: &PageoutConfig) {
 fn page_out(root: &Root, config: &PageoutConfig, candidate: &Candidate) {
     let (Ok(hold), Ok(ranges)) = (Hold::on(candidate.pid), anonymous_ranges(root, candidate.pid)) else { return };
     for range in ranges {
-        for step in steps(range) {
+        for step in range.steps() {
             if !lacks(root, config) || advise(hold.as_fd(), step, Wish::Out).is_err() {
                 return;
             }
         }
-    }
-}
-
-fn steps(range: Range) -> impl Iterator<Item = Range> {
-    let end = range.start + range.bytes;
-    (range.start..end).step_by(STEP_BYTES).map(move |start| Range { start, bytes: STEP_BYTES.min(end - start) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_range_is_gone_through_in_steps() {
-        let range = Range { start: 0x1000, bytes: 2 * STEP_BYTES + 0x3000 };
-        let found: Vec<Range> = steps(range).collect();
-        assert_eq!(found.iter().map(|step| step.bytes).collect::<Vec<_>>(), [STEP_BYTES, STEP_BYTES, 0x3000]);
-        assert!(found.windows(2).all(|pair| pair[0].start + pair[0].bytes == pair[1].start));
-        assert_eq!(steps(Range { start: 0, bytes: 0 }).count(), 0);
     }
 }

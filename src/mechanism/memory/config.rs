@@ -52,6 +52,8 @@ pub struct KillerConfig {
     pub mode: Mode,
     /// True lets somebody go by headroom whatever the mode, which then says only who.
     pub by_headroom: bool,
+    /// True lets size alone decide among those of a class, whatever the rest of their `oom_score_adj` says.
+    pub by_class: bool,
     /// Names that never go, beside those without which a system is gone.
     pub protected: Vec<Glob>,
     /// Nobody with a lower `oom_score_adj` goes.
@@ -80,6 +82,8 @@ pub struct KillerConfig {
     pub patience_ms: u64,
     /// True reads each victim's exact figures before it goes: they are dear, and for experiments.
     pub audit: bool,
+    /// True fetches what an application that comes to the front has on swap, on an idle CPU alone.
+    pub prefetch: bool,
     /// What is swapped out before memory is short.
     pub pageout: PageoutConfig,
 }
@@ -115,6 +119,7 @@ impl Default for KillerConfig {
             enabled: false,
             mode: Mode::Brisk,
             by_headroom: false,
+            by_class: false,
             protected: Vec::new(),
             lowest_adj: 1,
             reserve_kib: 4096,
@@ -125,6 +130,7 @@ impl Default for KillerConfig {
             burst_ms: 1000,
             patience_ms: 1000,
             audit: false,
+            prefetch: false,
             pageout: PageoutConfig::default(),
         }
     }

@@ -114,7 +114,7 @@ mod tests {
         MemoryInfo { total_kib: 100_000, free_kib, anonymous_kib, file_kib, ..MemoryInfo::default() }
     }
 
-    const MARKS: Watermarks = Watermarks { min_kib: 1000, low_kib: 1250, high_kib: 1500 };
+    const MARKS: Watermarks = Watermarks { min_kib: 1000, low_kib: 1250, high_kib: 1500, protected_kib: 0 };
 
     fn swap(path: &str, size_kib: u64, used_kib: u64) -> Swap {
         Swap { path: path.into(), size_kib, used_kib, priority: 0 }

@@ -84,6 +84,8 @@ mod tests {
             swap_ratio: 0.25,
             pss_kib: None,
             swap_pss_kib: None,
+            estimated_in_ns: Some(40_000),
+            audited_in_ns: None,
             decided_after_us: 900,
             by_event: true,
             back_after_us: None,

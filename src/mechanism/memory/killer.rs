@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::config::KillerConfig;
-use super::victim::{self, Candidate, Mode, Protection, Situation, Victim};
+use super::lmkd::Reading;
+use super::victim::{self, Candidate, Choice, Mode, Protection, Situation, Victim};
 use crate::device::BootTime;
 
 /// What the killer goes by at one moment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Look {
     /// How tight memory is; the stalls are those of the last second.
     pub situation: Situation,
@@ -17,25 +18,43 @@ pub struct Look {
     pub refaulted_kib: u64,
     /// True when reclaim was at work since the look before: that is when the kernel's own killer was asked.
     pub reclaiming: bool,
+    /// The kernel's figures themselves.
+    pub reading: Reading,
 }
 
-/// Why somebody must go, in words; `None` while nobody must.
-pub fn cause(config: &KillerConfig, look: &Look) -> Option<String> {
+/// Somebody must go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// Why, in words.
+    pub cause: String,
+    /// Of whom: those with this `oom_score_adj` and above.
+    pub threshold: i16,
+}
+
+/// Why somebody must go, and of whom; `None` while nobody must. Not for [`Mode::Lmkd`], which remembers: see
+/// [`super::lmkd`].
+pub fn need(config: &KillerConfig, look: &Look) -> Option<Need> {
     let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
     let situation = &look.situation;
-    if matches!(config.mode, Mode::LmkRss | Mode::LmkPss) && !look.reclaiming && !config.by_headroom {
+    if config.mode.has_minfree() && !look.reclaiming && !config.by_headroom {
         return None;
     }
     if config.mode != Mode::Brisk && !config.by_headroom {
         let threshold = victim::adj_threshold(config.mode, situation)?;
-        return Some(format!("adj {threshold} and above may go: {}", tightness(config.mode, situation)));
+        let cause = format!("adj {threshold} and above may go: {}", tightness(config.mode, situation));
+        return Some(Need { cause, threshold });
     }
+    let anybody = |cause| Need { cause, threshold: i16::MIN };
     if look.headroom_kib < reserve_kib {
-        return Some(format!("headroom is {} KiB, below the reserve of {reserve_kib} KiB", look.headroom_kib));
+        let cause = format!("headroom is {} KiB, below the reserve of {reserve_kib} KiB", look.headroom_kib);
+        return Some(anybody(cause));
     }
     let limit_kib = situation.file_kib / 100 * config.refault_percent;
     (config.refault_percent > 0 && look.refaulted_kib > limit_kib && situation.full_percent > 0.0).then(|| {
-        format!("{} KiB of files were wanted again within a second, of {} KiB", look.refaulted_kib, situation.file_kib)
+        anybody(format!(
+            "{} KiB of files were wanted again within a second, of {} KiB",
+            look.refaulted_kib, situation.file_kib
+        ))
     })
 }
 
@@ -48,19 +67,22 @@ fn tightness(mode: Mode, situation: &Situation) -> String {
     }
 }
 
-/// Who goes now, if anybody may.
+/// Who goes now of those above `threshold`, if anybody may.
 pub fn choose(
     config: &KillerConfig,
     look: &Look,
+    threshold: i16,
     candidates: &mut [Candidate],
     protection: &Protection,
 ) -> Option<Victim> {
-    if config.mode == Mode::Brisk {
-        expect_returns(candidates);
+    match config.mode {
+        Mode::Brisk => expect_returns(candidates),
+        // Android raises the adj with the time in the background.
+        Mode::Lmkd => candidates.iter_mut().for_each(|it| it.background_s = u64::try_from(it.oom_score_adj).ok()),
+        _ => {}
     }
-    let threshold =
-        if config.by_headroom { Some(i16::MIN) } else { victim::adj_threshold(config.mode, &look.situation) };
-    victim::order_from(config.mode, threshold?, candidates, &look.situation, protection).into_iter().next()
+    let choice = Choice { mode: config.mode, threshold, by_class: config.by_class };
+    victim::order_by(choice, candidates, &look.situation, protection).into_iter().next()
 }
 
 /// Whoever keeps `oom_score_adj` raises it, within a class, with the time since an application was in front. The one that
@@ -112,6 +134,12 @@ pub struct KillRecord {
     pub pss_kib: Option<u64>,
     /// Its proportional share of swap, where it was audited.
     pub swap_pss_kib: Option<u64>,
+    /// What reading its cheap figures took, where it was audited.
+    #[serde(default)]
+    pub estimated_in_ns: Option<u64>,
+    /// What reading the exact ones took.
+    #[serde(default)]
+    pub audited_in_ns: Option<u64>,
     /// From the kernel's event, or the look that followed one, to SIGKILL.
     pub decided_after_us: u64,
     /// True when the kernel's event led to it, false for a look that followed.
@@ -127,7 +155,7 @@ mod tests {
     fn look(headroom_kib: i64, free_kib: u64, some_percent: f64) -> Look {
         let situation =
             Situation { free_kib, file_kib: 20_000, some_percent, full_percent: some_percent / 2.0, swap_ratio: 0.4 };
-        Look { situation, headroom_kib, refaulted_kib: 15_000, reclaiming: true }
+        Look { situation, headroom_kib, refaulted_kib: 15_000, reclaiming: true, ..Look::default() }
     }
 
     #[test]
@@ -145,15 +173,15 @@ mod tests {
             (config(Mode::LmkdPsi, 0), look(-9, 0, 6.0), None),
             (config(Mode::LmkdPsi, 0), look(9999, 60_000, 8.0), Some("adj 800 and above")),
         ] {
-            let found = cause(&config, &look);
+            let found = need(&config, &look).map(|need| need.cause);
             let fits =
                 expected.map_or(found.is_none(), |text| found.as_ref().is_some_and(|found| found.starts_with(text)));
             assert!(fits, "{config:?} {look:?}: {found:?}");
         }
         let idle = Look { reclaiming: false, ..look(9999, 60_000, 0.0) };
-        assert_eq!(cause(&config(Mode::LmkRss, 0), &idle), None, "nobody asks the kernel's killer");
+        assert_eq!(need(&config(Mode::LmkRss, 0), &idle), None, "nobody asks the kernel's killer");
         let by_headroom = KillerConfig { by_headroom: true, ..config(Mode::LmkRss, 0) };
-        assert!(cause(&by_headroom, &idle).is_none() && cause(&by_headroom, &look(9, 90_000, 0.0)).is_some());
+        assert!(need(&by_headroom, &idle).is_none() && need(&by_headroom, &look(9, 90_000, 0.0)).is_some());
     }
 
     #[test]
@@ -169,7 +197,7 @@ mod tests {
         let chosen = |candidates: &[Candidate]| {
             let protection = Protection::of_system(true);
             let config = KillerConfig::default();
-            choose(&config, &look(0, 0, 0.0), &mut candidates.to_vec(), &protection).map(|victim| victim.pid)
+            choose(&config, &look(0, 0, 0.0), i16::MIN, &mut candidates.to_vec(), &protection).map(|victim| victim.pid)
         };
         assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 100), one(4, 905, 100)]), Some(4));
         assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 400), one(4, 905, 100)]), Some(3), "four for one");

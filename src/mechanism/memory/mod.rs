@@ -8,6 +8,8 @@ pub mod config;
 pub mod headroom;
 pub mod kill_log;
 pub mod killer;
+pub mod learned;
+pub mod lmkd;
 mod place;
 pub mod plan;
 mod probe;
@@ -16,6 +18,7 @@ mod support;
 pub mod victim;
 
 pub use config::{Arm, MemoryConfig};
+pub use learned::LearnedRatios;
 pub use plan::{Outcome, Plan, Setting};
 pub use probe::DeviceFacts;
 pub use snapshot::{Snapshot, candidates};

@@ -113,15 +113,17 @@ fn candidate(root: &Root, pid: u32, lowest_adj: i16, with_pss: bool) -> Result<O
     if oom_score_adj < lowest_adj {
         return Ok(None);
     }
-    let Some(memory) = process_memory::read(root, pid)? else { return Ok(None) };
+    let Some((name, memory)) = process_memory::read_named(root, pid)? else { return Ok(None) };
+    let exact = with_pss.then(|| process_memory::proportional(root, pid).ok()).flatten();
     Ok(Some(Candidate {
         pid,
-        name: process::command(root, pid)?,
+        name: name.map_or_else(|| process::command(root, pid), Ok)?,
         oom_score_adj,
         rss_kib: memory.rss_kib,
         rss_anonymous_kib: memory.rss_anonymous_kib,
         swap_kib: memory.swap_kib,
-        pss_kib: with_pss.then(|| process_memory::proportional(root, pid).ok()).flatten().map(|exact| exact.pss_kib),
+        pss_kib: exact.map(|exact| exact.pss_kib),
+        swap_pss_kib: exact.map(|exact| exact.swap_pss_kib),
         ..Candidate::default()
     }))
 }

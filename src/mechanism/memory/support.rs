@@ -1,15 +1,35 @@
-//! What this device offers: zram that could be set up, tunables that would be set, or nothing.
+//! What this device offers: zram that could be set up, tunables that would be set, or nothing; and what is set already.
 
+use super::apply;
 use super::config::Arm;
 use super::place::Place;
 use super::plan::{Outcome, Plan};
 use super::probe::DeviceFacts;
 use crate::device::Root;
+use crate::device::journal::JournalState;
 use crate::mechanism::{Support, SupportState};
 
-/// What this device offers to the memory mechanism.
+/// What this device offers to the memory mechanism, and what `brisk memory apply` does with it. What a daemon does is for
+/// the daemon to say.
 pub fn support(root: &Root) -> Support {
-    of_facts(&DeviceFacts::probe(root))
+    // A journal that cannot be read is a fault of its own in `brisk doctor`'s report.
+    let held = JournalState::of(&apply::folder(root)).ok().and_then(|state| applied(&state));
+    held.unwrap_or_else(|| of_facts(&DeviceFacts::probe(root)))
+}
+
+/// What a journal of `brisk memory apply` says; `None` when it holds nothing.
+fn applied(journal: &JournalState) -> Option<Support> {
+    let (reason, advice) = match journal {
+        JournalState::InUse { held: 1.., pid } => {
+            let process = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+            (format!("`brisk memory apply`{process} holds what it has set"), "")
+        }
+        JournalState::LeftBehind { held: 1.. } => {
+            ("what `brisk memory apply` has set is kept".to_owned(), "`brisk restore` gives it back.")
+        }
+        _ => return None,
+    };
+    Some(Support { state: SupportState::Active, reason, advice: advice.to_owned() })
 }
 
 fn of_facts(facts: &DeviceFacts) -> Support {
@@ -33,5 +53,28 @@ fn of_facts(facts: &DeviceFacts) -> Support {
         state: SupportState::Available,
         reason: format!("{}; {then}", place.reason()),
         advice: "`brisk memory plan` gives each setting's reason, `brisk memory apply` sets them.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_applied_is_active() {
+        for (journal, expected) in [
+            (JournalState::Empty, None),
+            (JournalState::InUse { pid: Some(7), held: 0 }, None),
+            (JournalState::Damaged { malformed_lines: 2 }, None),
+            (JournalState::InUse { pid: Some(7), held: 3 }, Some(("(process 7) holds", ""))),
+            (JournalState::InUse { pid: None, held: 3 }, Some(("apply` holds", ""))),
+            (JournalState::LeftBehind { held: 3 }, Some(("is kept", "`brisk restore`"))),
+        ] {
+            let found = applied(&journal);
+            assert_eq!(found.is_some(), expected.is_some(), "{journal:?}");
+            let Some((support, (reason, advice))) = found.zip(expected) else { continue };
+            assert_eq!(support.state, SupportState::Active);
+            assert!(support.reason.contains(reason) && support.advice.starts_with(advice), "{support:?}");
+        }
     }
 }

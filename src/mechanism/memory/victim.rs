@@ -21,6 +21,10 @@ pub struct Candidate {
     pub swap_kib: u64,
     /// Proportional resident set, where it was sampled.
     pub pss_kib: Option<u64>,
+    /// Proportional share of swap, where it was sampled.
+    pub swap_pss_kib: Option<u64>,
+    /// Memory that a byte of its own on swap costs, where that was learned.
+    pub swap_ratio: Option<f64>,
     /// How long it has not been in front, where that is known.
     pub background_s: Option<u64>,
     /// What starting it again costs, where that is known.
@@ -30,9 +34,15 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// What its death returns when a byte on swap costs `swap_ratio` bytes of memory.
+    /// What its death returns when a byte on swap costs `swap_ratio` bytes of memory, or what is known of its own.
     pub fn returned_kib(&self, swap_ratio: f64) -> u64 {
-        self.rss_anonymous_kib.saturating_add((self.swap_kib as f64 * swap_ratio.clamp(0.0, 1.0)) as u64)
+        let ratio = self.ratio(swap_ratio).clamp(0.0, 1.0);
+        self.rss_anonymous_kib.saturating_add((self.swap_kib as f64 * ratio) as u64)
+    }
+
+    /// Memory that a byte of its own on swap costs: what was learned of it, or what one costs on average.
+    pub fn ratio(&self, average: f64) -> f64 {
+        self.swap_ratio.unwrap_or(average)
     }
 
     /// What its death costs the user: relaunch cost by probability of return; the same for all of whom nothing is known.
@@ -57,12 +67,28 @@ pub enum Mode {
     LmkRss,
     /// The same with the proportional resident set (what the paper proposes)
     LmkPss,
-    /// Android's lmkd: a floor by pressure, the one longest in the background first
+    /// The same with the proportional resident set and the proportional share of swap
+    LmkPssSwap,
+    /// Android's lmkd before Android 11: a floor by pressure, the one longest in the background first
     LmkdPsi,
+    /// Android's lmkd since: watermarks, swap, thrashing and stalls, with its defaults for small devices
+    Lmkd,
+}
+
+impl Mode {
+    /// True for those that need what only smaps_rollup tells.
+    pub fn is_proportional(self) -> bool {
+        matches!(self, Self::LmkPss | Self::LmkPssSwap)
+    }
+
+    /// True for the kernel's Low Memory Killer and its kin.
+    pub fn has_minfree(self) -> bool {
+        matches!(self, Self::LmkRss | Self::LmkPss | Self::LmkPssSwap)
+    }
 }
 
 /// How tight memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Situation {
     /// Free memory.
     pub free_kib: u64,
@@ -158,37 +184,50 @@ pub fn adj_threshold(mode: Mode, situation: &Situation) -> Option<i16> {
     match mode {
         // When somebody must go is for the headroom to say.
         Mode::Brisk => Some(i16::MIN),
-        Mode::LmkRss | Mode::LmkPss => {
+        Mode::LmkRss | Mode::LmkPss | Mode::LmkPssSwap => {
             let is_below = |&&(kib, _): &&(u64, i16)| situation.free_kib < kib && situation.file_kib < kib;
             MINFREE.iter().find(is_below).map(|&(_, adj)| adj)
         }
         Mode::LmkdPsi if situation.full_percent >= LMKD_CRITICAL_PERCENT => Some(LMKD_CRITICAL_ADJ),
         Mode::LmkdPsi if situation.some_percent >= LMKD_MEDIUM_PERCENT => Some(LMKD_MEDIUM_ADJ),
         Mode::LmkdPsi => None,
+        // When somebody must go is for lmkd.rs to say.
+        Mode::Lmkd => Some(LMKD_CRITICAL_ADJ),
     }
+}
+
+/// Among whom a victim is chosen, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// By what.
+    pub mode: Mode,
+    /// Of those with this `oom_score_adj` and above.
+    pub threshold: i16,
+    /// True when whoever is of the same class stands the same, whatever the rest of the adj says; brisk's mode does so anyway.
+    pub by_class: bool,
 }
 
 /// Those who would go, the first one first.
 pub fn order(mode: Mode, candidates: &[Candidate], situation: &Situation, protection: &Protection) -> Vec<Victim> {
     let Some(threshold) = adj_threshold(mode, situation) else { return Vec::new() };
-    order_from(mode, threshold, candidates, situation, protection)
+    order_by(Choice { mode, threshold, by_class: false }, candidates, situation, protection)
 }
 
-/// Those who would go of all with an `oom_score_adj` of `threshold` and above.
-pub fn order_from(
-    mode: Mode,
-    threshold: i16,
+/// Those who would go by `choice`.
+pub fn order_by(
+    choice: Choice,
     candidates: &[Candidate],
     situation: &Situation,
     protection: &Protection,
 ) -> Vec<Victim> {
-    let may_go = |candidate: &&Candidate| candidate.oom_score_adj >= threshold && !protection.covers(candidate);
+    let mode = choice.mode;
+    let may_go = |candidate: &&Candidate| candidate.oom_score_adj >= choice.threshold && !protection.covers(candidate);
     let mut ranked: Vec<(Rank, &Candidate, u64)> = candidates
         .iter()
         .filter(may_go)
         .map(|candidate| {
             let kib = predicted_kib(mode, candidate, situation);
-            (Rank::of(mode, candidate, kib), candidate, kib)
+            (Rank::of(choice, candidate, kib), candidate, kib)
         })
         .filter(|&(_, _, kib)| kib > 0)
         .collect();
@@ -207,7 +246,10 @@ fn predicted_kib(mode: Mode, candidate: &Candidate, situation: &Situation) -> u6
     match mode {
         Mode::Brisk => candidate.returned_kib(situation.swap_ratio),
         Mode::LmkPss => candidate.pss_kib.unwrap_or(candidate.rss_kib),
-        Mode::LmkRss | Mode::LmkdPsi => candidate.rss_kib,
+        Mode::LmkPssSwap => candidate
+            .pss_kib
+            .map_or(candidate.rss_kib, |kib| kib.saturating_add(candidate.swap_pss_kib.unwrap_or(candidate.swap_kib))),
+        Mode::LmkRss | Mode::LmkdPsi | Mode::Lmkd => candidate.rss_kib,
     }
 }
 
@@ -218,15 +260,18 @@ struct Rank {
 }
 
 impl Rank {
-    fn of(mode: Mode, candidate: &Candidate, predicted_kib: u64) -> Self {
+    fn of(choice: Choice, candidate: &Candidate, predicted_kib: u64) -> Self {
         let adj = candidate.oom_score_adj;
         let largest_first = -(predicted_kib as f64);
-        match mode {
-            Mode::Brisk => Self { class: class(adj), cost: candidate.cost_ms() / predicted_kib.max(1) as f64 },
-            Mode::LmkRss | Mode::LmkPss => Self { class: adj, cost: largest_first },
-            Mode::LmkdPsi if adj <= LMKD_HEAVIEST_UP_TO_ADJ => Self { class: adj, cost: largest_first },
-            Mode::LmkdPsi => Self { class: adj, cost: -(candidate.background_s.unwrap_or(0) as f64) },
-        }
+        let longest_first = -(candidate.background_s.unwrap_or(0) as f64);
+        let cost = match choice.mode {
+            Mode::Brisk => candidate.cost_ms() / predicted_kib.max(1) as f64,
+            Mode::LmkRss | Mode::LmkPss | Mode::LmkPssSwap => largest_first,
+            Mode::LmkdPsi | Mode::Lmkd if adj <= LMKD_HEAVIEST_UP_TO_ADJ => largest_first,
+            Mode::LmkdPsi | Mode::Lmkd => longest_first,
+        };
+        let is_by_class = choice.mode == Mode::Brisk || choice.by_class;
+        Self { class: if is_by_class { class(adj) } else { adj }, cost }
     }
 
     fn compare(&self, other: &Self) -> std::cmp::Ordering {
@@ -245,7 +290,7 @@ fn reason(mode: Mode, candidate: &Candidate, situation: &Situation) -> String {
         Mode::Brisk => {
             let swapped = match candidate.swap_kib {
                 0 => String::new(),
-                kib => format!(" + {:.2} x {kib} KiB on swap", situation.swap_ratio),
+                kib => format!(" + {:.2} x {kib} KiB on swap", candidate.ratio(situation.swap_ratio)),
             };
             let cost = match (candidate.relaunch_cost_ms, candidate.return_probability) {
                 (None, None) => "nothing is known of its relaunch".to_owned(),
@@ -258,8 +303,14 @@ fn reason(mode: Mode, candidate: &Candidate, situation: &Situation) -> String {
             Some(kib) => format!("adj {adj}, proportional {kib} KiB"),
             None => format!("adj {adj}, resident {} KiB: not sampled", candidate.rss_kib),
         },
-        Mode::LmkdPsi if adj <= LMKD_HEAVIEST_UP_TO_ADJ => format!("adj {adj}, resident {} KiB", candidate.rss_kib),
-        Mode::LmkdPsi => match candidate.background_s {
+        Mode::LmkPssSwap => match (candidate.pss_kib, candidate.swap_pss_kib) {
+            (Some(kib), swap) => format!("adj {adj}, proportional {kib} KiB and {} KiB on swap", swap.unwrap_or(0)),
+            (None, _) => format!("adj {adj}, resident {} KiB: not sampled", candidate.rss_kib),
+        },
+        Mode::LmkdPsi | Mode::Lmkd if adj <= LMKD_HEAVIEST_UP_TO_ADJ => {
+            format!("adj {adj}, resident {} KiB", candidate.rss_kib)
+        }
+        Mode::LmkdPsi | Mode::Lmkd => match candidate.background_s {
             Some(seconds) => format!("adj {adj}, in the background for {seconds} s"),
             None => format!("adj {adj}"),
         },

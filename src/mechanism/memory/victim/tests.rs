@@ -69,6 +69,7 @@ fn the_low_memory_killer_follows_its_table() {
     ] {
         assert_eq!(adj_threshold(Mode::LmkRss, &situation), threshold, "{situation:?}");
         assert_eq!(adj_threshold(Mode::LmkPss, &situation), threshold, "{situation:?}");
+        assert_eq!(adj_threshold(Mode::LmkPssSwap, &situation), threshold, "{situation:?}");
     }
     let mut candidates =
         [app(10, 529, 20_000, 0), app(11, 705, 10_000, 90_000), app(12, 705, 30_000, 0), app(13, 0, 99_000, 0)];
@@ -76,6 +77,9 @@ fn the_low_memory_killer_follows_its_table() {
     candidates[1].pss_kib = Some(25_000);
     candidates[2].pss_kib = Some(24_000);
     assert_eq!(pids(Mode::LmkPss, &candidates, &at(15, 15)), [11, 12, 10]);
+    candidates[2].swap_pss_kib = Some(2_000);
+    candidates[1].swap_pss_kib = Some(500);
+    assert_eq!(pids(Mode::LmkPssSwap, &candidates, &at(15, 15)), [12, 11, 10]);
     assert!(pids(Mode::LmkRss, &candidates, &at(64, 64)).is_empty());
 }
 
@@ -92,6 +96,23 @@ fn lmkd_goes_by_pressure_and_takes_the_longest_in_the_background() {
     {
         assert_eq!(pids(Mode::LmkdPsi, &candidates, &situation), expected, "{situation:?}");
     }
+}
+
+#[test]
+fn within_a_class_the_size_decides_when_asked_to() {
+    let candidates = [app(10, 915, 20_000, 0), app(11, 900, 30_000, 0), app(12, 705, 90_000, 0)];
+    let chosen = |by_class| {
+        let choice = Choice { mode: Mode::LmkRss, threshold: 0, by_class };
+        order_by(choice, &candidates, &CALM, &Protection::of_system(true)).iter().map(|it| it.pid).collect::<Vec<_>>()
+    };
+    assert_eq!((chosen(false), chosen(true)), (vec![10, 11, 12], vec![11, 10, 12]));
+}
+
+#[test]
+fn what_was_learned_of_ones_own_pages_goes_before_the_average() {
+    let learned = Candidate { swap_ratio: Some(0.75), ..app(10, 900, 10_000, 40_000) };
+    assert_eq!((learned.returned_kib(0.25), app(10, 900, 10_000, 40_000).returned_kib(0.25)), (40_000, 20_000));
+    assert_eq!(pids(Mode::Brisk, &[app(11, 900, 30_000, 0), learned], &CALM), [10, 11]);
 }
 
 #[test]
@@ -123,11 +144,12 @@ prop_compose! {
     fn any_candidate()(
         pid in 0u32..5000, name in prop::sample::select(vec!["init", "browser", "mail", "zygote64", "maps"]),
         oom_score_adj in -1000i16..=1000, rss_kib in 0u64..1 << 24, rss_anonymous_kib in 0u64..1 << 24, swap_kib in 0u64..1 << 24,
-        pss_kib in proptest::option::of(0u64..1 << 24), background_s in proptest::option::of(0u64..1 << 20),
+        pss_kib in proptest::option::of(0u64..1 << 24), swap_pss_kib in proptest::option::of(any::<u64>()),
+        swap_ratio in proptest::option::of(any::<f64>()), background_s in proptest::option::of(0u64..1 << 20),
         relaunch_cost_ms in proptest::option::of(any::<f64>()), return_probability in proptest::option::of(any::<f64>()),
     ) -> Candidate {
         let name = name.to_owned();
-        Candidate { pid, name, oom_score_adj, rss_kib, rss_anonymous_kib, swap_kib, pss_kib, background_s, relaunch_cost_ms, return_probability }
+        Candidate { pid, name, oom_score_adj, rss_kib, rss_anonymous_kib, swap_kib, pss_kib, swap_pss_kib, swap_ratio, background_s, relaunch_cost_ms, return_probability }
     }
 }
 
@@ -139,7 +161,7 @@ proptest! {
     ) {
         let situation = Situation { free_kib, file_kib, some_percent, full_percent, swap_ratio };
         let protection = Protection { adj_floor: floor, ..Protection::of_system(true) };
-        for mode in [Mode::Brisk, Mode::LmkRss, Mode::LmkPss, Mode::LmkdPsi] {
+        for mode in [Mode::Brisk, Mode::LmkRss, Mode::LmkPss, Mode::LmkPssSwap, Mode::LmkdPsi, Mode::Lmkd] {
             let victims = order(mode, &candidates, &situation, &protection);
             prop_assert!(victims.len() <= candidates.len());
             for victim in &victims {

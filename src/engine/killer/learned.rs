@@ -1,0 +1,96 @@
+//! What the killer learned, and where it is kept: never read or written on the way to a kill.
+
+use std::path::PathBuf;
+
+use crate::device::Root;
+use crate::engine::state_file;
+use crate::mechanism::memory::LearnedRatios;
+use crate::mechanism::memory::victim::Candidate;
+
+/// What was learned of applications: by the killer of their pages, by the launch mechanism of their start.
+#[derive(Debug)]
+pub(super) struct Learned {
+    path: PathBuf,
+    ratios: LearnedRatios,
+    saved: LearnedRatios,
+    launches: crate::mechanism::launch::LearnedDurations,
+    /// Reported once.
+    failed: bool,
+}
+
+impl Learned {
+    /// Reads what earlier runs learned.
+    pub(super) fn read(root: &Root) -> Self {
+        let path = root.path(crate::mechanism::memory::learned::FILE);
+        let ratios = state_file::text(&path).map(|text| {
+            LearnedRatios::parse(&text).unwrap_or_else(|| {
+                tracing::warn!("{} is damaged: what swap costs is learned anew", path.display());
+                LearnedRatios::default()
+            })
+        });
+        let ratios = ratios.unwrap_or_default();
+        let launches = state_file::StateFile::read(root).durations().clone();
+        Self { path, saved: ratios.clone(), ratios, launches, failed: false }
+    }
+
+    /// Tells each of `candidates` what was learned of it.
+    pub(super) fn inform(&self, candidates: &mut [Candidate], average_ratio: f64) {
+        self.ratios.inform(candidates, average_ratio);
+        for candidate in candidates {
+            candidate.relaunch_cost_ms = self.launches.get(&candidate.name).map(|learned| learned.mean_ms);
+        }
+    }
+
+    /// Learns from the death of `name`.
+    pub(super) fn learn(&mut self, name: &str, candidate: &Candidate, returned_kib: i64) {
+        self.ratios.learn(name, candidate.rss_anonymous_kib, candidate.swap_kib, returned_kib);
+    }
+
+    /// Keeps what is new.
+    pub(super) fn save(&mut self) {
+        if self.ratios == self.saved {
+            return;
+        }
+        match state_file::write(&self.path, &self.ratios.to_text()) {
+            Ok(()) => self.saved = self.ratios.clone(),
+            Err(error) if !self.failed => {
+                tracing::warn!("cannot keep what was learned in {}: {error}", self.path.display());
+                self.failed = true;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_learned_is_there_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let candidate = |name: &str| Candidate {
+            name: name.to_owned(),
+            rss_anonymous_kib: 10_000,
+            swap_kib: 20_000,
+            ..Candidate::default()
+        };
+        let mut learned = Learned::read(&root);
+        learned.learn("gallery", &candidate("gallery"), 25_000);
+        learned.save();
+        let mut durations = crate::mechanism::launch::LearnedDurations::default();
+        durations.learn("mail", std::time::Duration::from_millis(700), false);
+        state_file::StateFile::read(&root).save(&durations);
+
+        let mut candidates = ["gallery", "mail", "maps"].map(candidate);
+        Learned::read(&root).inform(&mut candidates, 0.25);
+        let found = candidates.map(|candidate| (candidate.swap_ratio, candidate.relaunch_cost_ms));
+        assert_eq!(found, [(Some(0.5), None), (None, Some(700.0)), (None, None)]);
+
+        std::fs::write(folder.path().join("var/lib/brisk/memory-ratios.json"), "{").unwrap();
+        let mut candidates = [candidate("gallery")];
+        Learned::read(&root).inform(&mut candidates, 0.25);
+        assert_eq!(candidates[0].swap_ratio, None);
+    }
+}
