@@ -7,23 +7,8 @@ cpu=/sys/devices/system/cpu
 cpufreq=$cpu/cpufreq
 log=/run/log
 
-say() {
-	printf '%s: %s\n' "$1" "$2"
-}
-
-# wait_for SECONDS COMMAND...
-wait_for() {
-	rounds=$(($1 * 20))
-	shift
-	while ! "$@" 2>/dev/null; do
-		rounds=$((rounds - 1))
-		if [ "$rounds" -eq 0 ]; then
-			echo "waited in vain for: $*" >&2
-			return 1
-		fi
-		sleep 0.05
-	done
-}
+# shellcheck source=tests/lab/steps.sh
+. /steps.sh
 
 holds() {
 	[ "$(cat "$1")" = "$2" ]

@@ -7,6 +7,7 @@ mod memory;
 mod placement;
 #[path = "../static_brisk/mod.rs"]
 mod static_brisk;
+mod steps;
 mod undo;
 
 use std::io::{Read, Write};

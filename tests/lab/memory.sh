@@ -5,22 +5,8 @@ set -eu
 
 vm=/proc/sys/vm
 
-say() {
-	printf '%s: %s\n' "$1" "$2"
-}
-
-# wait_for COMMAND...: for as long as a busy host may need.
-wait_for() {
-	rounds=600
-	while ! "$@" 2>/dev/null; do
-		rounds=$((rounds - 1))
-		if [ "$rounds" -eq 0 ]; then
-			echo "waited in vain for: $*" >&2
-			return 1
-		fi
-		sleep 0.1
-	done
-}
+# shellcheck source=tests/lab/steps.sh
+. /steps.sh
 
 state() {
 	printf 'swaps %s size %s algorithm %s' "$(tail -n +2 /proc/swaps | wc -l)" "$(cat /sys/block/zram0/disksize)" \
@@ -60,6 +46,7 @@ undo() {
 	start
 	hear 7
 	say undo.applied "$(state)"
+	say undo.doctor "$(brisk doctor --json | tr -d '\n')"
 	kill -TERM "$applier"
 	wait "$applier"
 	exec 3<&-
@@ -68,7 +55,7 @@ undo() {
 		start
 		hear "$step"
 		kill -KILL "$applier"
-		wait_for is_state "$before"
+		wait_for 60 is_state "$before"
 		exec 3<&-
 		say undo.killed "$(state)"
 	done
@@ -99,7 +86,7 @@ launch() {
 	brisk application --number "$1" --seed 1 --turns-per-ms 1000 --storage /dev/flash0 </tmp/tap >/tmp/screen &
 	launched=$!
 	echo "$2" >"/proc/$launched/oom_score_adj"
-	wait_for grep -q screen /tmp/screen
+	wait_for 60 grep -q screen /tmp/screen
 }
 
 fit() {
@@ -140,7 +127,7 @@ is_another_killer() {
 	[ -n "$now" ] && [ "$now" != "$1" ]
 }
 
-pressure() {
+configure() {
 	mkdir -p /etc/brisk
 	cat >/etc/brisk/brisk.toml <<-END
 		[launch]
@@ -148,13 +135,37 @@ pressure() {
 		[memory.killer]
 		enabled = true
 		protected = ["social"]
+		$1
 	END
-	brisk run 2>/tmp/log &
+}
+
+# start_daemon COMMAND...: COMMAND runs it, as whom it likes.
+start_daemon() {
+	"$@" brisk run 2>/tmp/log &
 	daemon=$!
-	wait_for is_another_killer none
+	wait_for 60 is_another_killer none
+	wait_for 60 brisk status >/dev/null
+}
+
+# alive PROCESS...: those that live. One that is dead and not yet waited for has no command line.
+alive() {
+	living=
+	for pid in "$@"; do
+		if grep -qa . "/proc/$pid/cmdline"; then living="$living $pid"; fi
+	done
+	echo "$living"
+}
+
+oom_kills() {
+	sed -n 's/^oom_kill //p' /proc/vmstat
+}
+
+pressure() {
+	configure ''
+	start_daemon env
 	first=$(killer)
 	kill -KILL "$first"
-	wait_for is_another_killer "$first"
+	wait_for 60 is_another_killer "$first"
 	launch 3 950
 	protected=$launched
 	launch 1 900
@@ -167,19 +178,40 @@ pressure() {
 		front="$front $launched"
 	done
 	sleep 2
-	alive=
-	for pid in $protected $kept $front; do
-		# One that is dead and not yet waited for has no command line.
-		if grep -qa . "/proc/$pid/cmdline"; then alive="$alive $pid"; fi
-	done
-	say pressure.alive "$alive"
+	# shellcheck disable=SC2086 # numbers of processes
+	say pressure.alive "$(alive $protected $kept $front)"
 	say pressure.expected " $protected $kept$front"
 	say pressure.victim "$victim"
-	say pressure.oom "$(sed -n 's/^oom_kill //p' /proc/vmstat)"
+	say pressure.oom "$(oom_kills)"
 	say pressure.explain "$(brisk memory explain --json | tr -d '\n')"
+	say pressure.status "$(brisk status --json | tr -d '\n')"
+	say pressure.doctor "$(brisk doctor --json | tr -d '\n')"
 	kill -TERM "$daemon"
 	wait "$daemon"
 	say pressure.killers "$(killer | wc -l)"
+}
+
+has_gone() {
+	[ -z "$(alive "$1")" ]
+}
+
+# Something takes memory faster than it can be reclaimed: twice as much with every step.
+outrun() {
+	configure ''
+	start_daemon env
+	launch 3 0
+	front=$launched
+	for round in 1 2 3; do
+		sh -c 'echo 950 >/proc/self/oom_score_adj; exec awk "BEGIN { text = \"0123456789abcdef\"; while (1) text = text text }"' &
+		allocator=$!
+		wait_for 60 has_gone "$allocator"
+		wait "$allocator" || true
+	done
+	say outrun.rounds "$round"
+	say outrun.alive "$(alive "$front" "$daemon")"
+	say outrun.expected " $front $daemon"
+	say outrun.oom "$(oom_kills)"
+	say outrun.explain "$(brisk memory explain --json | tr -d '\n')"
 }
 
 for name in "$@"; do

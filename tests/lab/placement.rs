@@ -1,11 +1,11 @@
 //! Law: every write can be undone, for the masks of threads that make room, with cgroups of either version.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brisk::lab::scenario::CgroupVersion;
 
-use super::{job, results, run, static_brisk};
+use super::steps::Report;
+use super::{job, static_brisk};
 
 /// Isolation applied and undone in a guest.
 fn make_room(cgroup: CgroupVersion) {
@@ -13,23 +13,23 @@ fn make_room(cgroup: CgroupVersion) {
     let mut job = job(binary, "debian-6.1-parallel", &["sh", "/placement.sh"]);
     job.scenario.guest.cgroup = cgroup;
     job.scenario.modules.clear();
-    job.busybox = true;
-    // Each step waits for what it has caused, which takes its time on a busy host.
-    job.timeout = Duration::from_secs(900);
-    let (outcome, lines) = run(&job.with_file("/placement.sh", include_str!("placement.sh")));
-    let said: BTreeMap<&str, &str> = results(&lines).into_iter().filter_map(|line| line.split_once(": ")).collect();
-    assert_eq!(outcome.unwrap().status, 0, "{said:#?}\n{lines:#?}");
+    let report = Report::of(job, "/placement.sh", include_str!("placement.sh"), Duration::from_secs(900));
     for step in ["freed", "killed.daemon", "killed.guardian", "killed.both", "weight"] {
-        assert_eq!(said.get(step), Some(&"yes"), "{said:#?}");
+        assert_eq!(report.one(step), "yes", "{report:#?}");
     }
-    assert!(!said.contains_key("killed.both.left"), "restore had nothing to do: {said:#?}");
-    assert_eq!((said["chosen"], said["exit"]), ("1", "0"), "whoever chose a mask has the last word: {said:#?}");
+    assert!(report.all("killed.both.left").is_empty(), "restore had nothing to do: {report:#?}");
+    assert_eq!(
+        (report.one("chosen"), report.one("exit")),
+        ("1", "0"),
+        "whoever chose a mask has the last word: {report:#?}"
+    );
     let group = if cgroup == CgroupVersion::V1 { "cpuset:/others" } else { "::/others" };
     for state in ["before", "isolated"] {
-        assert!(said[state].contains(group), "its group is as it was: {said:#?}");
+        assert!(report.one(state).contains(group), "its group is as it was: {report:#?}");
     }
     // Whether the thesis takes a hog for one of a core or of half a core depends on what the host has left it to show.
-    assert!(said["before"].starts_with("0-1 | 0 0 |") && said["isolated"].starts_with("0 | "), "{said:#?}");
+    let [before, isolated] = ["before", "isolated"].map(|state| report.one(state));
+    assert!(before.starts_with("0-1 | 0 0 |") && isolated.starts_with("0 | "), "{report:#?}");
 }
 
 #[test]

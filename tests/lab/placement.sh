@@ -5,25 +5,13 @@ set -eu
 
 log=/run/log
 
-say() {
-	printf '%s: %s\n' "$1" "$2"
-}
+# shellcheck source=tests/lab/steps.sh
+. /steps.sh
 
-# wait_for SECONDS COMMAND...
-wait_for() {
-	rounds=$(($1 * 10))
-	shift
-	while ! "$@" 2>/dev/null; do
-		rounds=$((rounds - 1))
-		if [ "$rounds" -eq 0 ]; then
-			echo "waited in vain for: $*" >&2
-			states >&2
-			brisk placement explain >&2
-			tail -n 20 "$log" >&2
-			return 1
-		fi
-		sleep 0.1
-	done
+in_vain() {
+	states >&2
+	brisk placement explain >&2
+	tail -n 20 "$log" >&2
 }
 
 # The mask, priority, policy and groups of each bulk process.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::steps::Report;
 use super::{job, results, run, static_brisk};
 
 /// How often `./dev test` kills; `./dev soak` and `./dev test --deep` say 1000.
@@ -49,48 +50,15 @@ fn whoever_is_killed_on_two_cpus_nothing_is_left_changed() {
     soak("debian-6.1-parallel", 100);
 }
 
-/// What the guest said of each of its steps.
-struct Report(Vec<(String, String)>);
-
-impl Report {
-    /// Runs `steps` of faults.sh in a guest; `None` where no machine can be emulated.
-    fn of(scenario: &str, steps: &[&str]) -> Option<Self> {
-        let mut job = job(static_brisk()?, scenario, &[&["sh", "/faults.sh"], steps].concat());
-        job.busybox = true;
-        // Each step waits for what it has caused, which takes its time on a busy host.
-        job.timeout = Duration::from_secs(600);
-        let (outcome, lines) = run(&job.with_file("/faults.sh", include_str!("faults.sh")));
-        let said = results(&lines).into_iter().filter_map(|line| line.split_once(": "));
-        let report = Self(said.map(|(name, text)| (name.to_owned(), text.to_owned())).collect());
-        assert_eq!(outcome.unwrap().status, 0, "{:#?}\n{lines:#?}", report.0);
-        Some(report)
-    }
-
-    fn all(&self, name: &str) -> Vec<&str> {
-        self.0.iter().filter(|(of, _)| of == name).map(|(_, text)| text.as_str()).collect()
-    }
-
-    fn one(&self, name: &str) -> &str {
-        let all = self.all(name);
-        assert_eq!(all.len(), 1, "{name}: {:#?}", self.0);
-        all[0]
-    }
-
-    fn status(&self, name: &str) -> Value {
-        serde_json::from_str(self.one(name)).unwrap()
-    }
-
-    /// The line of the daemon's that holds all of `parts`: one, however often it was tried again.
-    fn said(&self, name: &str, parts: &[&str]) {
-        let log = self.all(name);
-        let found = log.iter().filter(|line| parts.iter().all(|part| line.contains(part))).count();
-        assert_eq!(found, 1, "{parts:?} once: {log:#?}");
-    }
+/// What a guest of `scenario` said of `steps` of faults.sh; `None` where no machine can be emulated.
+fn report(scenario: &str, steps: &[&str]) -> Option<Report> {
+    let job = job(static_brisk()?, scenario, &[&["sh", "/faults.sh"], steps].concat());
+    Some(Report::of(job, "/faults.sh", include_str!("faults.sh"), Duration::from_secs(600)))
 }
 
 #[test]
 fn what_a_kernel_does_to_leases_ends_in_a_clear_error_with_the_old_state_kept() {
-    let Some(report) = Report::of("debian-6.1-parallel", &["experiment", "hotplug", "governor"]) else { return };
+    let Some(report) = report("debian-6.1-parallel", &["experiment", "hotplug", "governor"]) else { return };
     an_experiment_is_refused(&report);
     a_cpu_goes_and_comes(&report);
     governors_and_drivers_go(&report);
@@ -110,24 +78,24 @@ fn an_experiment_is_refused(report: &Report) {
 
 fn a_cpu_goes_and_comes(report: &Report) {
     assert!(report.one("hotplug.read").contains("resource busy"), "{}", report.one("hotplug.read"));
-    let offline = report.status("hotplug.offline");
+    let offline = report.json("hotplug.offline");
     assert_eq!(offline["mechanisms"][0]["state"], "active", "the other CPU's launches are helped: {offline}");
     assert_eq!(offline["leases"].as_array().unwrap().len(), 2, "the offline CPU's limit is not forgotten: {offline}");
-    assert_eq!(report.status("hotplug.after")["leases"], Value::Array(Vec::new()));
+    assert_eq!(report.json("hotplug.after")["leases"], Value::Array(Vec::new()));
     report.said("hotplug.log", &["policy1/scaling_min_freq keeps its leased value", "busy", "an offline CPU holds it"]);
     report.said("hotplug.log", &["policy1/scaling_min_freq, which could not be given back before, is given back"]);
     assert_eq!(report.one("hotplug.exit"), "0");
 }
 
 fn governors_and_drivers_go(report: &Report) {
-    let gone = report.status("governor.gone");
+    let gone = report.json("governor.gone");
     assert_eq!((&gone["leases"], &gone["metrics"]["failures"]), (&Value::Array(Vec::new()), &0.into()), "{gone}");
     assert_eq!(report.one("governor.kept"), "performance", "whoever chose it has the last word");
     assert_eq!(report.one("governor.refused"), "100000");
     report.said("governor.log", &["ondemand30/sampling_rate: Permission denied", "run as root"]);
-    assert_eq!(report.status("governor.denied")["metrics"]["failures"], 1);
+    assert_eq!(report.json("governor.denied")["metrics"]["failures"], 1);
     report.said("governor.log", &["ondemand30/sampling_rate: No such file", "is gone: see `brisk doctor`"]);
-    let unsupported = report.status("governor.unsupported");
+    let unsupported = report.json("governor.unsupported");
     assert_eq!(unsupported["mechanisms"][0]["state"], "unsupported", "{unsupported}");
     assert_eq!(unsupported["leases"], Value::Array(Vec::new()));
     assert_eq!(report.one("governor.exit"), "0");
@@ -136,7 +104,7 @@ fn governors_and_drivers_go(report: &Report) {
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
 fn a_clamp_ends_with_its_launch_or_its_daemon_and_no_module_trips_the_kernels_checks() {
-    let Some(report) = Report::of("debian-6.1-checked", &["hotplug", "clamp", "unload"]) else { return };
+    let Some(report) = report("debian-6.1-checked", &["hotplug", "clamp", "unload"]) else { return };
     for status in report.all("clamp.held") {
         let status: Value = serde_json::from_str(status).unwrap();
         assert!(status["leases"][0]["target"].to_string().contains("clamp"), "{status}");
