@@ -408,3 +408,15 @@ fn a_device_measures_itself_and_gets_everything_back() {
     assert_eq!(proof.device.energy_source.as_deref(), Some("model"), "energy is labelled as what it is");
     assert!(result.rejections.is_empty(), "{:?}", result.rejections);
 }
+
+#[test]
+fn memory_is_read_here_and_nobody_is_killed() {
+    let results = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    command.args(["prove", "memory", "--here", "--output"]).arg(results.path());
+    assert_code(&command.output().unwrap(), 0);
+    let found = result(results.path());
+    assert_eq!((found.name.as_str(), found.mode, found.arms.len()), ("memory-here", Mode::Native, 2));
+    assert!(found.arms.iter().all(|arm| arm.samples.len() == 10 && arm.samples.iter().all(|&us| us > 0.0)));
+    assert!(found.notes.iter().any(|note| note.contains("processes hold memory")), "{:?}", found.notes);
+}

@@ -1,7 +1,8 @@
 //! No proof makes the report panic, nothing in it appears unescaped, and no figure that cannot be had is printed as one.
 
 use brisk::report::proof::{
-    ArmResult, Change, ClaimResult, DeviceDescription, ExperimentResult, Mode, Proof, Rejection, SelfCheck, Verdict,
+    ArmResult, Change, ClaimResult, CourseResult, DeviceDescription, ExperimentResult, Mode, Proof, Rejection,
+    SelfCheck, Verdict,
 };
 use brisk::report::{html, json, plot, table};
 use proptest::prelude::*;
@@ -66,16 +67,25 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn course()(
+        arm in name(), what in name(), unit in name(), medians in prop::collection::vec(number(), 0..6),
+    ) -> CourseResult {
+        CourseResult { arm, what, unit, medians }
+    }
+}
+
+prop_compose! {
     fn experiment()(
         name in name(), title in name(), description in name(), mechanism in name(), command in name(), note in name(),
         mode in prop::sample::select(vec![Mode::Deterministic, Mode::Parallel, Mode::Native]),
         quick in any::<bool>(), seed in any::<u64>(), arms in prop::collection::vec(arm(), 0..8),
-        claims in prop::collection::vec(claim(), 0..4), count in any::<u32>(),
+        claims in prop::collection::vec(claim(), 0..4), count in any::<u32>(), courses in prop::collection::vec(course(), 0..3),
     ) -> ExperimentResult {
         let self_checks = vec![SelfCheck { text: note.clone(), passed: quick }];
         let rejections = vec![Rejection { arm: name.clone(), point: title.clone(), reason: note.clone(), count }];
         ExperimentResult {
             name, title, description, mechanism, mode, quick, seed, arms, claims, notes: vec![note], command, self_checks, rejections,
+            courses,
         }
     }
 }
@@ -104,6 +114,9 @@ fn without_names(mut proof: Proof) -> Proof {
         experiment.notes.clear();
         experiment.self_checks.clear();
         experiment.rejections.clear();
+        for course in &mut experiment.courses {
+            [&mut course.arm, &mut course.what, &mut course.unit].into_iter().for_each(plain);
+        }
         for arm in &mut experiment.arms {
             [&mut arm.name, &mut arm.point, &mut arm.metric, &mut arm.unit].into_iter().for_each(plain);
         }

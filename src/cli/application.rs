@@ -24,6 +24,9 @@ pub struct Arguments {
     /// The device or file that holds the framework and the applications' files
     #[arg(long, value_name = "FILE")]
     storage: PathBuf,
+    /// Take more and more memory instead, and say so at every MiB
+    #[arg(long)]
+    grow: bool,
 }
 
 /// Lives until standard input ends.
@@ -40,6 +43,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let path = &arguments.storage;
     let storage = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let Arguments { number, seed, turns_per_ms, .. } = *arguments;
-    Player { workload: &workload, number, seed, turns_per_ms, storage: &storage }.play()?;
+    let player = Player { workload: &workload, number, seed, turns_per_ms, storage: &storage };
+    if arguments.grow {
+        player.grow()?;
+    } else {
+        player.play()?;
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -25,6 +25,9 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     ("lookup-clients", include_str!("../../experiments/lookup-clients.toml")),
     ("memory-paper", include_str!("../../experiments/memory-paper.toml")),
     ("memory-brisk", include_str!("../../experiments/memory-brisk.toml")),
+    ("memory-victims", include_str!("../../experiments/memory-victims.toml")),
+    ("memory-single", include_str!("../../experiments/memory-single.toml")),
+    ("memory-here", include_str!("../../experiments/memory-here.toml")),
     ("launch-here", include_str!("../../experiments/launch-here.toml")),
 ];
 
@@ -147,12 +150,16 @@ mod tests {
             names(&["lookup"], false).unwrap(),
             ["lookup-hub", "lookup-list", "lookup-applications", "lookup-clients"]
         );
-        assert_eq!(names(&["memory"], false).unwrap(), ["memory-paper", "memory-brisk"]);
+        assert_eq!(
+            names(&["memory"], false).unwrap(),
+            ["memory-paper", "memory-brisk", "memory-victims", "memory-single"]
+        );
         assert_eq!(names(&["placement"], false).unwrap().len(), 3);
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts"]);
-        assert_eq!(names(&[], false).unwrap().len(), 18);
+        assert_eq!(names(&[], false).unwrap().len(), 20);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
+        assert_eq!(names(&["memory"], true).unwrap(), ["memory-here"]);
         assert!(names(&["launch-here"], false).unwrap_err().contains("add --here"));
         assert!(names(&["launch-gap"], true).unwrap_err().contains("leave --here out"));
         assert!(names(&["lunch"], false).unwrap_err().contains("launch, launch-paper"));
@@ -178,6 +185,7 @@ mod tests {
                 let deterministic = scenario.machine.mode == lab::Mode::Deterministic;
                 assert_eq!(deterministic, experiment.mode == Mode::Deterministic, "{file_name}");
             }
+            assert!(experiment.clone().in_quick_form().arms.iter().any(|arm| arm.baseline), "{file_name}");
             assert!(!experiment.points(true).is_empty());
             assert!(experiment.points(true).iter().all(|point| *point != Point::Work(0)));
         }

@@ -53,6 +53,10 @@ pub enum Metric {
     Unresponsive,
     /// What was written to flash for swap.
     FlashWritten,
+    /// What a process holds is read: how long that takes for one, on average.
+    Reading,
+    /// What a single application got before the kernel killed it.
+    Single,
     /// How far the resident size was from what a kill returned: the median over kills.
     ResidentError,
     /// The same of the proportional size.
@@ -61,6 +65,10 @@ pub enum Metric {
     ProportionalSwapError,
     /// The same of brisk's estimate.
     EstimateError,
+    /// The same of what the arm's own killer had predicted.
+    PredictionError,
+    /// What reading brisk's estimate takes, of what reading the exact figures takes: the median over kills.
+    EstimateCost,
     /// From the kernel's event to SIGKILL, the longest of a replicate.
     KillDelay,
     /// From SIGKILL until the memory was back, the longest of a replicate.
@@ -76,11 +84,13 @@ pub enum Subject {
     LookUps,
     /// Applications that share memory.
     Applications,
+    /// What processes hold.
+    Readings,
 }
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 31] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -102,12 +112,16 @@ impl Metric {
         Self::Resume,
         Self::Unresponsive,
         Self::FlashWritten,
+        Self::Single,
         Self::ResidentError,
         Self::ProportionalError,
         Self::ProportionalSwapError,
         Self::EstimateError,
+        Self::PredictionError,
+        Self::EstimateCost,
         Self::KillDelay,
         Self::KillReturn,
+        Self::Reading,
     ];
 
     /// What it is measured of.
@@ -121,6 +135,7 @@ impl Metric {
             | Self::Miss
             | Self::EmptyCall
             | Self::ReferencePair => Subject::LookUps,
+            Self::Reading => Subject::Readings,
             _ => Subject::Applications,
         }
     }
@@ -149,10 +164,14 @@ impl Metric {
             Self::Resume => "resume",
             Self::Unresponsive => "unresponsive",
             Self::FlashWritten => "flash written",
+            Self::Single => "single task",
+            Self::Reading => "reading",
             Self::ResidentError => "error of RSS",
             Self::ProportionalError => "error of PSS",
             Self::ProportionalSwapError => "error of PSS + swap",
             Self::EstimateError => "error of the estimate",
+            Self::PredictionError => "error of its own",
+            Self::EstimateCost => "cost of the estimate",
             Self::KillDelay => "event to kill",
             Self::KillReturn => "kill to memory",
         }
@@ -172,10 +191,15 @@ impl Metric {
             Self::Energy => "mJ",
             Self::Kills | Self::FrontKills | Self::OomKills | Self::Alive => "applications",
             Self::Unresponsive => "openings",
-            Self::FlashWritten => "KiB",
-            Self::ResidentError | Self::ProportionalError | Self::ProportionalSwapError | Self::EstimateError => "%",
+            Self::FlashWritten | Self::Single => "KiB",
+            Self::ResidentError
+            | Self::ProportionalError
+            | Self::ProportionalSwapError
+            | Self::EstimateError
+            | Self::PredictionError
+            | Self::EstimateCost => "%",
             Self::Actions => "actions",
-            Self::LookUpTime => "us",
+            Self::LookUpTime | Self::Reading => "us",
             Self::LookUp | Self::LookUpMean | Self::LookUpP99 | Self::Miss | Self::EmptyCall | Self::ReferencePair => {
                 "instructions"
             }
@@ -206,10 +230,14 @@ impl Metric {
             Self::Resume => "resume_ms",
             Self::Unresponsive => "unresponsive",
             Self::FlashWritten => "flash_written_kib",
+            Self::Single => "single_kib",
+            Self::Reading => "reading_us",
             Self::ResidentError => "error_rss",
             Self::ProportionalError => "error_pss",
             Self::ProportionalSwapError => "error_pss_swap",
             Self::EstimateError => "error_estimate",
+            Self::PredictionError => "error_prediction",
+            Self::EstimateCost => "cost_estimate",
             Self::KillDelay => "kill_delay_ms",
             Self::KillReturn => "kill_return_ms",
         }
@@ -228,6 +256,10 @@ pub enum Measure {
     Level,
     /// The greatest figure of any replicate of the arm, in the metric's unit.
     Worst,
+    /// The 95th percentile of all single events of the arm, in the metric's unit.
+    P95,
+    /// The 99th.
+    P99,
     /// How much more the arm takes than `toward`, in the metric's unit.
     Loss,
     /// The arm's standard deviation, in the metric's unit.
@@ -368,6 +400,24 @@ pub struct Claim {
     pub precision: Option<f64>,
     /// The paper's own figure, as printed there.
     pub paper: Option<String>,
+}
+
+impl Measure {
+    /// The share of single events that is below the figure, for the measures that are about those.
+    pub fn share_of_events(self) -> Option<f64> {
+        match self {
+            Self::P95 => Some(0.95),
+            Self::P99 => Some(0.99),
+            _ => None,
+        }
+    }
+}
+
+impl Claim {
+    /// The arms that it names.
+    pub fn arms(&self) -> impl Iterator<Item = &String> {
+        [Some(&self.arm), self.against.as_ref(), self.toward.as_ref()].into_iter().flatten().map(Spanned::get_ref)
+    }
 }
 
 #[cfg(test)]

@@ -116,6 +116,8 @@ impl Run<'_> {
             Point::Application(_) => (2 * look_ups() * 30 / 1000, 0),
             Point::Clients(clients) => (300 + u64::from(clients) * look_ups() * 60 / 1000, 0),
             // Half a second of work and a second in front each.
+            // A quarter of a second or so each for a few hundred processes.
+            Point::Readings(count) => (250 * u64::from(count), 0),
             Point::Openings(count) => (500 * u64::from(count), 1000 * u64::from(count)),
         };
         if self.experiment.mode == Mode::Deterministic { 300 + busy / 4 + idle / 8 } else { busy + idle }
@@ -257,6 +259,7 @@ impl Run<'_> {
             command,
             self_checks: findings.self_checks.clone(),
             rejections: samples.rejections(experiment),
+            courses: samples.courses(experiment),
         }
     }
 }

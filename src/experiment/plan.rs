@@ -76,6 +76,35 @@ pub enum Line {
     },
 }
 
+/// What changes in the course of a replicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Course {
+    /// Applications that live.
+    Alive,
+    /// Free memory, in MiB.
+    Free,
+    /// Pages of files, in MiB.
+    Files,
+    /// What lies on swap, in MiB.
+    Swapped,
+}
+
+impl Course {
+    /// All of them, in the order of a report.
+    pub const ALL: [Self; 4] = [Self::Alive, Self::Free, Self::Files, Self::Swapped];
+
+    /// Its name in a report, and its unit.
+    pub fn what(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Alive => ("applications alive", ""),
+            Self::Free => ("free memory", "MiB"),
+            Self::Files => ("pages of files", "MiB"),
+            Self::Swapped => ("on swap", "MiB"),
+        }
+    }
+}
+
 /// What one replicate measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
@@ -87,6 +116,12 @@ pub struct Measured {
     pub point: String,
     /// The figures, by [`super::claim::Metric::key`].
     pub metrics: BTreeMap<String, f64>,
+    /// The single events behind figures of many, by the same keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub events: BTreeMap<String, Vec<f64>>,
+    /// What changed in the course of it, step by step.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub courses: BTreeMap<Course, Vec<f64>>,
     /// Why it must not be counted, if so.
     pub rejected: Option<String>,
 }

@@ -16,6 +16,8 @@ pub enum Point {
     LookUps(u32),
     /// So many openings of applications, one after another.
     Openings(u32),
+    /// So many rounds of reading what processes hold.
+    Readings(u32),
     /// So many clients that look services up at the same time.
     Clients(u32),
     /// The look-ups of one modelled application: its place among [`Traces::built_in`].
@@ -26,7 +28,9 @@ impl std::fmt::Display for Point {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Work(work_ms) => write!(f, "work {work_ms} ms"),
+            Self::Openings(1) => f.write_str("1 opening"),
             Self::Openings(count) => write!(f, "{count} openings"),
+            Self::Readings(count) => write!(f, "{count} readings"),
             Self::LookUps(count) => write!(f, "{count} look-ups"),
             Self::Clients(1) => f.write_str("1 client"),
             Self::Clients(count) => write!(f, "{count} clients"),

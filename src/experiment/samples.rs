@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::claim::Metric;
-use super::plan::{Measured, Replicate};
+use super::plan::{Course, Measured, Replicate};
 use super::point::Point;
 use super::spec::Experiment;
 use super::statistics::{bootstrap, median, standard_deviation};
-use crate::report::proof::{ArmResult, Change, Rejection};
+use crate::report::proof::{ArmResult, Change, CourseResult, Rejection};
 
 /// What was measured in an experiment so far.
 #[derive(Debug, Clone)]
@@ -21,6 +21,10 @@ pub struct Samples {
 struct Cell {
     /// By metric, then by block.
     figures: BTreeMap<Metric, BTreeMap<u32, f64>>,
+    /// The same of single events.
+    events: BTreeMap<Metric, BTreeMap<u32, Vec<f64>>>,
+    /// By block, step by step.
+    courses: BTreeMap<Course, BTreeMap<u32, Vec<f64>>>,
     /// Reasons and how often.
     rejected: BTreeMap<String, u32>,
 }
@@ -39,9 +43,15 @@ impl Samples {
                 *cell.rejected.entry(reason.clone()).or_default() += 1;
                 continue;
             }
+            for (course, figures) in &measured.courses {
+                cell.courses.entry(*course).or_default().insert(replicate.block, figures.clone());
+            }
             for metric in Metric::ALL {
                 if let Some(&figure) = measured.metrics.get(metric.key()) {
                     cell.figures.entry(metric).or_default().insert(replicate.block, figure);
+                }
+                if let Some(events) = measured.events.get(metric.key()).filter(|events| !events.is_empty()) {
+                    cell.events.entry(metric).or_default().insert(replicate.block, events.clone());
                 }
             }
         }
@@ -62,6 +72,11 @@ impl Samples {
         let complete: Vec<u32> =
             first.keys().copied().filter(|block| maps.iter().all(|map| map.contains_key(block))).collect();
         maps.iter().map(|map| complete.iter().map(|block| map[block]).collect()).collect()
+    }
+
+    /// The single events of an arm at a point, by the blocks that have any.
+    pub fn events(&self, metric: Metric, (arm, point): (usize, usize)) -> Vec<Vec<f64>> {
+        self.cells[arm][point].events.get(&metric).map_or_else(Vec::new, |blocks| blocks.values().cloned().collect())
     }
 
     /// Every series for the result: each arm at each point in each of `metrics` that was measured there.
@@ -87,7 +102,7 @@ impl Samples {
                         rejected: cell.rejected.values().sum(),
                         baseline: arm.baseline,
                         change: self.change(metric, index, experiment.baseline(), point),
-                        higher_is_better: metric == Metric::Alive,
+                        higher_is_better: matches!(metric, Metric::Alive | Metric::Single),
                     });
                 }
             }
@@ -104,6 +119,23 @@ impl Samples {
         let ci = bootstrap(pair[0].len(), &mut |drawn| percent(&pick(&pair[0], drawn), &pick(&pair[1], drawn)));
         let percent = percent(&pair[0], &pair[1]);
         percent.is_finite().then_some(Change { percent, ci })
+    }
+
+    /// How things went, arm by arm: at each step the median over the blocks that came so far.
+    pub fn courses(&self, experiment: &Experiment) -> Vec<CourseResult> {
+        let mut found = Vec::new();
+        for course in Course::ALL {
+            for (arm, points) in experiment.arms.iter().zip(&self.cells) {
+                for blocks in points.iter().filter_map(|cell| cell.courses.get(&course)) {
+                    let steps = blocks.values().map(Vec::len).max().unwrap_or(0);
+                    let at = |step: usize| blocks.values().filter_map(|figures| figures.get(step).copied()).collect();
+                    let medians = (0..steps).map(|step| median(&at(step) as &Vec<f64>)).collect();
+                    let (what, unit) = course.what();
+                    found.push(CourseResult { arm: arm.name.clone(), what: what.into(), unit: unit.into(), medians });
+                }
+            }
+        }
+        found
     }
 
     /// What was refused, by arm, point and reason.

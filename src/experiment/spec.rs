@@ -2,7 +2,7 @@
 
 mod fault;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -35,6 +35,8 @@ pub struct Experiment {
     pub look_ups: Option<LookUps>,
     /// How applications are opened: for experiments about memory.
     pub applications: Option<Openings>,
+    /// How often processes are read: for experiments about what that costs on the user's own device.
+    pub readings: Option<Readings>,
     /// How often.
     pub replicates: Replicates,
     /// What is compared.
@@ -58,6 +60,26 @@ pub enum Workload {
     LookUps(LookUps),
     /// The applications of `memory-workload.toml`.
     Applications(Openings),
+    /// What processes hold is read, and nothing is changed.
+    Readings(Readings),
+}
+
+/// What the processes of a device hold is read again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Readings {
+    /// How often each of them in a replicate.
+    pub count: u32,
+}
+
+/// How an arm reads what a process holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reading {
+    /// /proc/PID/status: what the kernel counts anyway.
+    Cheap,
+    /// /proc/PID/smaps_rollup: the kernel walks all its page tables.
+    Exact,
 }
 
 /// Applications that are opened one after another, and again; `memory-workload.toml` says which.
@@ -70,6 +92,9 @@ pub struct Openings {
     pub storage: PathBuf,
     /// An application that shows nothing for so long does not respond.
     pub limit_ms: u32,
+    /// True for a single application that takes more and more memory until the kernel kills it, in place of openings.
+    #[serde(default)]
+    pub single: bool,
 }
 
 /// Service look-ups through binder.
@@ -223,6 +248,14 @@ pub struct Arm {
     pub boot_hold: bool,
     /// A block device that is swap during this arm.
     pub swap: Option<PathBuf>,
+    /// A program of others that runs during this arm, with its arguments: another killer.
+    #[serde(default)]
+    pub beside: Vec<String>,
+    /// How this arm reads what processes hold.
+    pub reads: Option<Reading>,
+    /// True for an arm that the quick form cannot afford.
+    #[serde(default)]
+    pub full_only: bool,
     /// Who answers look-ups, and how the driver's cache is set.
     pub look_up: Option<LookUpArm>,
     /// The lab's scenario of this arm alone: in deterministic mode, guests of different kernels compare.
@@ -326,6 +359,15 @@ impl Experiment {
         }
     }
 
+    /// Its quick form: without the arms that are for the full one alone, and without what is claimed of them.
+    #[must_use]
+    pub fn in_quick_form(mut self) -> Self {
+        self.arms.retain(|arm| !arm.full_only);
+        let arms: BTreeSet<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();
+        self.claims.retain(|claim| claim.arms().all(|name| arms.contains(name)));
+        self
+    }
+
     /// The baseline arm's index; a parsed experiment has exactly one.
     pub fn baseline(&self) -> usize {
         self.arms.iter().position(|arm| arm.baseline).unwrap_or(0)
@@ -340,15 +382,17 @@ impl Experiment {
     pub fn workload(&self) -> Option<Workload> {
         let launches = || self.launches.clone().map(Workload::Launches);
         let applications = || self.applications.clone().map(Workload::Applications);
-        self.look_ups.clone().map(Workload::LookUps).or_else(applications).or_else(launches)
+        let readings = || self.readings.map(Workload::Readings);
+        self.look_ups.clone().map(Workload::LookUps).or_else(applications).or_else(readings).or_else(launches)
     }
 
     /// What it measures.
     pub fn subject(&self) -> Subject {
-        match (&self.look_ups, &self.applications) {
-            (Some(_), _) => Subject::LookUps,
-            (None, Some(_)) => Subject::Applications,
-            (None, None) => Subject::Launches,
+        match (&self.look_ups, &self.applications, &self.readings) {
+            (Some(_), _, _) => Subject::LookUps,
+            (None, Some(_), _) => Subject::Applications,
+            (None, None, Some(_)) => Subject::Readings,
+            (None, None, None) => Subject::Launches,
         }
     }
 
@@ -361,7 +405,8 @@ impl Experiment {
         });
         let look_ups = self.look_ups.iter().flat_map(LookUps::points);
         let openings = self.applications.as_ref().map(|openings| Point::Openings(openings.count));
-        launches.chain(look_ups).chain(openings).collect()
+        let readings = self.readings.map(|readings| Point::Readings(readings.count));
+        launches.chain(look_ups).chain(openings).chain(readings).collect()
     }
 
     /// How often each arm is run at each of [`Experiment::points`].

@@ -6,7 +6,9 @@ use super::claim::{At, Centre, Claim, Measure, Requirement};
 use super::point::Point;
 use super::samples::{Samples, pick};
 use super::spec::Experiment;
-use super::statistics::{cliffs_delta, mean, median, permutation_p, standard_deviation, stratified_bootstrap};
+use super::statistics::{
+    cliffs_delta, mean, median, permutation_p, quantile, standard_deviation, stratified_bootstrap,
+};
 use crate::report::proof::{ClaimResult, Verdict};
 
 /// The outcome of every claim of `experiment`, in the order of its file.
@@ -66,6 +68,8 @@ struct Paired {
     arm: Vec<f64>,
     against: Vec<f64>,
     toward: Vec<f64>,
+    /// The single events of each block, for measures that are about those.
+    events: Vec<Vec<f64>>,
 }
 
 impl Paired {
@@ -76,13 +80,18 @@ impl Paired {
             Centre::Mean => mean,
         };
         let of = |role: &[f64]| centre(&pick(role, drawn));
+        if let Some(share) = claim.measure.share_of_events() {
+            let mut events: Vec<f64> = drawn.iter().flat_map(|&block| self.events[block].iter().copied()).collect();
+            events.sort_unstable_by(f64::total_cmp);
+            return quantile(&events, share);
+        }
         match claim.measure {
             Measure::Gain => 100.0 * (1.0 - of(&self.arm) / of(&self.against)),
             Measure::GapClosed => {
                 let start = of(&self.against);
                 100.0 * (start - of(&self.arm)) / (start - of(&self.toward))
             }
-            Measure::Level => of(&self.arm),
+            Measure::Level | Measure::P95 | Measure::P99 => of(&self.arm),
             Measure::Worst => pick(&self.arm, drawn).into_iter().fold(f64::NEG_INFINITY, f64::max),
             Measure::Loss => of(&self.arm) - of(&self.toward),
             Measure::Spread => standard_deviation(&pick(&self.arm, drawn)),
@@ -98,7 +107,7 @@ impl Paired {
         match measure {
             Measure::Gain | Measure::GapClosed => Some(&self.against),
             Measure::Loss => Some(&self.toward),
-            Measure::Level | Measure::Worst | Measure::Spread | Measure::StaysOff => None,
+            _ => None,
         }
     }
 }
@@ -106,7 +115,7 @@ impl Paired {
 impl<'a> Judged<'a> {
     fn new(experiment: &Experiment, claim: &'a Claim, samples: &Samples, points: &[usize]) -> Self {
         let index = |name: &Spanned<String>| experiment.arm(name.get_ref());
-        let alone = matches!(claim.measure, Measure::Level | Measure::Worst | Measure::Spread | Measure::StaysOff);
+        let alone = !matches!(claim.measure, Measure::Gain | Measure::GapClosed | Measure::Loss);
         let arm = index(&claim.arm);
         let against = claim.against.as_ref().map_or(Some(experiment.baseline()), index).filter(|_| !alone);
         let toward = claim.toward.as_ref().and_then(index);
@@ -116,7 +125,14 @@ impl<'a> Judged<'a> {
             let mut columns = samples.paired(claim.metric, &series).into_iter();
             let [arm, against, toward] =
                 [arm, against, toward].map(|role| role.and_then(|_| columns.next()).unwrap_or_default());
-            Paired { arm, against, toward }
+            let events = match (claim.measure.share_of_events(), index(&claim.arm)) {
+                (Some(_), Some(arm)) => samples.events(claim.metric, (arm, point)),
+                _ => Vec::new(),
+            };
+            let longest = |events: &Vec<f64>| events.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let arm =
+                if claim.measure.share_of_events().is_some() { events.iter().map(longest).collect() } else { arm };
+            Paired { arm, against, toward, events }
         };
         Self { claim, points: points.iter().map(paired).collect() }
     }
@@ -145,6 +161,17 @@ impl<'a> Judged<'a> {
         Some(mean(&deltas)).filter(|delta| delta.is_finite())
     }
 
+    /// The claim's words, with the number of events where it is about those.
+    fn text(&self) -> String {
+        match self.claim.measure.share_of_events() {
+            Some(_) => {
+                let count: usize = self.points.iter().flat_map(|point| &point.events).map(Vec::len).sum();
+                format!("{} (n = {count})", self.claim.text)
+            }
+            None => self.claim.text.clone(),
+        }
+    }
+
     fn result(&self, quick: bool, point: String) -> ClaimResult {
         let claim = self.claim;
         let blocks: Vec<usize> = self.points.iter().map(|point| point.arm.len()).collect();
@@ -159,11 +186,11 @@ impl<'a> Judged<'a> {
         };
         let unit = match claim.measure {
             Measure::Gain | Measure::GapClosed | Measure::StaysOff => "%",
-            Measure::Level | Measure::Worst | Measure::Loss | Measure::Spread => claim.metric.unit(),
+            _ => claim.metric.unit(),
         };
         ClaimResult {
             id: claim.id.clone(),
-            text: claim.text.clone(),
+            text: self.text(),
             arm: Some(claim.arm.get_ref().clone()),
             point,
             unit: unit.to_owned(),
@@ -221,7 +248,15 @@ arm = [
 
     fn line(metrics: &[(&str, f64)], rejected: Option<&str>) -> Measured {
         let metrics: BTreeMap<_, _> = metrics.iter().map(|&(key, figure)| (key.to_owned(), figure)).collect();
-        Measured { replicate: 0, arm: String::new(), point: String::new(), metrics, rejected: rejected.map(Into::into) }
+        Measured {
+            replicate: 0,
+            arm: String::new(),
+            point: String::new(),
+            metrics,
+            events: BTreeMap::new(),
+            courses: BTreeMap::new(),
+            rejected: rejected.map(Into::into),
+        }
     }
 
     #[test]
@@ -266,6 +301,31 @@ arm = [
                 assert!(found.ci.iter().all(|end| (end - figure).abs() < 1e-9), "{claim}: {:?}", found.ci);
             }
         }
+    }
+
+    #[test]
+    fn percentiles_are_of_all_single_events_together() {
+        let text = format!(
+            "{HEAD}[[claim]]\nid = \"x.y\"\ntext = \"short\"\narm = \"ours\"\nmeasure = \"p95\"\nat = [100]\nrequired = \"<= 20\""
+        );
+        let experiment = Experiment::parse("x", &text).unwrap();
+        let mut lines = Vec::new();
+        // 0 to 100 in ten blocks of unlike size; one block has none.
+        for block in 0..11 {
+            let replicate = Replicate { id: 0, block, arm: 1, point: 0, settle_us: 0, seed: 0, warm_up: false };
+            let mut measured = line(&[("launch_ms", 1.0)], None);
+            let events: Vec<f64> = (0..=100).filter(|event| event % 10 == block).map(f64::from).collect();
+            if block < 10 {
+                measured.events.insert("launch_ms".to_owned(), events);
+            }
+            lines.push((replicate, measured));
+        }
+        let lines = lines.iter().map(|(replicate, line)| (replicate, line));
+        let found = &judge(&experiment, false, &Samples::new(3, &experiment.points(false), lines))[0];
+        assert!((found.measured - 95.0).abs() < 1e-9, "{}", found.measured);
+        assert_eq!((found.text.as_str(), found.unit.as_str()), ("short (n = 101)", "ms"));
+        assert!(found.ci[0] > 80.0 && found.ci[1] <= 100.0, "{:?}", found.ci);
+        assert_eq!((found.verdict, found.p), (Verdict::NotShown, None));
     }
 
     #[test]

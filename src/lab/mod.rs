@@ -76,6 +76,22 @@ pub fn program(name: &str, scenario: &Scenario) -> Result<Vec<u8>, LabError> {
     std::fs::read(&path).map_err(cache::fault("read", &path))
 }
 
+/// The program `name` of a Debian package for the guest of `scenario`, and what loads it.
+///
+/// # Errors
+/// [`LabError`] when it cannot be had, or the guest is for another processor than the package's.
+pub fn packaged_program(name: &str, scenario: &Scenario) -> Result<Vec<GuestFile>, LabError> {
+    if scenario.kernel.architecture != "amd64" {
+        return Err(LabError::Package { package: name.into(), reason: "it is fetched for amd64 alone".into() });
+    }
+    let files = Packages::of(&Cache::open()?, scenario)?.program(name)?;
+    let file = |(path, file): (String, PathBuf)| {
+        let contents = std::fs::read(&file).map_err(cache::fault("read", &file))?;
+        Ok(GuestFile { path, contents, mode: 0o755 })
+    };
+    files.into_iter().map(file).collect()
+}
+
 /// The kernel's own test `name` (`filesystems/binderfs/binderfs_test`) from the sources that the kernel of `scenario` is
 /// built from: its bytes.
 ///

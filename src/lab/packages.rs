@@ -147,6 +147,30 @@ impl<'a> Packages<'a> {
         })
     }
 
+    /// A program of the package `name` that needs the C library alone, and what loads it: each file with its place in the
+    /// guest.
+    ///
+    /// # Errors
+    /// [`LabError`] when it cannot be fetched or unpacked, or when something of it is missing.
+    pub fn program(&self, name: &str) -> Result<Vec<(String, PathBuf)>, LabError> {
+        const LOADER: &str = "ld-linux-x86-64.so.2";
+        const LIBRARIES: &str = "lib/x86_64-linux-gnu";
+        let folder = self.unpacked("packages", &self.tools, name, &["libc6"], |_, _| Ok(()))?;
+        let found = |places: &[String]| {
+            let paths = places.iter().map(|place| folder.join(place));
+            paths.into_iter().find(|path| path.is_file()).ok_or_else(|| LabError::Package {
+                package: name.into(),
+                reason: format!("it has none of {}", places.join(", ")),
+            })
+        };
+        let library = |file: &str| found(&["", "usr/"].map(|above| format!("{above}{LIBRARIES}/{file}")));
+        Ok(vec![
+            (format!("/bin/{name}"), found(&["usr/bin", "usr/sbin", "bin"].map(|place| format!("{place}/{name}")))?),
+            (format!("/lib64/{LOADER}"), library(LOADER)?),
+            (format!("/{LIBRARIES}/libc.so.6"), library("libc.so.6")?),
+        ])
+    }
+
     /// The cache's entry of `name`, or of what the meta package `name` stands for, together with those of its
     /// dependencies whose names start with one of `parts`; `finish` works on the draft before it becomes the entry.
     fn unpacked(

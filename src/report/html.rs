@@ -4,7 +4,7 @@
 use askama::Template;
 
 use super::summary::{self, Finding, Mark, Row, Subject, Tally};
-use super::{figure, plot, svg};
+use super::{course, figure, plot, svg};
 use crate::report::proof::{ArmResult, ClaimResult, ExperimentResult, Mode, Proof, Verdict};
 
 const PAGE_STYLE: &str = include_str!("templates/page.css");
@@ -130,6 +130,7 @@ struct Experiment<'a> {
     row_count: usize,
     claims: Vec<Claim<'a>>,
     plots: Vec<Plot<'a>>,
+    courses: Vec<CoursePlot<'a>>,
     samples: String,
     refused: u64,
     unexplained: bool,
@@ -168,6 +169,14 @@ struct Plot<'a> {
     wide: String,
     narrow: String,
     series: Vec<Series<'a>>,
+}
+
+/// Lines over the steps of a replicate.
+struct CoursePlot<'a> {
+    what: &'a str,
+    unit: &'a str,
+    wide: String,
+    narrow: String,
 }
 
 struct Series<'a> {
@@ -304,6 +313,7 @@ impl<'a> Experiment<'a> {
             groups: groups(rows),
             claims: result.claims.iter().map(Claim::of).collect(),
             plots: plots.collect(),
+            courses: CoursePlot::all(result, &anchor),
             samples: samples(result),
             refused,
             unexplained: refused > explained,
@@ -389,6 +399,19 @@ impl<'a> Plot<'a> {
             narrow: plot::strips(experiment, metric, plot::Size::Narrow, &format!("{id}-narrow")),
             series: arms.into_iter().map(|arm| Series::of(experiment, arm)).collect(),
         }
+    }
+}
+
+impl<'a> CoursePlot<'a> {
+    fn all(experiment: &'a ExperimentResult, anchor: &str) -> Vec<Self> {
+        let watched = summary::distinct(experiment.courses.iter().map(|course| course.what.as_str()));
+        let plot = |(at, what): (usize, &'a str)| {
+            let unit = experiment.courses.iter().find(|course| course.what == what).map_or("", |course| &course.unit);
+            let [wide, narrow] = [(plot::Size::Wide, "wide"), (plot::Size::Narrow, "narrow")]
+                .map(|(size, name)| course::lines(experiment, what, size, &format!("{anchor}-course-{at}-{name}")));
+            Self { what, unit, wide, narrow }
+        };
+        watched.into_iter().enumerate().map(plot).collect()
     }
 }
 

@@ -27,14 +27,14 @@ pub enum Size {
 }
 
 impl Size {
-    fn width(self) -> f64 {
+    pub(super) fn width(self) -> f64 {
         match self {
             Self::Narrow => 288.0,
             Self::Wide => 760.0,
         }
     }
 
-    fn class(self) -> &'static str {
+    pub(super) fn class(self) -> &'static str {
         match self {
             Self::Narrow => "narrow",
             Self::Wide => "wide",

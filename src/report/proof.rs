@@ -96,6 +96,23 @@ pub struct ExperimentResult {
     /// Why replicates were refused; an arm's `rejected` says how many.
     #[serde(default)]
     pub rejections: Vec<Rejection>,
+    /// How things went in the course of a replicate, where that was watched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub courses: Vec<CourseResult>,
+}
+
+/// How one thing went in the course of an arm's replicates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CourseResult {
+    /// The arm's name.
+    pub arm: String,
+    /// What was watched (`applications alive`).
+    pub what: String,
+    /// The unit of the figures; empty for numbers of things.
+    pub unit: String,
+    /// At each step, the median over the replicates.
+    #[serde(deserialize_with = "numbers_or_nan")]
+    pub medians: Vec<f64>,
 }
 
 /// One series of samples: an arm at one point of the workload, in one metric.

@@ -154,7 +154,10 @@ fn leave_when(interrupted: Arc<AtomicBool>, farewell: String) {
 }
 
 /// Makes a store for the experiment, or finds the one to go on with.
-fn open(arguments: &Arguments, entry: Entry, quick: bool, base: &Path, started: &str) -> anyhow::Result<Job> {
+fn open(arguments: &Arguments, mut entry: Entry, quick: bool, base: &Path, started: &str) -> anyhow::Result<Job> {
+    if quick {
+        entry.experiment = entry.experiment.in_quick_form();
+    }
     let header = Header {
         brisk: env!("CARGO_PKG_VERSION").into(),
         experiment: entry.text.clone(),

@@ -16,6 +16,8 @@ use crate::work::Work;
 
 const PAGE_BYTES: usize = 4096;
 const WORDS: usize = PAGE_BYTES / 8;
+/// What a task that grows takes at a time.
+const GROWTH_KIB: u64 = 1024;
 /// Pages of a first screen and others follow each other in runs of this length, as objects of one kind do.
 const RUN_PAGES: usize = 16;
 
@@ -67,6 +69,23 @@ impl Player<'_> {
             }
             self.work(application.resume_ms);
             show(screen)?;
+        }
+        Ok(())
+    }
+
+    /// Takes more and more memory, and says so at every MiB (`grown KIB`), until it is killed or gets no more.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub fn grow(&self) -> io::Result<()> {
+        let application = &self.workload.list[self.number];
+        let mut contents = Contents::new(self.seed, self.number as u64, application, self.workload.random_share);
+        for step in 1u64.. {
+            let Ok(mut memory) = Region::anonymous(GROWTH_KIB) else { break };
+            (0..memory.pages()).for_each(|page| contents.fill(memory.page(page)));
+            let mut out = io::stdout().lock();
+            writeln!(out, "grown {}", step * GROWTH_KIB)?;
+            out.flush()?;
         }
         Ok(())
     }

@@ -59,6 +59,9 @@ impl Place for Lab {
             let contents = lab::program(&program, &job.scenario)?;
             job.files.push(GuestFile { path: format!("/bin/{program}"), contents, mode: 0o755 });
         }
+        for program in beside(plan) {
+            job.files.extend(lab::packaged_program(&program, &job.scenario)?);
+        }
         job.timeout = longest(plan);
         let mut ear = Ear::default();
         let outcome = lab::run(&job, &mut |line| ear.hear(&line, experiment.mode, on_line))?;
@@ -90,12 +93,18 @@ fn programs(plan: &Plan) -> BTreeSet<String> {
     managers.filter_map(|manager| manager.program().map(str::to_owned)).collect()
 }
 
+/// Programs of Debian's that run beside the plan's arms.
+fn beside(plan: &Plan) -> BTreeSet<String> {
+    let arms = plan.replicates.iter().filter_map(|replicate| plan.arms.get(replicate.arm));
+    arms.filter_map(|arm| arm.beside.first().cloned()).collect()
+}
+
 /// More host time than a plan can take on a host that is loaded several times over.
 fn longest(plan: &Plan) -> Duration {
     let (window_ms, look_ups) = match &plan.workload {
         Workload::Launches(launches) => (u64::from(launches.window_beyond_work_ms), 0),
         Workload::LookUps(look_ups) => (0, u64::from(look_ups.count)),
-        Workload::Applications(_) => (0, 0),
+        Workload::Applications(_) | Workload::Readings(_) => (0, 0),
     };
     let replicate = |index: usize| match plan.points.get(index) {
         Some(Point::Work(work_ms)) => u64::from(*work_ms) * 6 + window_ms,
@@ -106,7 +115,7 @@ fn longest(plan: &Plan) -> Duration {
         Some(Point::Clients(clients)) => u64::from(*clients) * look_ups + 3000,
         // Each may take as long as the limit lets it.
         Some(Point::Openings(count)) => u64::from(*count) * 4000,
-        None => 0,
+        Some(Point::Readings(_)) | None => 0,
     };
     let guest_ms: u64 = plan.replicates.iter().map(|r| replicate(r.point) + r.settle_us / 1000).sum();
     Duration::from_secs(180) + Duration::from_millis(guest_ms * 8)

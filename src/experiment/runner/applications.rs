@@ -5,6 +5,7 @@
 
 mod actor;
 mod ballast;
+mod beside;
 mod figures;
 
 use std::fs;
@@ -15,22 +16,26 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::daemon::Daemon;
-use super::{Metrics, describe, run_replicates, runtime_folder, sleep_until};
+use super::{describe, run_replicates, runtime_folder, sleep_until};
 use crate::device::{BootTime, Root, meminfo, swap_area, swaps, vmstat};
 use crate::experiment::applications::Applications;
 use crate::experiment::load;
 use crate::experiment::plan::{Line, Plan, Replicate};
 use crate::experiment::spec::{Arm, Openings};
-use crate::mechanism::memory::kill_log;
+use crate::mechanism::memory::{kill_log, learned};
 use actor::{Actor, Answer};
 use ballast::Ballast;
-use figures::{Figures, Opening};
+use beside::Beside;
+use figures::{Figures, Opening, State};
 
 /// Android's classes: in front, the one before, and those that are only kept.
 const FRONT_ADJ: i16 = 0;
 const PREVIOUS_ADJ: i16 = 700;
 const CACHED_ADJ: i16 = 900;
 const CACHED_STEP: i16 = 5;
+/// The application whose pages a single task has, and its class: that of nobody else.
+const SINGLE: usize = 0;
+const SINGLE_ADJ: i16 = 1000;
 const FLASH_WRITTEN: &str = "/sys/module/flash_model/parameters/pages_written";
 
 /// Runs the replicates of `plan`; see [`super::run`].
@@ -49,9 +54,9 @@ pub(super) fn run(
     report(&Line::Device { device: describe(root, None)? })?;
     let turns_per_ms = load::turns_per_ms();
     let stage = Stage { workload: &workload, openings, root, folder: &folder, turns_per_ms };
-    run_replicates(plan, interrupted, report, |replicate, arm, _, metrics| {
+    run_replicates(plan, interrupted, report, |replicate, arm, _, finding| {
         let measured = stage.replicate(replicate, arm);
-        Ok(measured.map(|figures| *metrics = figures).with_context(|| format!("arm {}", arm.name)))
+        Ok(measured.map(|figures| *finding = figures.finding()).with_context(|| format!("arm {}", arm.name)))
     })
 }
 
@@ -65,29 +70,24 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn replicate(&self, replicate: &Replicate, arm: &Arm) -> anyhow::Result<Metrics> {
+    fn replicate(&self, replicate: &Replicate, arm: &Arm) -> anyhow::Result<Figures> {
         let root = self.root;
         root.write("/proc/sys/vm/drop_caches", "3")?;
         let _ballast = Ballast::take(root, self.workload.available_kib)?;
         kill_log::clear(root);
+        // What the arm before has taught is not this one's.
+        let _ = fs::remove_file(root.path(learned::FILE));
         let swap = arm.swap.as_deref().map(|device| Flash::swap(root, device)).transpose()?;
         let daemon =
             arm.brisk.as_ref().map(|configuration| Daemon::start(root, self.folder, configuration)).transpose()?;
+        let beside = Beside::start(&arm.beside)?;
         let before = (vmstat::read(root)?, flash_written_kib(root));
-        let mut cast = Cast {
-            stage: self,
-            seed: replicate.seed,
-            actors: self.workload.list.iter().map(|_| None).collect(),
-            last_used: Vec::new(),
-            figures: Figures::default(),
+        let is_told = arm.brisk.as_ref().is_some_and(wants_fronts);
+        let mut figures = match self.openings.single {
+            true => self.single(replicate.seed)?,
+            false => self.open_all(replicate.seed, daemon.as_ref().filter(|_| is_told))?,
         };
-        for number in self.workload.openings(replicate.seed).into_iter().take(self.openings.count as usize) {
-            cast.open(number)?;
-        }
-        cast.bury()?;
-        let mut figures = std::mem::take(&mut cast.figures);
-        figures.alive = cast.actors.iter().flatten().count();
-        drop(cast);
+        drop(beside);
         figures.oom_kills = vmstat::read(root)?.oom_kills - before.0.oom_kills;
         figures.flash_written_kib = flash_written_kib(root) - before.1;
         figures.records = kill_log::read(root)?;
@@ -99,8 +99,34 @@ impl Stage<'_> {
         if let Some(left) = swaps::read(root)?.first() {
             bail!("{} is still swap after the replicate", left.path.display());
         }
-        Ok(figures.metrics())
+        Ok(figures)
     }
+
+    /// A person opens one application after the other.
+    fn open_all(&self, seed: u64, daemon: Option<&Daemon>) -> anyhow::Result<Figures> {
+        let actors = self.workload.list.iter().map(|_| None).collect();
+        let mut cast = Cast { stage: self, daemon, seed, actors, last_used: Vec::new(), figures: Figures::default() };
+        for number in self.workload.openings(seed).into_iter().take(self.openings.count as usize) {
+            cast.open(number)?;
+        }
+        cast.bury()?;
+        let alive = cast.actors.iter().flatten().count();
+        Ok(Figures { alive, ..std::mem::take(&mut cast.figures) })
+    }
+
+    /// One application takes all that it can get.
+    fn single(&self, seed: u64) -> anyhow::Result<Figures> {
+        let actor = self.launch(SINGLE, seed, true)?;
+        // Of all that lives it is the one that the kernel takes.
+        actor.set_adj(self.root, SINGLE_ADJ)?;
+        Ok(Figures { single_kib: Some(actor.grown_kib()?), ..Figures::default() })
+    }
+}
+
+/// True for a daemon that is told what is in front, as Android's activity manager tells by cpuset.
+fn wants_fronts(configuration: &toml::Table) -> bool {
+    let killer = configuration.get("memory").and_then(|memory| memory.get("killer"));
+    killer.and_then(|killer| killer.get("prefetch")).and_then(toml::Value::as_bool).unwrap_or(false)
 }
 
 /// What has been written to the devices of the flash model.
@@ -134,6 +160,8 @@ impl Drop for Flash<'_> {
 /// The applications that live.
 struct Cast<'a> {
     stage: &'a Stage<'a>,
+    /// Where it is said what comes to the front.
+    daemon: Option<&'a Daemon>,
     seed: u64,
     actors: Vec<Option<Actor>>,
     /// The one in front first.
@@ -156,33 +184,38 @@ impl Cast<'_> {
                 actor.resume();
                 (false, actor)
             }
-            empty => (true, empty.insert(self.stage.launch(number, self.seed)?)),
+            empty => (true, empty.insert(stage.launch(number, self.seed, false)?)),
         };
+        if let Some(daemon) = self.daemon {
+            daemon.put_in_front(actor.pid())?;
+        }
         let answer = actor.screen(limit)?;
         let took = match answer {
             Answer::Screen(at) => Some(at.since(started)),
             Answer::Ended | Answer::Late => None,
         };
-        self.figures.openings.push(Opening {
-            is_launch,
-            took,
-            is_late: answer == Answer::Late,
-            limit: limit.since(started),
-        });
         sleep_until(BootTime::now() + Duration::from_millis(stage.workload.front_ms));
-        let memory = meminfo::read(stage.root)?;
-        let swapped_kib = memory.swap_total_kib - memory.swap_free_kib;
-        let alive = self.actors.iter().flatten().count();
+        let after = self.state()?;
+        let is_late = answer == Answer::Late;
+        self.figures.openings.push(Opening { is_launch, took, is_late, limit: limit.since(started), after });
         eprintln!(
-            "opening {} {} {} {:.0} ms, free {} file {} swapped {swapped_kib} KiB, alive {alive}",
+            "opening {} {} {} {:.0} ms, {after:?}",
             self.figures.openings.len(),
             stage.workload.list[number].name,
             if is_launch { "launch" } else { "resume" },
             took.unwrap_or_default().as_secs_f64() * 1000.0,
-            memory.free_kib,
-            memory.file_kib
         );
         Ok(())
+    }
+
+    fn state(&self) -> anyhow::Result<State> {
+        let memory = meminfo::read(self.stage.root)?;
+        Ok(State {
+            free_kib: memory.free_kib,
+            file_kib: memory.file_kib,
+            swapped_kib: memory.swap_total_kib - memory.swap_free_kib,
+            alive: self.actors.iter().flatten().count(),
+        })
     }
 
     /// Notices who has been killed since.
@@ -218,14 +251,15 @@ fn adj(rank: usize) -> i16 {
 }
 
 impl Stage<'_> {
-    fn launch(&self, number: usize, seed: u64) -> anyhow::Result<Actor> {
+    fn launch(&self, number: usize, seed: u64, grows: bool) -> anyhow::Result<Actor> {
         let program = PathBuf::from("/proc/self/exe");
-        let arguments = [
-            ("--number", number.to_string()),
-            ("--seed", seed.to_string()),
-            ("--turns-per-ms", self.turns_per_ms.to_string()),
-            ("--storage", self.openings.storage.display().to_string()),
+        let mut arguments = vec![
+            format!("--number={number}"),
+            format!("--seed={seed}"),
+            format!("--turns-per-ms={}", self.turns_per_ms),
+            format!("--storage={}", self.openings.storage.display()),
         ];
+        arguments.extend(grows.then(|| "--grow".to_owned()));
         let actor = Actor::start(&program, &arguments)?;
         actor.set_adj(self.root, FRONT_ADJ)?;
         Ok(actor)

@@ -36,10 +36,10 @@ pub(super) fn run(
     report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     report(&Line::Device { device: describe(root, None)? })?;
-    run_replicates(plan, interrupted, report, |replicate, arm, point, metrics| {
+    run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
         let look_up = arm.look_up.as_ref().with_context(|| format!("arm {} does not say who answers", arm.name))?;
         let measured = measure(replicate, point, workload, look_up, root);
-        Ok(measured.map(|figures| *metrics = figures).with_context(|| format!("arm {}", arm.name)))
+        Ok(measured.map(|figures| finding.metrics = figures).with_context(|| format!("arm {}", arm.name)))
     })
 }
 
@@ -71,7 +71,7 @@ fn measure(
         Point::LookUps(_) => arm.row(&names)?,
         Point::Clients(clients) => vec![(Metric::LookUpTime, arm.crowd(&names, clients)?)],
         Point::Application(index) => arm.application(&names, index)?,
-        Point::Work(_) | Point::Idle(_) | Point::Openings(_) => {
+        Point::Work(_) | Point::Idle(_) | Point::Openings(_) | Point::Readings(_) => {
             bail!("a plan of look-ups has a point of another workload")
         }
     };

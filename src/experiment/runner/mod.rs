@@ -7,6 +7,7 @@ mod boot_hold;
 mod daemon;
 mod launch;
 mod look_ups;
+mod readings;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use rustix::time::Timespec;
 
 use super::claim::Metric;
 use super::load;
-use super::plan::{Line, Measured, Plan, Replicate};
+use super::plan::{Course, Line, Measured, Plan, Replicate};
 use super::point::Point;
 use super::spec::{Arm, Launches, Workload};
 use crate::device::energy::{Meter, Reading};
@@ -70,6 +71,7 @@ pub fn run(
 ) -> anyhow::Result<()> {
     match &plan.workload {
         Workload::Launches(workload) => run_launches(plan, workload, root, interrupted, report),
+        Workload::Readings(readings) => readings::run(plan, *readings, root, interrupted, report),
         Workload::LookUps(workload) => look_ups::run(plan, workload, root, interrupted, report),
         #[cfg(feature = "lab")]
         Workload::Applications(openings) => applications::run(plan, openings, root, interrupted, report),
@@ -98,8 +100,8 @@ fn run_launches(
     report(&Line::Device { device: describe(root, meter.as_ref())? })?;
     let application = install_application(&folder)?;
     let mut runner = Runner { workload, root, folder, settings, meter, turns_per_ms, application };
-    run_replicates(plan, interrupted, report, |replicate, arm, point, metrics| {
-        runner.replicate(replicate, arm, point, metrics)
+    run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
+        runner.replicate(replicate, arm, point, &mut finding.metrics)
     })?;
     runner.settings.give_back()
 }
@@ -107,13 +109,21 @@ fn run_launches(
 /// What a replicate measured, by [`Metric::key`].
 type Metrics = BTreeMap<String, f64>;
 
+/// What was found in one replicate; see [`Measured`].
+#[derive(Debug, Default)]
+struct Finding {
+    metrics: Metrics,
+    events: BTreeMap<String, Vec<f64>>,
+    courses: BTreeMap<Course, Vec<f64>>,
+}
+
 /// Hands every replicate of `plan` to `measure`, in order, until `interrupted` becomes true. What `measure` finds wrong
 /// with one replicate (the inner result) rejects that one; its error (the outer) ends the run.
 fn run_replicates(
     plan: &Plan,
     interrupted: &AtomicBool,
     report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
-    mut measure: impl FnMut(&Replicate, &Arm, Point, &mut Metrics) -> anyhow::Result<anyhow::Result<()>>,
+    mut measure: impl FnMut(&Replicate, &Arm, Point, &mut Finding) -> anyhow::Result<anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
     for replicate in &plan.replicates {
         if interrupted.load(Ordering::Relaxed) {
@@ -123,13 +133,16 @@ fn run_replicates(
             bail!("replicate {} names an arm or a point that the plan has not", replicate.id);
         };
         report(&Line::Started { started: replicate.id })?;
-        let mut metrics = Metrics::new();
-        let outcome = measure(replicate, arm, *point, &mut metrics)?;
+        let mut finding = Finding::default();
+        let outcome = measure(replicate, arm, *point, &mut finding)?;
+        let Finding { metrics, events, courses } = finding;
         report(&Line::Measured(Measured {
             replicate: replicate.id,
             arm: arm.name.clone(),
             point: point.to_string(),
             metrics,
+            events,
+            courses,
             rejected: outcome.err().map(|error| format!("{error:#}")),
         }))?;
     }
@@ -205,7 +218,7 @@ impl Runner<'_> {
             Point::Idle(idle_ms) => {
                 self.watch_energy_until(started + Duration::from_millis(u64::from(idle_ms)), &mut readings);
             }
-            Point::LookUps(_) | Point::Clients(_) | Point::Application(_) | Point::Openings(_) => {
+            Point::LookUps(_) | Point::Clients(_) | Point::Application(_) | Point::Openings(_) | Point::Readings(_) => {
                 bail!("a plan of launches has a point of another workload")
             }
         }

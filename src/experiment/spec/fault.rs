@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 
 use super::super::claim::{At, Claim, Measure, Metric};
-use super::{Arm, Experiment, Launches, LookUps, Openings};
+use super::{Arm, Experiment, Launches, LookUps, Openings, Readings};
 use crate::device::binder::WireFormat;
 use crate::experiment::applications::Applications;
 use crate::mechanism::lookup::Traces;
@@ -21,11 +21,15 @@ impl Experiment {
         if (self.mode == Mode::Native) != self.scenario.is_none() {
             return Some("an experiment in the lab names its `scenario`, one with mode = \"native\" has none".into());
         }
-        let fault = match (&self.launches, &self.look_ups, &self.applications) {
-            (Some(launches), None, None) => self.launches_fault(launches),
-            (None, Some(look_ups), None) => self.look_ups_fault(look_ups),
-            (None, None, Some(openings)) => self.openings_fault(openings),
-            _ => Some("an experiment has one of a `workload`, which is launched, `look_ups` and `applications`".into()),
+        let fault = match (&self.launches, &self.look_ups, &self.applications, self.readings) {
+            (Some(launches), None, None, None) => self.launches_fault(launches),
+            (None, Some(look_ups), None, None) => self.look_ups_fault(look_ups),
+            (None, None, Some(openings), None) => self.openings_fault(openings),
+            (None, None, None, Some(readings)) => self.readings_fault(readings),
+            _ => Some(
+                "an experiment has one of a `workload`, which is launched, `look_ups`, `applications` and `readings`"
+                    .into(),
+            ),
         };
         fault.or_else(|| self.replicates_fault())
     }
@@ -50,10 +54,12 @@ impl Experiment {
         if workload.window_beyond_work_ms == 0 {
             return Some("window_beyond_work_ms must be above zero".into());
         }
-        let strange = |arm: &&Arm| arm.look_up.is_some() || arm.scenario.is_some() || arm.swap.is_some();
+        let strange = |arm: &&Arm| {
+            arm.look_up.is_some() || arm.scenario.is_some() || arm.swap.is_some() || !arm.beside.is_empty()
+        };
         if let Some(arm) = self.arms.iter().find(strange) {
             return Some(format!(
-                "arm {}: look_up, scenario and swap belong to experiments with look_ups or applications",
+                "arm {}: look_up, scenario, swap and beside belong to experiments with look_ups or applications",
                 arm.name
             ));
         }
@@ -115,6 +121,16 @@ impl Experiment {
         stranger.map(|arm| format!("arm {}: look_up belongs to experiments with look_ups", arm.name))
     }
 
+    fn readings_fault(&self, readings: Readings) -> Option<String> {
+        if self.mode != Mode::Native || readings.count == 0 {
+            return Some(
+                "readings are of the user's own device, mode = \"native\", and their count is above zero".into(),
+            );
+        }
+        let silent = self.arms.iter().find(|arm| arm.reads.is_none());
+        silent.map(|arm| format!("arm {}: reads says how: \"cheap\" or \"exact\"", arm.name))
+    }
+
     fn replicates_fault(&self) -> Option<String> {
         let full = self.replicates_by_point(false);
         if full.len() != self.points(false).len() {
@@ -140,6 +156,9 @@ impl Experiment {
                  \"maximum\" }}",
                 arm.name
             ));
+        }
+        if self.arms.iter().any(|arm| arm.baseline && arm.full_only) {
+            return Some("the quick form has the baseline too".into());
         }
         let baselines = self.arms.iter().filter(|arm| arm.baseline).count();
         (baselines != 1).then(|| format!("{baselines} arms have `baseline = true`, exactly one must"))

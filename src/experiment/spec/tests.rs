@@ -81,6 +81,15 @@ fn energy_is_claimed_only_where_it_is_measured() {
     assert!(error.ends_with("claim launch.small: the workload has `energy = false`"), "{error}");
 }
 
+#[test]
+fn the_quick_form_is_without_what_is_for_the_full_one_alone() {
+    let text = MINIMAL.replacen("governor = \"performance\"", "governor = \"performance\"\nfull_only = true", 1);
+    let quick = Experiment::parse("x", &text).unwrap().in_quick_form();
+    assert_eq!((quick.arms.len(), quick.claims.len()), (1, 0));
+    let baseline = text.replacen("baseline = true", "baseline = true\nfull_only = true", 1);
+    assert!(Experiment::parse("x", &baseline).unwrap_err().to_string().contains("has the baseline too"));
+}
+
 const LOOK_UPS: &str = r#"name = "looks"
 title = "Looks"
 description = "Two drivers."

@@ -32,14 +32,17 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    pub(super) fn start(program: &Path, arguments: &[(&str, String)]) -> anyhow::Result<Self> {
+    pub(super) fn start(program: &Path, arguments: &[String]) -> anyhow::Result<Self> {
         let mut command = Command::new(program);
-        command.arg("application");
-        command.args(arguments.iter().flat_map(|(name, value)| [*name, value.as_str()]));
+        command.arg("application").args(arguments);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start an application")?;
         let screens = child.stdout.take().context("the application has no stdout")?;
         Ok(Self { child, screens, heard: String::new(), expected: 0 })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(super) fn set_adj(&self, root: &Root, adj: i16) -> anyhow::Result<()> {
@@ -85,6 +88,15 @@ impl Actor {
                 count => self.heard.push_str(&String::from_utf8_lossy(&bytes[..count])),
             }
         }
+    }
+
+    /// Waits until it has ended, and says how much memory it had got by then.
+    pub(super) fn grown_kib(mut self) -> anyhow::Result<u64> {
+        let mut said = String::new();
+        self.screens.read_to_string(&mut said)?;
+        self.child.wait()?;
+        let last = said.lines().rev().find_map(|line| line.strip_prefix("grown ")?.parse().ok());
+        last.context("the application has not said how much it got")
     }
 
     pub(super) fn has_ended(&mut self) -> anyhow::Result<bool> {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::super::Finding;
 use crate::experiment::claim::Metric;
+use crate::experiment::plan::Course;
 use crate::experiment::statistics::{mean, median};
 use crate::mechanism::memory::killer::KillRecord;
 
@@ -22,6 +24,17 @@ pub(super) struct Opening {
     pub(super) is_late: bool,
     /// What a person waited at most.
     pub(super) limit: Duration,
+    /// How memory is a while after.
+    pub(super) after: State,
+}
+
+/// Memory at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct State {
+    pub(super) free_kib: u64,
+    pub(super) file_kib: u64,
+    pub(super) swapped_kib: u64,
+    pub(super) alive: usize,
 }
 
 /// Everything that was seen.
@@ -33,17 +46,28 @@ pub(super) struct Figures {
     pub(super) oom_kills: u64,
     pub(super) alive: usize,
     pub(super) flash_written_kib: u64,
+    /// What a single application got, where there was but one.
+    pub(super) single_kib: Option<u64>,
     pub(super) records: Vec<KillRecord>,
 }
 
 impl Figures {
-    pub(super) fn metrics(&self) -> BTreeMap<String, f64> {
+    pub(super) fn finding(&self) -> Finding {
+        Finding { metrics: self.metrics(), events: self.events(), courses: self.courses() }
+    }
+
+    fn metrics(&self) -> BTreeMap<String, f64> {
         let mut metrics = BTreeMap::new();
         let mut add = |metric: Metric, figure: f64| {
             if figure.is_finite() {
                 metrics.insert(metric.key().to_owned(), figure);
             }
         };
+        if let Some(kib) = self.single_kib {
+            add(Metric::Single, kib as f64);
+            add(Metric::FlashWritten, self.flash_written_kib as f64);
+            return metrics;
+        }
         add(Metric::Kills, f64::from(self.kills));
         add(Metric::FrontKills, f64::from(self.front_kills));
         add(Metric::OomKills, self.oom_kills as f64);
@@ -61,6 +85,31 @@ impl Figures {
         metrics
     }
 
+    /// Single kills, where figures are of many.
+    fn events(&self) -> BTreeMap<String, Vec<f64>> {
+        let milliseconds = |us: u64| us as f64 / 1000.0;
+        let by_event = self.records.iter().filter(|record| record.by_event);
+        let decided = by_event.map(|record| milliseconds(record.decided_after_us)).collect();
+        let back = self.records.iter().filter_map(|record| record.back_after_us).map(milliseconds).collect();
+        let events = [(Metric::KillDelay, decided), (Metric::KillReturn, back)];
+        let some = events.into_iter().filter(|(_, events): &(Metric, Vec<f64>)| !events.is_empty());
+        some.map(|(metric, events)| (metric.key().to_owned(), events)).collect()
+    }
+
+    /// How memory was after each opening.
+    fn courses(&self) -> BTreeMap<Course, Vec<f64>> {
+        let course =
+            |figure: &dyn Fn(State) -> f64| self.openings.iter().map(|opening| figure(opening.after)).collect();
+        let mib = |kib: u64| kib as f64 / 1024.0;
+        let courses: [(Course, Vec<f64>); 4] = [
+            (Course::Alive, course(&|state| state.alive as f64)),
+            (Course::Free, course(&|state| mib(state.free_kib))),
+            (Course::Files, course(&|state| mib(state.file_kib))),
+            (Course::Swapped, course(&|state| mib(state.swapped_kib))),
+        ];
+        courses.into_iter().filter(|(_, course)| !course.is_empty()).collect()
+    }
+
     fn add_kills(&self, add: &mut dyn FnMut(Metric, f64)) {
         let errors = |predicted: &dyn Fn(&KillRecord) -> Option<f64>| {
             let error = |record: &KillRecord| {
@@ -75,6 +124,11 @@ impl Figures {
         let estimate =
             |record: &KillRecord| record.rss_anonymous_kib as f64 + record.swap_ratio * record.swap_kib as f64;
         add(Metric::EstimateError, errors(&|record| Some(estimate(record))));
+        add(Metric::PredictionError, errors(&|record| Some(record.predicted_kib as f64)));
+        let cost = |record: &KillRecord| {
+            Some(100.0 * record.estimated_in_ns? as f64 / record.audited_in_ns.filter(|&ns| ns > 0)? as f64)
+        };
+        add(Metric::EstimateCost, median(&self.records.iter().filter_map(cost).collect::<Vec<_>>()));
         let longest_ms = |times: &mut dyn Iterator<Item = u64>| times.max().map_or(f64::NAN, |us| us as f64 / 1000.0);
         let decided = &mut self.records.iter().filter(|record| record.by_event).map(|record| record.decided_after_us);
         add(Metric::KillDelay, longest_ms(decided));
@@ -94,13 +148,25 @@ mod tests {
     #[test]
     fn launches_resumes_and_what_did_not_respond_are_told_apart() {
         let limit = Duration::from_secs(20);
-        let opening =
-            |is_launch, ms: u64| Opening { is_launch, took: Some(Duration::from_millis(ms)), is_late: false, limit };
+        let after = State { free_kib: 2048, alive: 3, ..State::default() };
+        let opening = |is_launch, ms: u64| Opening {
+            is_launch,
+            took: Some(Duration::from_millis(ms)),
+            is_late: false,
+            limit,
+            after,
+        };
         let mut openings: Vec<Opening> = (1..=15).map(|place| opening(true, place * 100)).collect();
         openings.push(opening(false, 50));
         openings.push(opening(true, 550));
-        openings.push(Opening { is_launch: false, took: None, is_late: true, limit });
-        let metrics = Figures { openings, kills: 2, alive: 14, ..Figures::default() }.metrics();
+        openings.push(Opening { is_launch: false, took: None, is_late: true, limit, after });
+        let figures = Figures { openings, kills: 2, alive: 14, ..Figures::default() };
+        let courses = figures.courses();
+        assert_eq!(
+            (courses[&Course::Alive][17], courses[&Course::Free][0], courses[&Course::Files].len()),
+            (3.0, 2.0, 18)
+        );
+        let metrics = figures.metrics();
         let figure = |metric: Metric| metrics.get(metric.key()).copied();
         assert_eq!((figure(Metric::EarlyLaunch), figure(Metric::LateLaunch)), (Some(300.0), Some(1300.0)));
         assert_eq!((figure(Metric::Resume), figure(Metric::Unresponsive)), (Some(10_025.0), Some(1.0)));
