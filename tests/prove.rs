@@ -263,7 +263,7 @@ fn device() -> tempfile::TempDir {
         (format!("{cpufreq}/policy0/scaling_max_freq"), "1200000"),
         (format!("{cpufreq}/ondemand/sampling_rate"), "20000"),
         ("proc/cpuinfo".into(), "model name\t: Recorded CPU"),
-        ("proc/meminfo".into(), "MemTotal:         221432 kB"),
+        ("proc/meminfo".into(), "MemTotal:         221432 kB\nMemFree:          100000 kB"),
         ("run/keep".into(), ""),
     ] {
         let path = folder.path().join(file);

@@ -289,7 +289,7 @@ fn describe(root: &Root, meter: Option<&Meter>) -> anyhow::Result<DeviceDescript
         kernel: format!("{} {}", text(system.release()), text(system.version())),
         processor: name.unwrap_or_else(|| text(system.machine())),
         cpu_count: u32::try_from(std::thread::available_parallelism()?.get())?,
-        memory_kib: meminfo::read(root)?.total_kib,
+        memory_kib: meminfo::read(root).map_or(0, |memory| memory.total_kib),
         energy_source: meter.map(|meter| meter.source().label().to_owned()),
     })
 }
