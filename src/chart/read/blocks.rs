@@ -17,6 +17,25 @@ pub enum Item<'a> {
 /// A block whose clock stands this far before the one before it is another boot, or garbage.
 const CLOCK_LIMIT_MS: u32 = 30 * 24 * 3600 * 1000;
 
+/// Passes every line of data to `take`, with the time of its block in milliseconds; otherwise as [`each`].
+///
+/// # Errors
+/// Those of reading.
+pub fn each_line(
+    input: impl Read,
+    notes: &mut Notes<'_>,
+    mut take: impl FnMut(u32, &[u8]) -> Result<bool, ReadError>,
+) -> Result<(), ReadError> {
+    let mut now_ms = 0;
+    each(input, notes, &mut |item| match item {
+        Item::Time(time_ms) => {
+            now_ms = time_ms;
+            Ok(true)
+        }
+        Item::Line(line) => take(now_ms, line),
+    })
+}
+
 /// Passes every time and line of `input` to `take`, in order; data of blocks whose time cannot be used is left out.
 /// `take` says `false` to a line that it cannot use.
 ///

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use super::blocks::{self, Item};
+use super::blocks;
 use super::lines::{Fields, number, saturate};
 use super::{Notes, ReadError};
 
@@ -23,16 +23,9 @@ pub struct Frequencies {
 /// Those of reading, and too many changes.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<BTreeMap<u32, Frequencies>, ReadError> {
     let mut cpus: BTreeMap<u32, Frequencies> = BTreeMap::new();
-    let (mut now_ms, mut changes) = (0, 0);
+    let mut changes = 0;
     let (limits, file) = (notes.limits, notes.file);
-    blocks::each(input, notes, &mut |item| {
-        let line = match item {
-            Item::Time(time_ms) => {
-                now_ms = time_ms;
-                return Ok(true);
-            }
-            Item::Line(line) => line,
-        };
+    blocks::each_line(input, notes, |now_ms, line| {
         let Some((cpu, current_khz, maximum_khz)) = frequency(line) else { return Ok(false) };
         if cpu as usize >= limits.cores {
             return Ok(false);

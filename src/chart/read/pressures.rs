@@ -3,7 +3,7 @@
 
 use std::io::Read;
 
-use super::blocks::{self, Item};
+use super::blocks;
 use super::lines::Fields;
 use super::{Notes, ReadError};
 use crate::chart::model::{Pressure, PressureSample, Span};
@@ -22,16 +22,8 @@ struct Known {
 /// Those of reading, and too many samples.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Pressure>, ReadError> {
     let mut known: Vec<Known> = Vec::new();
-    let mut now_ms = 0;
     let (limits, file) = (notes.limits, notes.file);
-    blocks::each(input, notes, &mut |item| {
-        let line = match item {
-            Item::Time(time_ms) => {
-                now_ms = time_ms;
-                return Ok(true);
-            }
-            Item::Line(line) => line,
-        };
+    blocks::each_line(input, notes, |now_ms, line| {
         let Some((name, some_us, full_us)) = totals(line) else { return Ok(false) };
         let now = (now_ms, some_us, full_us);
         let Some(one) = known.iter_mut().find(|one| one.pressure.name.as_bytes() == name) else {

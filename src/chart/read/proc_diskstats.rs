@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use super::blocks::{self, Item};
+use super::blocks;
 use super::lines::{Fields, saturate};
 use super::{Notes, ReadError};
 use crate::chart::model::{Disk, DiskSample, Span};
@@ -29,16 +29,9 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Disk>, ReadE
     let mut known: Vec<(Vec<u8>, Known)> = Vec::new();
     let mut by_name: HashMap<Vec<u8>, usize> = HashMap::new();
     let limits = notes.limits;
-    let (mut now_ms, mut samples) = (0, 0usize);
+    let mut samples = 0usize;
     let file = notes.file;
-    blocks::each(input, notes, &mut |item| {
-        let line = match item {
-            Item::Time(time_ms) => {
-                now_ms = time_ms;
-                return Ok(true);
-            }
-            Item::Line(line) => line,
-        };
+    blocks::each_line(input, notes, |now_ms, line| {
         let Some((name, counters)) = device(line) else { return Ok(is_partition_line(line)) };
         let index = match by_name.get(name) {
             Some(&index) => index,
