@@ -11,9 +11,9 @@ use brisk::config::Config;
 use brisk::device::binder::returns::Returns;
 use brisk::device::binder::{WireFormat, cache};
 use brisk::device::{
-    Root, affinity, android_properties, cpu_times, disk_stats, energy, foreground, hotplug, journal, load, meminfo,
-    priority, process, process_events, process_memory, process_reclaim, process_watch, psi, schedstat, swaps, threads,
-    trace_events, vm_tunables, vmstat, zoneinfo, zram, zram_owner,
+    Root, affinity, android_properties, cpu_times, disk_stats, energy, foreground, hotplug, journal, load, loadavg,
+    meminfo, priority, process, process_events, process_memory, process_reclaim, process_watch, psi, schedstat, swaps,
+    threads, trace_events, vm_tunables, vmstat, zoneinfo, zram, zram_owner,
 };
 use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
@@ -255,7 +255,7 @@ fn bootchart_archive(bytes: &[u8]) {
 fn process_files(bytes: &[u8]) {
     let text = text(bytes);
     let _ = (process::parse_stat(&text), process::parse_real_uid(&text), process::parse_cgroup(&text));
-    let _ = (process_watch::parse(bytes), process_watch::parse_population(bytes));
+    let _ = (process_watch::parse(bytes), loadavg::parse(bytes));
     android_properties::find(bytes, "sys.boot_completed");
 }
 
@@ -264,7 +264,7 @@ fn thread_files(bytes: &[u8]) {
     if let Some(schedstat) = schedstat::parse(bytes) {
         assert_eq!(schedstat.since(schedstat, 7).run_ns, 0);
     }
-    let _ = (threads::parse_last_number(&text), threads::parse_status(7, &text));
+    let _ = threads::parse_status(7, &text);
     if let Some(cpus) = affinity::parse_allowed(&text) {
         assert_eq!(hotplug::parse_list(&hotplug::format_list(&cpus)), Some(cpus));
     }

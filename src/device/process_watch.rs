@@ -13,8 +13,8 @@ use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 
 use super::fields::{Fields, number};
 use super::kept_file::KeptFile;
-use super::threads::raise_descriptor_limit;
-use super::{DeviceError, Operation, Root};
+use super::loadavg::Population;
+use super::{DeviceError, Operation, Root, descriptors, loadavg};
 
 /// So many looks pass at most between two looks at a process.
 pub const LONGEST_GAP_LOOKS: u32 = 128;
@@ -81,8 +81,7 @@ pub struct ProcessWatch {
     known: BTreeMap<u32, Known>,
     folder: OwnedFd,
     loadavg: Option<KeptFile>,
-    /// Threads, and the number that was given out last.
-    population: Option<(u64, u64)>,
+    population: Option<Population>,
     unmet: usize,
     passed_over: u64,
     descriptors_left: u64,
@@ -142,7 +141,7 @@ impl ProcessWatch {
             population: None,
             unmet: 0,
             passed_over: 0,
-            descriptors_left: raise_descriptor_limit(),
+            descriptors_left: descriptors::raise_limit(),
             now: 0,
             busy_ticks: None,
             explained_ticks: 0,
@@ -230,7 +229,7 @@ impl ProcessWatch {
 
     fn population_has_changed(&mut self) -> bool {
         let text = self.loadavg.as_ref().and_then(|file| file.read(&mut self.buffer).ok());
-        let population = text.and_then(parse_population);
+        let population = text.and_then(loadavg::parse);
         let changed = population.is_none() || population != self.population || self.unmet > 0;
         self.population = population;
         changed
@@ -353,15 +352,6 @@ pub fn parse(text: &[u8]) -> Option<(&[u8], Facts)> {
     let (user_ticks, system_ticks) = (fields.number()?, fields.number()?);
     fields.skip_fields(6)?;
     Some((comm, Facts { state, parent, user_ticks, system_ticks, start_ticks: fields.number()? }))
-}
-
-/// How many threads there are, and the number that was given out last (proc_loadavg(5)).
-pub fn parse_population(text: &[u8]) -> Option<(u64, u64)> {
-    let mut fields = Fields::of(text.trim_ascii_end());
-    fields.skip_fields(3)?;
-    let threads = fields.next()?;
-    let total = threads.split(|&byte| byte == b'/').nth(1).and_then(number)?;
-    Some((total, fields.number()?))
 }
 
 #[cfg(test)]
@@ -493,14 +483,6 @@ mod tests {
             watch.look(None, &mut |seen| {
                 found |= matches!(seen, Seen::Born { pid, name, .. } if pid == me && name.contains('/'));
             });
-        }
-    }
-
-    #[test]
-    fn the_population_is_threads_and_the_last_number() {
-        assert_eq!(parse_population(b"0.20 0.18 0.12 1/80 11206\n"), Some((80, 11_206)));
-        for text in ["", "0.20 0.18 0.12 80 11206", "0.20 0.18 0.12 1/80", "0.20 0.18 0.12 1/x 5"] {
-            assert_eq!(parse_population(text.as_bytes()), None, "{text}");
         }
     }
 }

@@ -9,11 +9,10 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 
 use rustix::io::{Errno, pread};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use super::schedstat::{self, Schedstat, Usage};
-use super::{BootTime, DeviceError, Root, process};
+use super::{BootTime, DeviceError, Root, descriptors, loadavg, process};
 
 /// A thread that used nothing is looked at again after this long, then after twice and four times as long.
 const QUIET_LOOK_NS: u64 = 950_000_000;
@@ -22,8 +21,6 @@ const QUIET_DOUBLINGS: u32 = 2;
 const NEW_IN_ONE_LOOK: usize = 512;
 /// When more numbers were given out than this, /proc is listed instead of asking for each.
 const NUMBERS_TO_ASK_FOR: u32 = 4096;
-/// Descriptors that are left to the rest of the program.
-const SPARE_DESCRIPTORS: u64 = 128;
 /// The number of the parent of the kernel's own threads, where they can be seen.
 const KTHREADD: u32 = 2;
 
@@ -93,7 +90,7 @@ impl Threads {
             known: BTreeMap::new(),
             candidates: VecDeque::new(),
             last_number: None,
-            descriptors_left: raise_descriptor_limit(),
+            descriptors_left: descriptors::raise_limit(),
             kthreadd: process::command(root, KTHREADD).ok().filter(|name| name == "kthreadd").map(|_| KTHREADD),
         }
     }
@@ -162,7 +159,7 @@ impl Threads {
     /// Adds the numbers that were given out since the last look.
     fn find_candidates(&mut self) -> Result<(), DeviceError> {
         let text = self.root.read("/proc/loadavg").unwrap_or_default();
-        let number = parse_last_number(&text);
+        let number = loadavg::parse(text.as_bytes()).map(|population| population.last_number);
         match (self.last_number, number) {
             (Some(before), Some(number)) if number == before => {}
             (Some(before), Some(number)) if number > before && number - before <= NUMBERS_TO_ASK_FOR => {
@@ -228,21 +225,6 @@ fn read(file: &OwnedFd) -> Option<Schedstat> {
             Err(_) => return None,
         }
     }
-}
-
-/// Lets this process open as many files as it may, and says how many of them are for threads.
-pub(super) fn raise_descriptor_limit() -> u64 {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    let limit = if raised.is_ok() { maximum } else { current };
-    limit.unwrap_or(u64::MAX).saturating_sub(SPARE_DESCRIPTORS)
-}
-
-/// The last field of /proc/loadavg: the number that was given to a new thread last (proc_loadavg(5)).
-pub fn parse_last_number(text: &str) -> Option<u32> {
-    let mut words = text.split_ascii_whitespace();
-    let number = words.nth(4)?.parse().ok()?;
-    words.next().is_none().then_some(number)
 }
 
 /// What /proc/TID/status says of a thread; its lines vary by kernel.
@@ -411,13 +393,5 @@ mod tests {
             }
         }
         assert!(!threads.known.contains_key(&tid));
-    }
-
-    #[test]
-    fn the_last_number_is_the_fifth_word() {
-        assert_eq!(parse_last_number("0.20 0.18 0.12 1/80 11206\n"), Some(11206));
-        for text in ["", "0.20 0.18 0.12 1/80", "0.20 0.18 0.12 1/80 x", "0 0 0 0 5 6"] {
-            assert_eq!(parse_last_number(text), None, "{text:?}");
-        }
     }
 }
