@@ -27,8 +27,8 @@ use crate::device::guardian::Guardian;
 use crate::device::journal::Journal;
 use crate::device::process_events::monotonic_ns;
 use crate::device::{BootTime, Timer, own_code, scheduling};
-use crate::mechanism::launch::Notice;
 use crate::mechanism::launch::config::Trigger;
+use crate::mechanism::launch::{LearnedDurations, Notice};
 use crate::mechanism::{Event, Mechanism, Process, ProcessEvent, ProcessEventKind};
 use control::Control;
 use executor::{Execution, Executor, Sink};
@@ -67,7 +67,7 @@ pub struct Engine {
     guardian_due: Option<BootTime>,
     probe_due: Option<BootTime>,
     last_probe: BootTime,
-    state_file: StateFile,
+    state_file: StateFile<LearnedDurations>,
     metrics: Metrics,
     scheduling: String,
     since: BootTime,
@@ -102,8 +102,8 @@ impl Engine {
             Purpose::Daemon => Some(Control::open(root, &config.control, &poller)?),
             _ => None,
         };
-        let state_file = StateFile::read(root);
-        let mechanisms = Mechanisms::new(root, config, state_file.durations().clone());
+        let state_file = StateFile::<LearnedDurations>::read(root);
+        let mechanisms = Mechanisms::new(root, config, state_file.saved().clone());
         let mut executor = Executor::new(root.clone(), sink);
         executor.prepare(mechanisms.tunables());
         let now = BootTime::now();

@@ -1,4 +1,4 @@
-//! What is kept across runs: `/var/lib/brisk/launch-durations.json`, written whole or not at all.
+//! What is learned and kept across runs in `/var/lib/brisk`, each file written whole or not at all.
 
 use std::fs;
 use std::io;
@@ -6,50 +6,94 @@ use std::path::{Path, PathBuf};
 
 use crate::device::Root;
 use crate::mechanism::launch::LearnedDurations;
+use crate::mechanism::memory::{LearnedRatios, learned};
 
 /// Real states have 256 entries of about 100 bytes.
 const LIMIT_BYTES: u64 = 256 << 10;
 
-/// The file behind the learned durations.
+/// What a part of brisk learns, and where it is kept.
+pub(super) trait State: Clone + Default + PartialEq {
+    /// Its file, as named on the device.
+    const FILE: &'static str;
+    /// What happens when the file is damaged.
+    const DAMAGED: &'static str;
+    /// What cannot be kept when the file cannot be written.
+    const NAME: &'static str;
+
+    /// Reads the file's text; `None` when it is damaged.
+    fn parse(text: &str) -> Option<Self>;
+
+    /// The text of the file.
+    fn to_text(&self) -> String;
+}
+
+impl State for LearnedDurations {
+    const FILE: &'static str = "/var/lib/brisk/launch-durations.json";
+    const DAMAGED: &'static str = "durations are learned anew";
+    const NAME: &'static str = "learned durations";
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+
+    fn to_text(&self) -> String {
+        self.to_text()
+    }
+}
+
+impl State for LearnedRatios {
+    const FILE: &'static str = learned::FILE;
+    const DAMAGED: &'static str = "what swap costs is learned anew";
+    const NAME: &'static str = "what was learned";
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+
+    fn to_text(&self) -> String {
+        self.to_text()
+    }
+}
+
+/// The file behind a state.
 #[derive(Debug)]
-pub struct StateFile {
+pub(super) struct StateFile<S> {
     path: PathBuf,
-    saved: LearnedDurations,
+    saved: S,
     /// Reported once.
     failed: bool,
 }
 
-impl StateFile {
+impl<S: State> StateFile<S> {
     /// Reads what an earlier run learned; what cannot be read is forgotten.
-    pub fn read(root: &Root) -> Self {
-        let path = root.path("/var/lib/brisk/launch-durations.json");
+    pub(super) fn read(root: &Root) -> Self {
+        let path = root.path(S::FILE);
         let saved = text(&path).map(|text| {
-            LearnedDurations::parse(&text).unwrap_or_else(|| {
-                tracing::warn!("{} is damaged: durations are learned anew", path.display());
-                LearnedDurations::default()
+            S::parse(&text).unwrap_or_else(|| {
+                tracing::warn!("{} is damaged: {}", path.display(), S::DAMAGED);
+                S::default()
             })
         });
-        let saved = saved.unwrap_or_default();
-        Self { path, saved, failed: false }
+        Self { path, saved: saved.unwrap_or_default(), failed: false }
     }
 
     /// What is in the file.
-    pub fn durations(&self) -> &LearnedDurations {
+    pub(super) fn saved(&self) -> &S {
         &self.saved
     }
 
-    /// Writes `durations` when they differ from what is in the file.
-    pub fn save(&mut self, durations: &LearnedDurations) {
-        if *durations == self.saved {
+    /// Writes `state` when it differs from what is in the file.
+    pub(super) fn save(&mut self, state: &S) {
+        if *state == self.saved {
             return;
         }
-        match write(&self.path, &durations.to_text()) {
+        match write(&self.path, &state.to_text()) {
             Ok(()) => {
-                self.saved = durations.clone();
+                self.saved = state.clone();
                 self.failed = false;
             }
             Err(error) if !self.failed => {
-                tracing::warn!("cannot keep learned durations in {}: {error}", self.path.display());
+                tracing::warn!("cannot keep {} in {}: {error}", S::NAME, self.path.display());
                 self.failed = true;
             }
             Err(_) => {}
@@ -58,13 +102,13 @@ impl StateFile {
 }
 
 /// What is in the file `path`, if there is one of the size that a state has. What is no text is damaged.
-pub(super) fn text(path: &Path) -> Option<String> {
+fn text(path: &Path) -> Option<String> {
     fs::metadata(path).ok().filter(|file| file.is_file() && file.len() <= LIMIT_BYTES)?;
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 
 /// Writes the file whole or not at all.
-pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
+fn write(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -83,12 +127,12 @@ mod tests {
     fn what_was_learned_is_there_again() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        let mut file = StateFile::read(&root);
-        let mut durations = file.durations().clone();
+        let mut file = StateFile::<LearnedDurations>::read(&root);
+        let mut durations = file.saved().clone();
         durations.learn("browser", Duration::from_millis(700), false);
         file.save(&durations);
-        assert_eq!(*StateFile::read(&root).durations(), durations);
+        assert_eq!(*StateFile::<LearnedDurations>::read(&root).saved(), durations);
         fs::write(folder.path().join("var/lib/brisk/launch-durations.json"), "{").unwrap();
-        assert_eq!(*StateFile::read(&root).durations(), LearnedDurations::default());
+        assert_eq!(*StateFile::<LearnedDurations>::read(&root).saved(), LearnedDurations::default());
     }
 }

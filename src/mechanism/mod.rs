@@ -12,6 +12,7 @@ pub mod launch;
 pub mod lookup;
 pub mod memory;
 pub mod placement;
+mod recency;
 pub mod support;
 
 pub use action::{Action, Decision, Target};

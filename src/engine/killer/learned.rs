@@ -1,36 +1,25 @@
 //! What the killer learned, and where it is kept: never read or written on the way to a kill.
 
-use std::path::PathBuf;
-
 use crate::device::Root;
-use crate::engine::state_file;
+use crate::engine::state_file::StateFile;
+use crate::mechanism::launch::LearnedDurations;
 use crate::mechanism::memory::LearnedRatios;
 use crate::mechanism::memory::victim::Candidate;
 
 /// What was learned of applications: by the killer of their pages, by the launch mechanism of their start.
 #[derive(Debug)]
 pub(super) struct Learned {
-    path: PathBuf,
     ratios: LearnedRatios,
-    saved: LearnedRatios,
-    launches: crate::mechanism::launch::LearnedDurations,
-    /// Reported once.
-    failed: bool,
+    file: StateFile<LearnedRatios>,
+    launches: LearnedDurations,
 }
 
 impl Learned {
     /// Reads what earlier runs learned.
     pub(super) fn read(root: &Root) -> Self {
-        let path = root.path(crate::mechanism::memory::learned::FILE);
-        let ratios = state_file::text(&path).map(|text| {
-            LearnedRatios::parse(&text).unwrap_or_else(|| {
-                tracing::warn!("{} is damaged: what swap costs is learned anew", path.display());
-                LearnedRatios::default()
-            })
-        });
-        let ratios = ratios.unwrap_or_default();
-        let launches = state_file::StateFile::read(root).durations().clone();
-        Self { path, saved: ratios.clone(), ratios, launches, failed: false }
+        let file = StateFile::<LearnedRatios>::read(root);
+        let launches = StateFile::<LearnedDurations>::read(root).saved().clone();
+        Self { ratios: file.saved().clone(), file, launches }
     }
 
     /// Tells each of `candidates` what was learned of it.
@@ -48,17 +37,7 @@ impl Learned {
 
     /// Keeps what is new.
     pub(super) fn save(&mut self) {
-        if self.ratios == self.saved {
-            return;
-        }
-        match state_file::write(&self.path, &self.ratios.to_text()) {
-            Ok(()) => self.saved = self.ratios.clone(),
-            Err(error) if !self.failed => {
-                tracing::warn!("cannot keep what was learned in {}: {error}", self.path.display());
-                self.failed = true;
-            }
-            Err(_) => {}
-        }
+        self.file.save(&self.ratios);
     }
 }
 
@@ -79,9 +58,9 @@ mod tests {
         let mut learned = Learned::read(&root);
         learned.learn("gallery", &candidate("gallery"), 25_000);
         learned.save();
-        let mut durations = crate::mechanism::launch::LearnedDurations::default();
+        let mut durations = LearnedDurations::default();
         durations.learn("mail", std::time::Duration::from_millis(700), false);
-        state_file::StateFile::read(&root).save(&durations);
+        StateFile::read(&root).save(&durations);
 
         let mut candidates = ["gallery", "mail", "maps"].map(candidate);
         Learned::read(&root).inform(&mut candidates, 0.25);

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Applications that are remembered; the one whose last launch is longest ago makes room.
-pub const CAPACITY: usize = 256;
+use crate::mechanism::recency::{CAPACITY, make_room};
+
 const MEAN_WEIGHT: f64 = 1.0 / 8.0;
 const DEVIATION_WEIGHT: f64 = 1.0 / 4.0;
 /// So many launches before the estimate is trusted.
@@ -94,18 +94,10 @@ impl LearnedDurations {
                 learned.last = last;
             }
             None => {
-                self.make_room();
+                make_room(&mut self.applications, |learned| learned.last);
                 let learned = Learned { mean_ms: sample_ms, deviation_ms: sample_ms / 2.0, launches: 1, last };
                 self.applications.insert(application.to_owned(), learned);
             }
-        }
-    }
-
-    fn make_room(&mut self) {
-        while self.applications.len() >= CAPACITY {
-            let oldest = self.applications.iter().min_by_key(|(_, learned)| learned.last).map(|(name, _)| name.clone());
-            let Some(oldest) = oldest else { break };
-            self.applications.remove(&oldest);
         }
     }
 }

@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::victim::Candidate;
+use crate::mechanism::recency::{CAPACITY, make_room};
 
 /// Where it is kept, as named on the device.
 pub const FILE: &str = "/var/lib/brisk/memory-ratios.json";
-/// Applications that are remembered; the one whose last death is longest ago makes room.
-pub const CAPACITY: usize = 256;
 /// Deaths with less than this on swap teach nothing: what else happens meanwhile is as much.
 const LEAST_SWAP_KIB: u64 = 4 << 10;
 /// The last deaths count as a running mean of so many.
@@ -90,21 +89,13 @@ impl LearnedRatios {
         self.deaths += 1;
         let last = self.deaths;
         if !self.applications.contains_key(application) {
-            self.make_room();
+            make_room(&mut self.applications, |learned| learned.last);
         }
         let learned =
             self.applications.entry(application.to_owned()).or_insert(LearnedRatio { ratio: sample, deaths: 0, last });
         learned.deaths = (learned.deaths + 1).min(MEMORY);
         learned.ratio += (sample - learned.ratio) / learned.deaths as f64;
         learned.last = last;
-    }
-
-    fn make_room(&mut self) {
-        while self.applications.len() >= CAPACITY {
-            let oldest = self.applications.iter().min_by_key(|(_, learned)| learned.last).map(|(name, _)| name.clone());
-            let Some(oldest) = oldest else { break };
-            self.applications.remove(&oldest);
-        }
     }
 }
 
