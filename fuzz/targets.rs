@@ -10,6 +10,7 @@ use brisk::chart::{diagnose, html as page, perfetto, svg};
 use brisk::config::Config;
 use brisk::device::binder::returns::Returns;
 use brisk::device::binder::{WireFormat, cache};
+use brisk::device::cgroup::hierarchy::{self, Hierarchy};
 use brisk::device::{
     Root, affinity, android_properties, cpu_times, disk_stats, energy, foreground, hotplug, journal, load, loadavg,
     meminfo, priority, process, process_events, process_memory, process_reclaim, process_watch, psi, schedstat, swaps,
@@ -69,6 +70,7 @@ pub const TARGETS: &[Target] = &[
             b"42 (a) b) S 1 42 42 0 -1 4194560 1 0 0 0 3 4 0 0 20 0 1 0 9876 1 1",
             b"Name:\tinit\nUid:\t10001\t10001\t10001\t10001\n",
             b"12:cpuset:/top-app\n0::/user.slice\n",
+            b"none /dev/cpuctl cgroup rw,cpu 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
         ],
     },
     Target {
@@ -257,6 +259,11 @@ fn process_files(bytes: &[u8]) {
     let _ = (process::parse_stat(&text), process::parse_real_uid(&text), process::parse_cgroup(&text));
     let _ = (process_watch::parse(bytes), loadavg::parse(bytes));
     android_properties::find(bytes, "sys.boot_completed");
+    let mounts = hierarchy::parse_mounts(&text);
+    assert!(mounts.iter().all(|mount| mounts.iter().filter(|it| it.hierarchy == mount.hierarchy).count() == 1));
+    for kind in [Hierarchy::Cpu, Hierarchy::Cpuset, Hierarchy::Unified] {
+        assert!(hierarchy::group_in(&text, kind).is_none_or(hierarchy::is_plain));
+    }
 }
 
 fn thread_files(bytes: &[u8]) {

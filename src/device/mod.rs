@@ -7,6 +7,7 @@ pub mod affinity;
 pub mod android_properties;
 pub mod binder;
 pub mod capacity;
+pub mod cgroup;
 pub mod cpu_times;
 pub mod cpufreq;
 pub mod current_frequency;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::cgroup::hierarchy::Hierarchy;
+
 /// A thing with a value that can be read, written and given back.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -40,17 +42,41 @@ pub enum Target {
     ZramSize(String),
     /// A zram device as swap: `off`, or `on PRIORITY`.
     ZramSwap(String),
+    /// A control group of brisk's own, by its folder: `absent`, or `made`; it is made with settings (`cpu.weight=10`).
+    Group(PathBuf),
+    /// A thread's group in a hierarchy (`/others`), bound to one life of the thread.
+    GroupMember {
+        /// The hierarchy.
+        hierarchy: Hierarchy,
+        /// The thread.
+        tid: u32,
+        /// As above.
+        start_time_ticks: u64,
+    },
 }
 
 impl Target {
     /// The thread that this is a property of; `None` for what belongs to the device.
     pub fn thread(&self) -> Option<u32> {
         match self {
-            Self::Tunable(_) | Self::Governor(_) | Self::ZramAlgorithm(_) | Self::ZramSize(_) | Self::ZramSwap(_) => {
-                None
-            }
+            Self::Tunable(_)
+            | Self::Governor(_)
+            | Self::ZramAlgorithm(_)
+            | Self::ZramSize(_)
+            | Self::ZramSwap(_)
+            | Self::Group(_) => None,
             Self::UtilizationClampMinimum { pid, .. } => Some(*pid),
-            Self::CpuAffinity { tid, .. } | Self::Priority { tid, .. } => Some(*tid),
+            Self::CpuAffinity { tid, .. } | Self::Priority { tid, .. } | Self::GroupMember { tid, .. } => Some(*tid),
+        }
+    }
+
+    /// The same property of another thread; `None` for what is not inherited.
+    pub fn of_heir(&self, tid: u32, start_time_ticks: u64) -> Option<Self> {
+        match *self {
+            Self::CpuAffinity { .. } => Some(Self::CpuAffinity { tid, start_time_ticks }),
+            Self::Priority { .. } => Some(Self::Priority { tid, start_time_ticks }),
+            Self::GroupMember { hierarchy, .. } => Some(Self::GroupMember { hierarchy, tid, start_time_ticks }),
+            _ => None,
         }
     }
 }
@@ -66,6 +92,8 @@ impl fmt::Display for Target {
             Self::ZramAlgorithm(name) => write!(f, "algorithm of {name}"),
             Self::ZramSize(name) => write!(f, "size of {name}"),
             Self::ZramSwap(name) => write!(f, "swap on {name}"),
+            Self::Group(folder) => write!(f, "control group {}", folder.display()),
+            Self::GroupMember { tid, .. } => write!(f, "control group of thread {tid}"),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use super::cgroup::membership::{Groups, Memberships};
 use super::priority::{self, Priority};
 use super::{DeviceError, Operation, Root, affinity, process};
 
@@ -18,19 +19,23 @@ pub struct ThreadFacts {
     pub allowed: Vec<u32>,
     /// Its policy and nice value.
     pub priority: Priority,
+    /// Its control groups, where it may be taken from them.
+    #[serde(default)]
+    pub groups: Memberships,
 }
 
-/// The facts of thread `tid`.
+/// The facts of thread `tid`, on a device where `groups` may be made.
 ///
 /// # Errors
 /// [`DeviceError::is_missing`] when it has ended; a kernel before 3.14 does not tell priorities.
-pub fn of(root: &Root, tid: u32) -> Result<ThreadFacts, DeviceError> {
+pub fn of(root: &Root, tid: u32, groups: &Groups) -> Result<ThreadFacts, DeviceError> {
     let fault = |error: io::Error| DeviceError::io(&root.path(format!("/proc/{tid}")), Operation::Read, error);
     Ok(ThreadFacts {
         tid,
         start_time_ticks: process::start_time_ticks(root, tid)?,
         allowed: affinity::allowed(root, tid)?,
         priority: priority::of(tid).map_err(fault)?,
+        groups: groups.memberships(root, tid),
     })
 }
 
@@ -41,8 +46,8 @@ mod tests {
     #[test]
     fn this_thread_is_known() {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        let facts = of(&Root::system(), tid).unwrap();
+        let facts = of(&Root::system(), tid, &Groups::default()).unwrap();
         assert_eq!((facts.tid, facts.allowed.is_empty()), (tid, false));
-        assert!(of(&Root::system(), u32::MAX).unwrap_err().is_missing());
+        assert!(of(&Root::system(), u32::MAX, &Groups::default()).unwrap_err().is_missing());
     }
 }

@@ -22,6 +22,7 @@ use anyhow::Context;
 use sd_notify::NotifyState;
 
 use crate::config::Layers;
+use crate::device::cgroup::membership::Groups;
 use crate::device::error::sentence;
 use crate::device::guardian::Guardian;
 use crate::device::journal::Journal;
@@ -133,7 +134,7 @@ impl Engine {
         if !engine.executor.is_dry() {
             engine.start_guardian().context("cannot start the guardian")?;
         }
-        engine.subscriptions.watch_device(&engine.options.root, &engine.poller);
+        engine.follow_device();
         engine.listen(now);
         if engine.options.purpose != Purpose::OneLaunch {
             engine.follow_memory_config(now);
@@ -431,8 +432,14 @@ impl Engine {
         let decided = self.mechanisms.replace(now, &self.options.root, &self.layers.config);
         self.executor.prepare(self.mechanisms.tunables());
         self.carry_out(now, decided);
-        self.subscriptions.watch_device(&self.options.root, &self.poller);
+        self.follow_device();
         self.listen(now);
+    }
+
+    fn follow_device(&mut self) {
+        let root = &self.options.root;
+        self.subscriptions.watch_device(root, &self.poller);
+        self.subscriptions.threads.groups = Groups::of(root, &self.layers.config.placement.groups);
     }
 
     fn carry_out(&mut self, now: BootTime, decided: Decided) {

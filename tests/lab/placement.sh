@@ -84,6 +84,7 @@ configure() {
 		[placement]
 		enabled = true
 		rule = "$1"
+		groups = "off"
 		idle_look_ms = 200
 	END
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::device::cgroup::membership::{Choice, Groups};
 use crate::device::cpufreq::{self, Policies, Policy};
 use crate::device::energy::Meter;
 use crate::device::journal::JournalState;
@@ -103,6 +104,7 @@ impl DeviceReport {
             interfaces: vec![
                 process_events(root),
                 top_app(root),
+                control_groups(root),
                 utilization_clamps(root),
                 pressure(root),
                 energy(root),
@@ -159,6 +161,19 @@ fn top_app(root: &Root) -> Interface {
         None => "/dev/cpuset/top-app does not exist (Android has it)".to_owned(),
     };
     Interface { name: "foreground group", available: group.is_some(), reason, advice: String::new() }
+}
+
+fn control_groups(root: &Root) -> Interface {
+    let name = "control groups";
+    let groups = Groups::of(root, &Choice::Auto);
+    match &groups.refusal {
+        None => Interface { name, available: true, reason: groups.describe(), advice: String::new() },
+        Some(refusal) => {
+            let advice =
+                "placement uses masks and nice values; placement.groups names a sub-tree that is delegated to it";
+            Interface { name, available: false, reason: refusal.clone(), advice: advice.to_owned() }
+        }
+    }
 }
 
 fn utilization_clamps(root: &Root) -> Interface {

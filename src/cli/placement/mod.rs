@@ -1,5 +1,6 @@
 //! `brisk placement`: what every thread is to the others, and what is done for what is in front.
 
+mod look;
 mod text;
 
 use std::io::Write as _;
@@ -7,15 +8,15 @@ use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::Context as _;
-
-use crate::config::layers::Layers;
-use crate::device::threads::Threads;
-use crate::device::{BootTime, Root, hotplug, thread_facts};
+use crate::device::{BootTime, Root};
 use crate::engine::control::connection::Connection;
 use crate::engine::control::protocol::Request;
-use crate::mechanism::placement::{PlacementPolicy, Snapshot, probe};
-use crate::mechanism::{Event, Mechanism as _, Process, SupportState};
+use crate::mechanism::SupportState;
+use crate::mechanism::placement::Snapshot;
+use look::Onlooker;
+
+/// How often threads are looked at from here.
+const PERIOD: Duration = Duration::from_millis(100);
 
 /// Arguments of `brisk placement`.
 #[derive(Debug, clap::Args)]
@@ -92,25 +93,11 @@ fn ask_daemon(root: &Root) -> Option<Snapshot> {
 
 /// What a daemon would say and do.
 fn look(options: &Options, root: &Root) -> anyhow::Result<Snapshot> {
-    let mut config = Layers::read(root)?.config.placement;
-    config.enabled = true;
-    let machine = probe::machine(root);
-    let support = probe::support(root, &config, &machine);
-    let period = Duration::from_millis(config.look_ms);
-    let mut policy = PlacementPolicy::new(config, support, machine);
-    let mut threads = Threads::new(root);
-    // What would be done is in the snapshot.
-    let mut decisions = Vec::new();
-    let processes = options.front.iter().map(|&pid| Process { pid, ..Process::default() }).collect();
-    policy.on_event(BootTime::now(), &Event::Foreground { processes }, &mut decisions);
+    let mut onlooker = Onlooker::new(root, &options.front)?;
     let until = BootTime::now() + Duration::from_secs(options.seconds);
-    while policy.support().state == SupportState::Active && BootTime::now() < until {
-        let now = BootTime::now();
-        let look = threads.look(now).context("threads cannot be looked at")?;
-        let facts = policy.unknown().iter().filter_map(|&tid| thread_facts::of(root, tid).ok()).collect();
-        let online = hotplug::online(root).unwrap_or_default();
-        policy.on_event(now, &Event::Threads { look, facts, online }, &mut decisions);
-        sleep(period);
+    while onlooker.can_look() && BootTime::now() < until {
+        onlooker.look()?;
+        sleep(PERIOD);
     }
-    Ok(policy.snapshot())
+    Ok(onlooker.snapshot())
 }

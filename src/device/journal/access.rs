@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::thread::sleep;
 
 use super::{Lease, Outcome, limit};
+use crate::device::cgroup::{group, hierarchy};
 use crate::device::{
     DeviceError, Operation, Root, Target, Tunable, affinity, governor, hotplug, kinship, priority, process, swap_area,
     uclamp, zram,
@@ -21,6 +22,8 @@ pub(super) struct Access {
     tunables: BTreeMap<PathBuf, Tunable>,
     /// Limits that did not show in time what was written back.
     unsettled: BTreeMap<Target, Unsettled>,
+    /// Where control groups are; read when they are needed first.
+    mounts: Vec<hierarchy::Mount>,
 }
 
 #[derive(Debug)]
@@ -33,7 +36,7 @@ struct Unsettled {
 
 impl Access {
     pub(super) fn new(root: &Root) -> Self {
-        Self { root: root.clone(), tunables: BTreeMap::new(), unsettled: BTreeMap::new() }
+        Self { root: root.clone(), tunables: BTreeMap::new(), unsettled: BTreeMap::new(), mounts: Vec::new() }
     }
 
     /// The present value of `target`.
@@ -59,6 +62,14 @@ impl Access {
             Target::ZramAlgorithm(name) => zram::algorithm(&self.root, name),
             Target::ZramSize(name) => zram::size_bytes(&self.root, name).map(|bytes| bytes.to_string()),
             Target::ZramSwap(name) => swap_area::state(&self.root, name),
+            Target::Group(folder) => Ok(group::state(&self.root, folder).to_owned()),
+            Target::GroupMember { hierarchy, tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Read)?;
+                let text = self.root.read(format!("/proc/{tid}/cgroup"))?;
+                let group = hierarchy::group_in(&text, *hierarchy);
+                let gone = || task_error(&self.root, *tid, Operation::Read, io::ErrorKind::NotFound.into());
+                group.map(str::to_owned).ok_or_else(gone)
+            }
         }
     }
 
@@ -88,6 +99,18 @@ impl Access {
             Target::ZramAlgorithm(name) => zram::set_algorithm(&self.root, name, value),
             Target::ZramSize(name) => zram::set_size(&self.root, name, value),
             Target::ZramSwap(name) => swap_area::switch(&self.root, name, value),
+            Target::Group(folder) if value.starts_with(group::ABSENT) => group::remove(&self.root, folder, value),
+            Target::Group(folder) => group::make(&self.root, folder, value),
+            Target::GroupMember { hierarchy, tid, .. } => {
+                let from = self.read(target)?;
+                if self.mounts.is_empty() {
+                    self.mounts = hierarchy::mounts(&self.root);
+                }
+                let mount = self.mounts.iter().find(|mount| mount.hierarchy == *hierarchy);
+                let gone = || task_error(&self.root, *tid, Operation::Write, io::ErrorKind::NotFound.into());
+                let folder = &mount.ok_or_else(gone)?.folder;
+                group::enter(&self.root, folder, *hierarchy, (&from, value), *tid)
+            }
         }
     }
 
@@ -118,9 +141,7 @@ impl Access {
         let Lease { target, original, .. } = &*lease;
         let found = self.read(target)?;
         let confined = matches!(target, Target::CpuAffinity { .. });
-        if confined || matches!(target, Target::Priority { .. }) {
-            self.free_heirs(lease);
-        }
+        self.free_heirs(lease);
         if found == *original && !limit::is_limit(target) {
             return Ok(Outcome::Restored);
         }
@@ -134,7 +155,8 @@ impl Access {
         }
         let found = self.read(target)?;
         let governs = matches!(target, Target::Governor(_)) && governor::is_same(&found, original);
-        if governs || found == *original {
+        let removed = matches!(target, Target::Group(_)) && found == group::ABSENT;
+        if governs || removed || found == *original {
             return Ok(Outcome::Restored);
         }
         let error = format!("{target} holds {found:?} after {original:?} was written back");
@@ -149,12 +171,11 @@ impl Access {
     /// read or written has ended, or is somebody else's by now.
     fn free_heirs(&mut self, lease: &Lease) {
         let (Some(tid), Some(held)) = (lease.target.thread(), lease.observed.as_ref()) else { return };
+        if lease.target.of_heir(0, 0).is_none() {
+            return;
+        }
         for heir in kinship::born_since(&self.root, tid, lease.since) {
-            let (tid, start_time_ticks) = (heir.tid, heir.start_time_ticks);
-            let target = match lease.target {
-                Target::CpuAffinity { .. } => Target::CpuAffinity { tid, start_time_ticks },
-                _ => Target::Priority { tid, start_time_ticks },
-            };
+            let Some(target) = lease.target.of_heir(heir.tid, heir.start_time_ticks) else { return };
             if self.read(&target).is_ok_and(|found| found == *held) {
                 let _ = self.write(&target, &lease.original);
             }
@@ -169,7 +190,12 @@ impl Access {
             None => Ok(true),
             Some(observed) if observed == found => Ok(true),
             Some(_) if limit::is_limit(&lease.target) => self.is_our_limit(lease, found),
-            Some(_) if matches!(lease.target, Target::CpuAffinity { .. }) => Ok(is_widened(lease, found)),
+            Some(observed) if matches!(lease.target, Target::CpuAffinity { .. }) => {
+                let online = hotplug::online(&self.root)?;
+                Ok(is_kernels_doing(&lease.original, observed, found, &online))
+            }
+            // Who has removed it wins; what else may be done to it, it is ours.
+            Some(_) if matches!(lease.target, Target::Group(_)) => Ok(found != group::ABSENT),
             Some(_) => Ok(false),
         }
     }
@@ -214,6 +240,10 @@ impl Access {
 
     /// What a target that shows `found`, and is not leased, is to get back after a lease.
     pub(super) fn original(&self, target: &Target, found: String) -> String {
+        if let Target::Group(folder) = target {
+            // Ours, whoever has forgotten to remove it.
+            return group::original(&self.root, folder);
+        }
         match self.unsettled.get(target) {
             Some(unsettled) if unsettled.shown == found => unsettled.original.clone(),
             _ => found,
@@ -246,18 +276,30 @@ fn task_error(root: &Root, pid: u32, operation: Operation, source: io::Error) ->
     DeviceError::io(&root.path(format!("/proc/{pid}")), operation, source)
 }
 
-/// True when a thread may run on more CPUs than it could before it was confined: when the last CPU of its mask goes, the
-/// kernel gives it all.
-fn is_widened(lease: &Lease, found: &str) -> bool {
-    let [original, found] = [lease.original.as_str(), found].map(|list| hotplug::parse_list(list).unwrap_or_default());
-    !original.is_empty() && original.iter().all(|cpu| found.contains(cpu))
+/// True when a mask that was `original` and `observed` after it was leased is `found` by the kernel's own doing. When the
+/// last CPU of a mask goes, the kernel gives all; when any goes, a cpuset takes it from the masks of its members; and whom
+/// a cpuset gets back has what is `online` of it.
+pub(super) fn is_kernels_doing(original: &str, observed: &str, found: &str, online: &[u32]) -> bool {
+    let [original, observed, found] =
+        [original, observed, found].map(|list| hotplug::parse_list(list).unwrap_or_default());
+    let is_widened = !original.is_empty() && original.iter().all(|cpu| found.contains(cpu));
+    let is_rest_of = |mask: &[u32]| {
+        let rest = mask.iter().filter(|cpu| online.contains(cpu));
+        rest.clone().count() < mask.len() && rest.eq(&found)
+    };
+    is_widened || is_rest_of(&original) || is_rest_of(&observed)
 }
 
 /// True for what a lease may name: the kernel's file systems, by a plain absolute path.
 pub(super) fn is_leasable(target: &Target) -> bool {
     let path = match target {
         Target::Tunable(path) | Target::Governor(path) => path,
-        Target::UtilizationClampMinimum { .. } | Target::CpuAffinity { .. } | Target::Priority { .. } => return true,
+        Target::Group(folder) if !group::is_ours(folder) => return false,
+        Target::Group(folder) => folder,
+        Target::UtilizationClampMinimum { .. }
+        | Target::CpuAffinity { .. }
+        | Target::Priority { .. }
+        | Target::GroupMember { .. } => return true,
         Target::ZramAlgorithm(name) | Target::ZramSize(name) | Target::ZramSwap(name) => return zram::is_name(name),
     };
     let plain = path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));

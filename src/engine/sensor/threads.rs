@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::device::cgroup::membership::Groups;
 use crate::device::threads::Threads;
 use crate::device::{BootTime, Root, hotplug, thread_facts};
 use crate::mechanism::Event;
@@ -12,6 +13,8 @@ pub struct ThreadSampler {
     period: Option<Duration>,
     threads: Option<Threads>,
     next: Option<BootTime>,
+    /// Where threads may be moved to for a while.
+    pub groups: Groups,
 }
 
 impl ThreadSampler {
@@ -48,7 +51,7 @@ impl ThreadSampler {
         self.next = Some(now + period);
         match threads.look(now) {
             Ok(look) => {
-                let facts = asked.iter().filter_map(|&tid| thread_facts::of(root, tid).ok()).collect();
+                let facts = asked.iter().filter_map(|&tid| thread_facts::of(root, tid, &self.groups).ok()).collect();
                 Some(Event::Threads { look, facts, online: hotplug::online(root).unwrap_or_default() })
             }
             Err(error) => {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::device::cgroup::membership::Choice;
 use crate::mechanism::Glob;
 use crate::mechanism::launch::config::{percent, within};
 
@@ -25,6 +26,8 @@ pub struct PlacementConfig {
     /// How often while nothing is.
     #[serde(deserialize_with = "within::<_, 100, 60_000>")]
     pub idle_look_ms: u64,
+    /// Which control groups may be used.
+    pub groups: Choice,
     /// Nice levels that bulk threads go down: 10 is a tenth of the weight.
     #[serde(deserialize_with = "within::<_, 1, 19>")]
     pub nice_levels: u64,
@@ -44,6 +47,7 @@ impl Default for PlacementConfig {
             trial_ms: 300,
             look_ms: 100,
             idle_look_ms: 1_000,
+            groups: Choice::Auto,
             nice_levels: 10,
             maximum_threads: 256,
             excluded_commands: Vec::new(),

@@ -43,7 +43,8 @@ impl Heirs {
                 let original = held_by(target, parent.facts.as_ref().filter(|_| is_relative)?)?;
                 Some(Inheritance { target: target.clone(), value: value.clone(), original })
             };
-            let inherited: Vec<_> = leased.iter().filter_map(inheritance).collect();
+            // Out of the group first: a mask counts only as far as its cpuset goes.
+            let inherited: Vec<_> = leased.iter().rev().filter_map(inheritance).collect();
             if !inherited.is_empty() {
                 self.0.insert(thread.tid, inherited);
             }
@@ -55,13 +56,12 @@ impl Heirs {
         for facts in facts {
             let (tid, start_time_ticks) = (facts.tid, facts.start_time_ticks);
             for Inheritance { target, value, original } in self.0.remove(&tid).unwrap_or_default() {
-                if held_by(&target, facts).as_ref() != Some(&value) {
+                // Of a group that is ours the facts say nothing; whether it is in there is looked at when it is moved.
+                let is_member = matches!(target, Target::GroupMember { .. });
+                if !is_member && held_by(&target, facts).as_ref() != Some(&value) {
                     continue;
                 }
-                let target = match target {
-                    Target::CpuAffinity { .. } => Target::CpuAffinity { tid, start_time_ticks },
-                    _ => Target::Priority { tid, start_time_ticks },
-                };
+                let Some(target) = target.of_heir(tid, start_time_ticks) else { continue };
                 let action = Action::Disinherit { target, inherited: value, original };
                 let reason = "it was made by a thread that makes room, and began as that one is now".to_owned();
                 decisions.push(Decision { action, reason });
@@ -75,6 +75,10 @@ fn held_by(target: &Target, facts: &ThreadFacts) -> Option<String> {
     match target {
         Target::CpuAffinity { .. } => Some(format_list(&facts.allowed)),
         Target::Priority { .. } => Some(facts.priority.to_string()),
+        Target::GroupMember { hierarchy, .. } => {
+            let groups = facts.groups.cpu.iter().chain(&facts.groups.cpuset);
+            groups.filter(|from| from.hierarchy == *hierarchy).map(|from| from.group.clone()).next()
+        }
         _ => None,
     }
 }

@@ -17,6 +17,7 @@ use super::step::{Demands, Rung, Step};
 use super::thesis;
 use super::trial::{Rhythms, Trial, Verdict};
 use crate::device::BootTime;
+use crate::device::cgroup::membership::Memberships;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
 use crate::mechanism::{Action, Decision, Event, Interest, Mechanism, Support, SupportState, Target};
@@ -342,15 +343,28 @@ impl PlacementPolicy {
     /// Makes everybody who is bulk now give up what the step says, and nobody else.
     fn apply(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let Some(held) = &self.held else { return };
-        let nice_levels = i32::try_from(self.config.nice_levels).unwrap_or(19);
-        let demand_of = |member: &Member| held.step.demand_of(member.facts.as_ref()?, nice_levels);
-        let wanted = self.bulk().into_iter().filter_map(demand_of).collect();
+        let wanted = self.bulk().into_iter().flat_map(|member| self.demands_of(&held.step, member)).collect();
         let reason = held.step.to_string();
         self.make(now, wanted, &reason, decisions);
         if self.leased.is_empty() {
             self.held = None;
             self.window.clear();
         }
+    }
+
+    fn demands_of(&self, step: &Step, member: &Member) -> Vec<(Target, String)> {
+        let Some(facts) = &member.facts else { return Vec::new() };
+        let nice_levels = i32::try_from(self.config.nice_levels).unwrap_or(19);
+        // A cpuset may forget by whom a thread was bound, and a process may have threads that are not bulk.
+        let is_bound = self.machine.cores().iter().any(|core| !facts.allowed.contains(&core.cpu));
+        let takes_others = || {
+            let whole_process = facts.groups.cpu.as_ref().is_some_and(|from| from.whole_process);
+            whole_process && !self.roster.is_single(member.thread.pid)
+        };
+        if facts.groups != Memberships::default() && (is_bound || takes_others()) {
+            return step.demands_of(&ThreadFacts { groups: Memberships::default(), ..facts.clone() }, nice_levels);
+        }
+        step.demands_of(facts, nice_levels)
     }
 
     /// Weight whenever there is a foreground and bulk work.
@@ -375,7 +389,8 @@ impl PlacementPolicy {
 
     /// Changes what is leased into `wanted`.
     fn make(&mut self, now: BootTime, wanted: Demands, reason: &str, decisions: &mut Vec<Decision>) {
-        let freed = self.leased.keys().filter(|target| !wanted.contains_key(target));
+        // The other way round than they were leased: a group goes after its members.
+        let freed = self.leased.keys().rev().filter(|target| !wanted.contains_key(target));
         decisions.extend(freed.map(|target| release(target.clone(), "it need not make room any more")));
         for (target, value) in &wanted {
             if self.leased.get(target) != Some(value) {
@@ -405,7 +420,7 @@ impl PlacementPolicy {
         if !leased.is_empty() {
             self.doubt_facts();
         }
-        decisions.extend(leased.into_keys().map(|target| release(target, reason)));
+        decisions.extend(leased.into_keys().rev().map(|target| release(target, reason)));
     }
 
     /// Has facts asked for again, but not those of threads that show what they have been made to give up.
@@ -418,7 +433,7 @@ impl PlacementPolicy {
     pub fn snapshot(&self) -> Snapshot {
         let treatment = |tid: u32| {
             let of = |(target, value): (&Target, &String)| (target.thread() == Some(tid)).then(|| value.clone());
-            self.leased.iter().filter_map(of).next()
+            self.leased.iter().rev().filter_map(of).next()
         };
         let is_awake = |member: &&Member| {
             let habits = &member.habits;

@@ -2,6 +2,7 @@
 
 use super::config::PlacementConfig;
 use super::cores::{Core, FULL_CAPACITY, Machine};
+use crate::device::cgroup::membership::Groups;
 use crate::device::{Root, capacity, hotplug};
 use crate::mechanism::{Support, SupportState};
 
@@ -28,7 +29,13 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine) -> Supp
         let reason = format!("{what}; placement.enabled is false");
         return support(SupportState::Available, reason, "Set placement.enabled = true, and tell what is in front.");
     }
-    support(SupportState::Active, format!("{what}; bulk work makes room where a trial shows that it helps"), "")
+    let groups = Groups::of(root, &config.groups);
+    let by = match &groups.refusal {
+        None => format!("groups ({})", groups.describe()),
+        Some(_) => "masks and nice values".to_owned(),
+    };
+    let reason = format!("{what}; bulk work makes room, by {by}, where a trial shows that it helps");
+    support(SupportState::Active, reason, "")
 }
 
 #[cfg(test)]

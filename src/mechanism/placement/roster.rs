@@ -82,6 +82,11 @@ impl Roster {
         true
     }
 
+    /// True for a process with one thread.
+    pub fn is_single(&self, pid: u32) -> bool {
+        self.members.values().filter(|member| member.thread.pid == pid).count() == 1
+    }
+
     /// Takes a look of `wall_ns` that ended at `now`; returns what foreground and bulk work did in it.
     pub fn take(&mut self, now: BootTime, wall_ns: u64, look: &Look) -> Totals {
         for tid in &look.ended {
@@ -191,6 +196,7 @@ impl Roster {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::cgroup::membership::Memberships;
     use crate::device::priority::{Priority, SchedulingPolicy};
     use crate::device::threads::ThreadUsage;
 
@@ -262,7 +268,13 @@ mod tests {
         }
         assert_eq!(roster.unknown(&[], 9), [2]);
         let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
-        roster.take_facts(&[ThreadFacts { tid: 2, start_time_ticks: 5, allowed: vec![0], priority }]);
+        roster.take_facts(&[ThreadFacts {
+            tid: 2,
+            start_time_ticks: 5,
+            allowed: vec![0],
+            priority,
+            groups: Memberships::default(),
+        }]);
         assert_eq!((roster.unknown(&[], 9).len(), roster.bulk(&[], 9).len()), (0, 1));
         assert_eq!(roster.bulk(&["t?".parse().unwrap()], 9).len(), 0, "excluded");
         for tick in 21..=150 {

@@ -6,10 +6,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::cores::Split;
+use crate::device::cgroup::hierarchy::Hierarchy;
+use crate::device::cgroup::membership::Membership;
 use crate::device::hotplug::format_list;
 use crate::device::priority::{Priority, SchedulingPolicy};
 use crate::device::thread_facts::ThreadFacts;
 use crate::mechanism::Target;
+
+/// The least that a nice value makes of a thread.
+const LEAST_NICE: i32 = 19;
 
 /// What is done to bulk threads for the foreground's sake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,28 +52,61 @@ impl Step {
         }
     }
 
-    /// What is changed of the thread with these facts, and to what; `None` when it is left alone: somebody has bound it,
+    /// What is changed of the thread with these facts, and to what; nothing when it is left alone: somebody has bound it,
     /// chosen its policy, or made it less already.
-    pub fn demand_of(&self, facts: &ThreadFacts, nice_levels: i32) -> Option<(Target, String)> {
-        let ThreadFacts { tid, start_time_ticks, allowed, priority } = facts;
+    pub fn demands_of(&self, facts: &ThreadFacts, nice_levels: i32) -> Vec<(Target, String)> {
+        let ThreadFacts { tid, start_time_ticks, allowed, priority, groups } = facts;
         let (tid, start_time_ticks) = (*tid, *start_time_ticks);
         if priority.policy != SchedulingPolicy::Other {
-            return None;
+            return Vec::new();
         }
-        match self {
-            Self::Isolate(split) => {
-                let is_free = split.reserved.iter().chain(&split.rest).all(|cpu| allowed.contains(cpu));
-                is_free.then(|| (Target::CpuAffinity { tid, start_time_ticks }, format_list(&split.rest)))
+        let mask = |cpus: &[u32]| (Target::CpuAffinity { tid, start_time_ticks }, format_list(cpus));
+        match (self, &groups.cpu) {
+            (Self::Isolate(split), _) => {
+                if !split.reserved.iter().chain(&split.rest).all(|cpu| allowed.contains(cpu)) {
+                    return Vec::new();
+                }
+                // The mask as well: it is on record then, and a cpuset may forget it.
+                let cpus = format_list(&split.rest);
+                let group = groups.cpuset.iter().flat_map(|from| taken(facts, from, format!("cpuset.cpus={cpus}")));
+                std::iter::once(mask(&split.rest)).chain(group).collect()
             }
-            Self::Weight | Self::Idle => {
+            (_, Some(from)) if priority.nice < LEAST_NICE => {
+                let is_unified = from.hierarchy == Hierarchy::Unified;
+                let group = taken(facts, from, self.weight_of_all(is_unified, nice_levels));
+                is_unified.then(|| mask(allowed)).into_iter().chain(group).collect()
+            }
+            _ => {
                 let lower = match self {
                     Self::Idle => Priority { policy: SchedulingPolicy::Idle, nice: priority.nice },
-                    _ => Priority { policy: SchedulingPolicy::Other, nice: (priority.nice + nice_levels).min(19) },
+                    _ => Priority {
+                        policy: SchedulingPolicy::Other,
+                        nice: (priority.nice + nice_levels).min(LEAST_NICE),
+                    },
                 };
-                (lower != *priority).then(|| (Target::Priority { tid, start_time_ticks }, lower.to_string()))
+                let demand = (Target::Priority { tid, start_time_ticks }, lower.to_string());
+                (lower != *priority).then_some(demand).into_iter().collect()
             }
         }
     }
+
+    /// The setting of a group whose members weigh so little together, however many they are.
+    fn weight_of_all(&self, is_unified: bool, nice_levels: i32) -> String {
+        let (file, ordinary, least) = if is_unified { ("cpu.weight", 100.0, 1.0) } else { ("cpu.shares", 1024.0, 2.0) };
+        match self {
+            Self::Idle => "cpu.idle=1".to_owned(),
+            // A nice level is a quarter of weight.
+            _ => format!("{file}={:.0}", (ordinary / 1.25f64.powi(nice_levels)).max(least)),
+        }
+    }
+}
+
+/// What takes a thread with these facts from where it is into a group with `settings`.
+fn taken(facts: &ThreadFacts, from: &Membership, settings: String) -> [(Target, String); 2] {
+    let ThreadFacts { tid, start_time_ticks, .. } = *facts;
+    let Membership { hierarchy, taken_into, taken_as, .. } = from;
+    let member = Target::GroupMember { hierarchy: *hierarchy, tid, start_time_ticks };
+    [(Target::Group(taken_into.clone()), settings), (member, taken_as.clone())]
 }
 
 impl fmt::Display for Step {
@@ -84,6 +122,11 @@ impl fmt::Display for Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::cgroup::membership::Memberships;
+
+    fn facts(allowed: Vec<u32>, priority: Priority) -> ThreadFacts {
+        ThreadFacts { tid: 7, start_time_ticks: 70, allowed, priority, groups: Memberships::default() }
+    }
 
     #[test]
     fn each_rung_changes_what_may_be_changed() {
@@ -101,9 +144,42 @@ mod tests {
             (Step::Idle, vec![0], other, 5, Some("idle 5")),
             (Step::Idle, vec![0], idle, 5, None),
         ] {
-            let facts = ThreadFacts { tid: 7, start_time_ticks: 70, allowed, priority: Priority { policy, nice } };
-            let value = step.demand_of(&facts, 10).map(|(_, value)| value);
-            assert_eq!(value.as_deref(), expected, "{step:?} {facts:?}");
+            let facts = facts(allowed, Priority { policy, nice });
+            let demands = step.demands_of(&facts, 10);
+            assert_eq!(demands.iter().map(|(_, value)| value.as_str()).next(), expected, "{step:?} {facts:?}");
+        }
+    }
+    #[test]
+    fn where_a_group_can_be_made_it_makes_room_for_all_its_members_together() {
+        let membership = |hierarchy| {
+            let (group, taken_into) = ("/others".to_owned(), "/cgroup/brisk-threads".into());
+            Membership { hierarchy, group, taken_into, taken_as: "/brisk-threads".into(), whole_process: false }
+        };
+        let split = || Step::Isolate(Split { reserved: vec![1], rest: vec![0] });
+        let into = |settings: &str| {
+            let group = (Target::Group("/cgroup/brisk-threads".into()), settings.to_owned());
+            move |hierarchy| {
+                [
+                    group.clone(),
+                    (Target::GroupMember { hierarchy, tid: 7, start_time_ticks: 70 }, "/brisk-threads".into()),
+                ]
+            }
+        };
+        let mask = |cpus: &str| (Target::CpuAffinity { tid: 7, start_time_ticks: 70 }, cpus.to_owned());
+        for (step, hierarchy, masked, settings) in [
+            (Step::Weight, Hierarchy::Cpu, None, "cpu.shares=110"),
+            (Step::Weight, Hierarchy::Unified, Some("0-1"), "cpu.weight=11"),
+            (Step::Idle, Hierarchy::Unified, Some("0-1"), "cpu.idle=1"),
+            (split(), Hierarchy::Cpuset, Some("0"), "cpuset.cpus=0"),
+            (split(), Hierarchy::Unified, Some("0"), "cpuset.cpus=0"),
+        ] {
+            let mut facts = facts(vec![0, 1], Priority { policy: SchedulingPolicy::Other, nice: 0 });
+            facts.groups = Memberships { cpu: Some(membership(hierarchy)), cpuset: Some(membership(hierarchy)) };
+            let expected: Vec<_> = masked.map(mask).into_iter().chain(into(settings)(hierarchy)).collect();
+            assert_eq!(step.demands_of(&facts, 10), expected);
+            assert!(expected.is_sorted(), "masks before groups, groups before members");
+            facts.priority.policy = SchedulingPolicy::Special;
+            assert_eq!(step.demands_of(&facts, 10), []);
         }
     }
 }

@@ -120,20 +120,19 @@ fn heirs_of_a_confined_thread_are_freed_with_it() {
 }
 
 #[test]
-fn a_mask_that_the_kernel_widened_is_ours_to_give_back() {
-    for (original, found, ours) in
-        [("0-3", "0-3", true), ("0-3", "0-7", true), ("0-3", "0-2", false), ("0-3", "2", false)]
-    {
-        let lease = Lease {
-            target: Target::CpuAffinity { tid: 1, start_time_ticks: 1 },
-            original: original.into(),
-            value: "1".into(),
-            observed: Some("1".into()),
-            since: SECOND,
-            until: LATER,
-            reason: "test".into(),
-        };
-        let mut access = Access::new(&Root::system());
-        assert_eq!(access.is_ours(&lease, found).unwrap(), ours, "{original} {found}");
+fn a_mask_that_the_kernel_changed_is_ours_to_give_back() {
+    let online = |text: &str| hotplug::parse_list(text).unwrap();
+    for (original, observed, found, are_online, ours) in [
+        ("0-3", "1", "0-3", "0-3", true),
+        ("0-3", "1", "0-7", "0-3", true),
+        ("0-3", "1", "0-2", "0-3", false),
+        ("0-3", "1", "2", "0-3", false),
+        ("0-3", "1", "0-2", "0-2", true),
+        ("0-3", "0-2", "0-1", "0-1", true),
+        ("0-3", "0-2", "1", "0-1", false),
+        ("0-3", "0-2", "0-1", "0-3", false),
+    ] {
+        let is_ours = access::is_kernels_doing(original, observed, found, &online(are_online));
+        assert_eq!(is_ours, ours, "{original} {observed} {found} {are_online}");
     }
 }

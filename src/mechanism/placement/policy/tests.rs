@@ -1,12 +1,18 @@
 mod device;
 
 use super::*;
+use crate::device::cgroup::hierarchy::Hierarchy;
+use crate::device::cgroup::membership::Choice;
 use crate::device::hotplug::format_list;
 use crate::random::Random;
 use device::{DOWNLOAD, Device, FRAMES, HOG, Habit, MESSAGE, MUSIC};
 
 fn config() -> PlacementConfig {
-    PlacementConfig { enabled: true, ..PlacementConfig::default() }
+    PlacementConfig { enabled: true, groups: Choice::Off, ..PlacementConfig::default() }
+}
+
+fn with_groups() -> PlacementConfig {
+    PlacementConfig { groups: Choice::Auto, ..config() }
 }
 
 fn equal(count: u32) -> Vec<(u32, u32)> {
@@ -123,9 +129,8 @@ fn no_foreground_is_ever_made_worse() {
             (0..=random.below(most)).map(|_| habits[random.below(habits.len())]).collect()
         };
         let (front, background) = (pick(6), pick(12));
-        let [stock, brisk] = [false, true].map(|enabled| {
-            done(&mut cell(&cores, PlacementConfig { enabled, ..PlacementConfig::default() }, &front, &background)).0
-        });
+        let [stock, brisk] = [false, true]
+            .map(|enabled| done(&mut cell(&cores, PlacementConfig { enabled, ..config() }, &front, &background)).0);
         assert!(brisk >= stock * 0.98, "{case}: {brisk} after {stock} ms: {cores:?} {front:?} {background:?}");
         helped += u32::from(brisk > stock * 1.05);
     }
@@ -139,11 +144,68 @@ fn the_gain_is_what_the_bound_has_promised() {
         ("two threads / hogs", equal(2), vec![HOG; 2], vec![HOG; 2], 1.55),
         ("four threads / 64 hogs", equal(64), vec![HOG; 4], vec![HOG; 128], 2.0),
     ] {
-        let [stock, brisk] = [false, true].map(|enabled| {
-            done(&mut cell(&cores, PlacementConfig { enabled, ..PlacementConfig::default() }, &front, &background)).0
-        });
+        let [stock, brisk] = [false, true]
+            .map(|enabled| done(&mut cell(&cores, PlacementConfig { enabled, ..config() }, &front, &background)).0);
         assert!(brisk >= stock * at_least, "{name}: {brisk:.0} in place of {stock:.0} ms");
     }
+}
+
+#[test]
+fn by_groups_the_foreground_gains_no_less() {
+    for (name, front, background) in
+        [("two threads / hogs", vec![HOG; 2], vec![HOG; 2]), ("one thread / hogs", vec![HOG], vec![HOG; 3])]
+    {
+        let cell = |config| cell(&equal(2), config, &front, &background);
+        let by_masks = done(&mut cell(config())).0;
+        let mut device = cell(with_groups());
+        let by_groups = done(&mut device).0;
+        assert!(
+            by_groups >= by_masks * 0.98,
+            "{name}: {by_groups} in place of {by_masks} ms: {}",
+            device.policy.reason
+        );
+        let bulk = background.len() as u32;
+        assert_eq!(device.treated(), (200..200 + bulk).collect::<Vec<_>>(), "{name}: {}", device.policy.reason);
+        assert!(!device.members.is_empty() && !device.groups.is_empty());
+        device.put_in_front(&[]);
+        assert!(device.treated().is_empty() && device.members.is_empty() && device.groups.is_empty());
+    }
+}
+
+#[test]
+fn a_thread_born_in_a_group_is_sent_back_to_its_parents() {
+    let mut device = cell(&equal(2), with_groups(), &[HOG], &[HOG, HOG]);
+    device.run(2000);
+    let mask = device.threads[&200].mask.clone();
+    device.start(300, 200, 1, MUSIC).mask = mask;
+    let folder = device.members[&(Hierarchy::Cpuset, 200)].clone();
+    device.members.insert((Hierarchy::Cpuset, 300), folder);
+    device.run(500);
+    assert_eq!(device.treated(), [200, 201]);
+    assert!(!device.members.contains_key(&(Hierarchy::Cpuset, 300)), "{:?}", device.members);
+}
+
+#[test]
+fn a_bound_thread_stays_in_its_group() {
+    let mut device = Device::new(&equal(2), with_groups());
+    for tid in [200, 201] {
+        device.start(tid, tid, 1, HOG);
+    }
+    let bound = device.threads.get_mut(&201).unwrap();
+    bound.mask = vec![0];
+    bound.facts.allowed = vec![0];
+    device.run(4000);
+    for tid in FRONT..FRONT + 2 {
+        device.start(tid, FRONT, 1, HOG);
+    }
+    device.put_in_front(&[FRONT]);
+    device.run(3000);
+    assert!(
+        device.treated().contains(&200) && !device.members.keys().any(|&(_, tid)| tid == 201),
+        "{:?}",
+        device.members
+    );
+    assert_eq!(device.threads[&201].mask, [0]);
 }
 
 #[test]
@@ -392,9 +454,10 @@ fn whatever_happens_every_lease_ends_and_no_mask_is_empty() {
     let mut random = Random::new(5);
     let habits = [HOG, FRAMES, MUSIC, DOWNLOAD, MESSAGE];
     for rule in [Rule::Brisk, Rule::Weight, Rule::Thesis] {
-        for _ in 0..4 {
+        for case in 0..6 {
             let cores = if random.below(2) == 0 { equal(4) } else { unequal(8) };
-            let mut device = Device::new(&cores, PlacementConfig { rule, ..config() });
+            let config = if case % 2 == 0 { with_groups() } else { config() };
+            let mut device = Device::new(&cores, PlacementConfig { rule, ..config });
             for round in 0..25 {
                 let tid = 100 + random.below(20) as u32;
                 match random.below(6) {
@@ -427,6 +490,8 @@ fn whatever_happens_every_lease_ends_and_no_mask_is_empty() {
                 }
             }
             assert!(held.is_empty(), "{held:?}");
+            device.carry_out(decisions);
+            assert!(device.groups.is_empty() && device.members.is_empty(), "{:?}", device.groups);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! A simulated device: CPUs, threads that work and sleep, a fair scheduler in steps of a millisecond, and the policy on top.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use super::super::*;
+use crate::device::cgroup::hierarchy::Hierarchy;
+use crate::device::cgroup::membership::{Choice, Membership};
 use crate::device::hotplug::parse_list;
 use crate::device::priority::{Priority, SchedulingPolicy};
 use crate::device::schedstat::{Schedstat, Usage};
@@ -50,6 +53,8 @@ pub struct Sim {
     /// How long it has been on a CPU without a break.
     slice_ms: u32,
     is_new: bool,
+    /// Its group's weight.
+    pub group_weight: Option<f64>,
     /// Milliseconds of full capacity that it got.
     pub progress: f64,
     /// Works that were finished.
@@ -69,6 +74,27 @@ pub struct Device {
     /// Everything that was decided.
     pub decisions: Vec<(u64, Decision)>,
     acts: bool,
+    /// Control groups: those that were made, with their settings, and who is in which.
+    pub groups: BTreeMap<PathBuf, String>,
+    pub members: BTreeMap<(Hierarchy, u32), PathBuf>,
+}
+
+/// Where a device has groups: weights beside everybody, CPUs below the own one.
+const CPU_FOLDER: &str = "/cpu/brisk-threads";
+const CPUSET_FOLDER: &str = "/cpuset/others/brisk-threads";
+
+fn memberships() -> Memberships {
+    let from = |hierarchy, folder: &str, group: &str, taken_as: &str| Membership {
+        hierarchy,
+        group: group.into(),
+        taken_into: folder.into(),
+        taken_as: taken_as.into(),
+        whole_process: false,
+    };
+    Memberships {
+        cpu: Some(from(Hierarchy::Cpu, CPU_FOLDER, "/", "/brisk-threads")),
+        cpuset: Some(from(Hierarchy::Cpuset, CPUSET_FOLDER, "/others", "/others/brisk-threads")),
+    }
 }
 
 fn active() -> Support {
@@ -90,7 +116,13 @@ impl Device {
             next_look_ms: 0,
             decisions: Vec::new(),
             acts,
+            groups: BTreeMap::new(),
+            members: BTreeMap::new(),
         }
+    }
+
+    fn offered(&self) -> Memberships {
+        if self.policy.config.groups == Choice::Auto { memberships() } else { Memberships::default() }
     }
 
     /// A thread of process `pid` that begins now.
@@ -98,7 +130,13 @@ impl Device {
         let mut allowed: Vec<u32> = self.cores.iter().map(|&(cpu, _)| cpu).collect();
         allowed.sort_unstable();
         let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
-        let facts = ThreadFacts { tid, start_time_ticks: u64::from(tid), allowed: allowed.clone(), priority };
+        let facts = ThreadFacts {
+            tid,
+            start_time_ticks: u64::from(tid),
+            allowed: allowed.clone(),
+            priority,
+            groups: self.offered(),
+        };
         let running = self.threads.values().filter(|sim| sim.ran_last).map(|sim| sim.virtual_time);
         let least = running.fold(f64::INFINITY, f64::min);
         let sim = Sim {
@@ -118,6 +156,7 @@ impl Device {
             ran_last: false,
             ran_at: 0,
             slice_ms: 0,
+            group_weight: None,
             is_new: true,
             progress: 0.0,
             finished: 0,
@@ -129,6 +168,7 @@ impl Device {
 
     pub fn end(&mut self, tid: u32) {
         self.threads.remove(&tid);
+        self.members.retain(|&(_, member), _| member != tid);
         let look = Look { ended: vec![tid], ..Look::default() };
         let event = Event::Threads { look, facts: Vec::new(), online: self.online.clone() };
         self.tell(&event);
@@ -231,6 +271,11 @@ impl Device {
     fn tell(&mut self, event: &Event) {
         let mut decisions = Vec::new();
         self.policy.on_event(BootTime::from_milliseconds(self.now_ms), event, &mut decisions);
+        self.carry_out(decisions);
+    }
+
+    /// Does what was decided.
+    pub fn carry_out(&mut self, decisions: Vec<Decision>) {
         for decision in decisions {
             if self.acts {
                 self.act(&decision.action);
@@ -246,6 +291,14 @@ impl Device {
             Action::Disinherit { target, original, .. } => (target, Some(original)),
             _ => panic!("{action:?}"),
         };
+        if let Target::Group(folder) = target {
+            let is_empty = !self.members.values().any(|group| group == folder);
+            match value {
+                Some(settings) => drop(self.groups.insert(folder.clone(), settings.clone())),
+                None => assert!(is_empty && self.groups.remove(folder).is_some(), "{folder:?} goes after its members"),
+            }
+            return self.weigh();
+        }
         let Some(tid) = target.thread().filter(|tid| self.threads.contains_key(tid)) else { return };
         let allowed = self.threads[&tid].facts.allowed.clone();
         match target {
@@ -265,13 +318,39 @@ impl Device {
                 let sim = self.threads.get_mut(&tid).unwrap();
                 sim.priority = value.map_or(sim.facts.priority, |text| text.parse().unwrap());
             }
+            Target::GroupMember { hierarchy, .. } => {
+                let folder = if *hierarchy == Hierarchy::Cpu { CPU_FOLDER } else { CPUSET_FOLDER };
+                match action {
+                    Action::Lease { .. } => {
+                        assert!(self.groups.contains_key(Path::new(folder)), "{folder} is made before it has members");
+                        self.members.insert((*hierarchy, tid), folder.into());
+                    }
+                    _ => drop(self.members.remove(&(*hierarchy, tid))),
+                }
+                self.weigh();
+            }
             _ => panic!("{target:?}"),
+        }
+    }
+
+    /// Each member weighs as much as its group: how they share it is the kernel's, and not modelled.
+    fn weigh(&mut self) {
+        let weight = |settings: &String| match settings.split_once('=') {
+            Some(("cpu.shares", shares)) => shares.parse().unwrap(),
+            Some(("cpu.idle", "1")) => 3.0,
+            _ => panic!("{settings}"),
+        };
+        let weight = self.groups.get(Path::new(CPU_FOLDER)).map(weight);
+        for (&tid, sim) in &mut self.threads {
+            sim.group_weight = weight.filter(|_: &f64| self.members.contains_key(&(Hierarchy::Cpu, tid)));
         }
     }
 
     /// Who is treated in some way now.
     pub fn treated(&self) -> Vec<u32> {
-        let is_treated = |sim: &&Sim| sim.mask != sim.facts.allowed || sim.priority != sim.facts.priority;
+        let is_treated = |sim: &&Sim| {
+            sim.mask != sim.facts.allowed || sim.priority != sim.facts.priority || sim.group_weight.is_some()
+        };
         self.threads.values().filter(is_treated).map(|sim| sim.thread.tid).collect()
     }
 }
@@ -284,9 +363,10 @@ impl Sim {
 
     /// Gets a millisecond of a CPU.
     fn get(&mut self, capacity: u32, now: u64) {
-        let weight = match self.priority {
-            Priority { policy: SchedulingPolicy::Idle, .. } => 3.0,
-            Priority { nice, .. } => 1024.0 / 1.25f64.powi(nice),
+        let weight = match (self.group_weight, self.priority) {
+            (Some(weight), _) => weight,
+            (None, Priority { policy: SchedulingPolicy::Idle, .. }) => 3.0,
+            (None, Priority { nice, .. }) => 1024.0 / 1.25f64.powi(nice),
         };
         self.counters.run_ns += 1_000_000;
         self.counters.slices += u64::from(!self.ran_last);

@@ -1,0 +1,65 @@
+//! Looking at threads from here, where no daemon does placement: what one would say and do. Nothing is changed.
+
+use anyhow::Context as _;
+
+use crate::config::layers::Layers;
+use crate::device::cgroup::membership::Groups;
+use crate::device::threads::Threads;
+use crate::device::{BootTime, Root, hotplug, thread_facts};
+use crate::mechanism::placement::{PlacementConfig, PlacementPolicy, Snapshot, probe};
+use crate::mechanism::{Event, Mechanism as _, Process, SupportState};
+
+/// A policy whose decisions nobody carries out.
+#[derive(Debug)]
+pub struct Onlooker {
+    root: Root,
+    policy: PlacementPolicy,
+    threads: Threads,
+    groups: Groups,
+}
+
+impl Onlooker {
+    /// One who takes the processes `front` for what is in front.
+    ///
+    /// # Errors
+    /// When the configuration is not right.
+    pub fn new(root: &Root, front: &[u32]) -> anyhow::Result<Self> {
+        let config = PlacementConfig { enabled: true, ..Layers::read(root)?.config.placement };
+        let (machine, groups) = (probe::machine(root), Groups::of(root, &config.groups));
+        let support = probe::support(root, &config, &machine);
+        let policy = PlacementPolicy::new(config, support, machine);
+        let mut onlooker = Self { root: root.clone(), policy, threads: Threads::new(root), groups };
+        let processes = front.iter().map(|&pid| Process { pid, ..Process::default() }).collect();
+        onlooker.tell(BootTime::now(), &Event::Foreground { processes });
+        Ok(onlooker)
+    }
+
+    /// True where there is anything to be seen.
+    pub fn can_look(&self) -> bool {
+        self.policy.support().state == SupportState::Active
+    }
+
+    /// Looks once.
+    ///
+    /// # Errors
+    /// When /proc cannot be read.
+    pub fn look(&mut self) -> anyhow::Result<()> {
+        let now = BootTime::now();
+        let look = self.threads.look(now).context("threads cannot be looked at")?;
+        let of = |&tid: &u32| thread_facts::of(&self.root, tid, &self.groups).ok();
+        let facts = self.policy.unknown().iter().filter_map(of).collect();
+        let online = hotplug::online(&self.root).unwrap_or_default();
+        self.tell(now, &Event::Threads { look, facts, online });
+        Ok(())
+    }
+
+    /// What is known by now.
+    pub fn snapshot(&self) -> Snapshot {
+        self.policy.snapshot()
+    }
+
+    fn tell(&mut self, now: BootTime, event: &Event) {
+        // What would be done is in the snapshot.
+        self.policy.on_event(now, event, &mut Vec::new());
+    }
+}

@@ -1,0 +1,119 @@
+//! Where the hierarchies are mounted, and in which group of each a thread is.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Root;
+
+/// A hierarchy that can share out CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hierarchy {
+    /// Version 1's `cpu`.
+    Cpu,
+    /// Version 1's `cpuset`.
+    Cpuset,
+    /// Version 2, with all controllers.
+    Unified,
+}
+
+/// A mounted hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Which it is.
+    pub hierarchy: Hierarchy,
+    /// Where, as named on the device.
+    pub folder: PathBuf,
+    /// The kernel counts CPU time by its groups as well (`cpuacct`).
+    pub accounts: bool,
+}
+
+/// The hierarchies that are mounted, each where it was mounted first.
+pub fn mounts(root: &Root) -> Vec<Mount> {
+    parse_mounts(&root.read("/proc/mounts").unwrap_or_default())
+}
+
+/// Parses /proc/mounts (proc_pid_mounts(5)).
+pub fn parse_mounts(text: &str) -> Vec<Mount> {
+    let mut mounts: Vec<Mount> = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.split(' ');
+        let (Some(_), Some(folder), Some(kind), Some(options)) =
+            (fields.next(), fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let has = |name: &str| options.split(',').any(|option| option == name);
+        let hierarchy = match kind {
+            "cgroup2" => Hierarchy::Unified,
+            "cgroup" if has("cpu") => Hierarchy::Cpu,
+            "cgroup" if has("cpuset") => Hierarchy::Cpuset,
+            _ => continue,
+        };
+        if !mounts.iter().any(|mount| mount.hierarchy == hierarchy) {
+            mounts.push(Mount { hierarchy, folder: folder.into(), accounts: has("cpuacct") });
+        }
+    }
+    mounts
+}
+
+/// The group of a thread in `hierarchy`, from /proc/TID/cgroup; none where it is outside of what can be seen.
+pub fn group_in(text: &str, hierarchy: Hierarchy) -> Option<&str> {
+    let group = text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
+        let is_it = match hierarchy {
+            Hierarchy::Cpu => controllers.split(',').any(|name| name == "cpu"),
+            Hierarchy::Cpuset => controllers.split(',').any(|name| name == "cpuset"),
+            Hierarchy::Unified => controllers.is_empty(),
+        };
+        is_it.then_some(group)
+    })?;
+    is_plain(group).then_some(group)
+}
+
+/// True for a group's path that leads nowhere else: not that of another namespace (`/../x`), nor of one that is gone.
+pub fn is_plain(group: &str) -> bool {
+    group.starts_with('/')
+        && !group.ends_with(" (deleted)")
+        && !group.split('/').any(|part| part == ".." || part == ".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hierarchies_are_found_wherever_they_are_mounted() {
+        let android = "none /dev/cpuctl cgroup rw,nosuid,nodev,noexec,relatime,cpu 0 0\n\
+                       none /dev/cpuset cgroup rw,nosuid,nodev,noexec,relatime,cpuset,noprefix 0 0\n\
+                       none /sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime 0 0\n";
+        let debian = "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,nosuid,cpu,cpuacct 0 0\n\
+                      cgroup /elsewhere cgroup rw,cpu,cpuacct 0 0\ntmpfs /cpuset tmpfs rw,cpuset 0 0\nbroken\n";
+        let mount = |hierarchy, folder: &str, accounts| Mount { hierarchy, folder: folder.into(), accounts };
+        assert_eq!(
+            parse_mounts(android),
+            [
+                mount(Hierarchy::Cpu, "/dev/cpuctl", false),
+                mount(Hierarchy::Cpuset, "/dev/cpuset", false),
+                mount(Hierarchy::Unified, "/sys/fs/cgroup", false)
+            ]
+        );
+        assert_eq!(parse_mounts(debian), [mount(Hierarchy::Cpu, "/sys/fs/cgroup/cpu,cpuacct", true)]);
+        assert_eq!(parse_mounts(""), []);
+    }
+
+    #[test]
+    fn a_threads_group_is_read_for_each_hierarchy() {
+        let text = "5:cpuset:/top-app\n4:cpu,cpuacct:/\n1:name=systemd:/x\n0::/apps/uid_10\n";
+        for (hierarchy, group) in
+            [(Hierarchy::Cpu, "/"), (Hierarchy::Cpuset, "/top-app"), (Hierarchy::Unified, "/apps/uid_10")]
+        {
+            assert_eq!(group_in(text, hierarchy), Some(group));
+        }
+        for text in ["", "0:", "0::/../other", "0::/gone (deleted)", "0::relative", "cpu"] {
+            assert_eq!(group_in(text, Hierarchy::Unified), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Control groups of both versions (cgroups(7); Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/): where they are,
+//! in which a thread is, and groups that are made for a while.
+
+pub mod group;
+pub mod hierarchy;
+pub mod membership;

@@ -1,0 +1,223 @@
+#!/bin/sh
+# Bulk work makes room by control groups, or by masks alone where the kernel has none, while a CPU goes and comes back and
+# daemon and guardian are killed; every mask and group is as before, every time. Runs in the lab's guest;
+# tests/lab/placement.rs reads the lines "NAME: TEXT".
+set -eu
+
+cycles=$1
+log=/run/log
+cpu=/sys/devices/system/cpu/cpu1/online
+
+# shellcheck source=tests/lab/steps.sh
+. /steps.sh
+
+in_vain() {
+	states >&2
+	find /sys/fs/cgroup -name 'brisk-*' >&2
+	brisk placement explain >&2
+	tail -n 20 "$log" >&2
+}
+
+# The mask, priority, policy and groups of each bulk process, and the groups that brisk has made.
+states() {
+	for hog in $hogs; do
+		mask=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "/proc/$hog/status")
+		# Without the name in brackets: nice is field 19, the policy field 41.
+		priority=$(sed 's/.*) //' "/proc/$hog/stat" | awk '{ print $17, $39 }')
+		echo "$mask | $priority | $(tr '\n' ' ' <"/proc/$hog/cgroup")"
+	done
+	find /sys/fs/cgroup -name 'brisk-*'
+	cat /sys/fs/cgroup/cgroup.subtree_control 2>/dev/null || :
+}
+
+is_as_before() {
+	[ "$(states)" = "$before" ]
+}
+
+has_groups() {
+	[ -e /sys/fs/cgroup/cgroup.procs ] || [ -d /sys/fs/cgroup/cpuset ]
+}
+
+# Everybody keeps off CPU 1, by a group where there are any.
+is_isolated() {
+	for hog in $hogs; do
+		grep -q '^Cpus_allowed_list:[[:space:]]*0$' "/proc/$hog/status" || return 1
+		! has_groups || grep -q brisk-threads "/proc/$hog/cgroup" || return 1
+	done
+}
+
+is_gone() {
+	! kill -0 "$1"
+}
+
+# configure RULE
+configure() {
+	mkdir -p /etc/brisk
+	# A trial that outlasts the step: what it finds depends on how busy the host is.
+	cat >/etc/brisk/brisk.toml <<-END
+		[launch]
+		enabled = false
+		[placement]
+		enabled = true
+		rule = "$1"
+		trial_ms = 10000
+		look_ms = 50
+		idle_look_ms = 100
+	END
+}
+
+start_daemon() {
+	: >"$log"
+	brisk run 2>>"$log" &
+	daemon=$!
+	wait_for 60 grep -q 'brisk: ready' "$log"
+}
+
+guardian() {
+	brisk status --json | tr ',' '\n' | sed -n 's/.*"guardian_pid":\([0-9]*\).*/\1/p'
+}
+
+begin_front() {
+	rm -f /run/front
+	brisk launch -- sh -c 'echo $$ >/run/front; while :; do :; done' 2>/dev/null &
+	launch=$!
+	wait_for 60 test -s /run/front
+}
+
+end_front() {
+	kill "$(cat /run/front)"
+	wait "$launch" || true
+}
+
+configure brisk
+sh -c 'while :; do :; done' &
+hogs=$!
+sh -c 'while :; do :; done' &
+hogs="$hogs $!"
+before=$(states)
+say before "$(echo "$before" | tr '\n' ';')"
+
+start_daemon
+begin_front
+wait_for 60 is_isolated
+say isolated "$(states | tr '\n' ';')"
+# Who else has come into a group of brisk's is sent out when it goes.
+sleep 1000 &
+stranger=$!
+home=$(cat "/proc/$stranger/cgroup")
+place_stranger() {
+	group=$(find /sys/fs/cgroup -name brisk-threads | head -n 1)
+	[ -n "$group" ] || return 1
+	for file in cgroup.threads tasks; do
+		[ ! -e "$group/$file" ] || echo "$stranger" >"$group/$file"
+	done
+	grep -q brisk-threads "/proc/$stranger/cgroup"
+}
+if has_groups; then
+	wait_for 60 place_stranger
+fi
+end_front
+wait_for 60 is_as_before
+[ "$(cat "/proc/$stranger/cgroup")" = "$home" ] && say freed yes
+kill "$stranger"
+
+# A CPU goes and comes back, and somebody is killed, each time at another moment.
+cycle=0
+while [ "$cycle" -lt "$cycles" ]; do
+	case $((cycle % 5)) in
+	0) # It goes and comes back while it is kept free.
+		begin_front
+		wait_for 60 is_isolated
+		echo 0 >"$cpu"
+		echo 1 >"$cpu"
+		wait_for 60 is_isolated
+		end_front
+		;;
+	1) # Everything is given back while it is away.
+		begin_front
+		wait_for 60 is_isolated
+		echo 0 >"$cpu"
+		end_front
+		echo 1 >"$cpu"
+		;;
+	2) # The daemon is killed while it is away.
+		begin_front
+		wait_for 60 is_isolated
+		echo 0 >"$cpu"
+		kill -9 "$daemon"
+		echo 1 >"$cpu"
+		wait "$daemon" || true
+		wait_for 60 is_as_before
+		end_front
+		start_daemon
+		;;
+	3) # It comes back after the front.
+		echo 0 >"$cpu"
+		begin_front
+		echo 1 >"$cpu"
+		wait_for 60 is_isolated
+		end_front
+		;;
+	4) # Daemon and guardian are killed, and it goes before anybody gives back.
+		begin_front
+		wait_for 60 is_isolated
+		guardian=$(guardian)
+		kill -9 "$guardian" "$daemon"
+		wait_for 60 is_gone "$guardian"
+		wait "$daemon" || true
+		echo 0 >"$cpu"
+		echo 1 >"$cpu"
+		brisk restore >/dev/null
+		end_front
+		start_daemon
+		;;
+	esac
+	if ! wait_for 60 is_as_before; then
+		say left "cycle $cycle: $(states | tr '\n' ';')"
+		exit 1
+	fi
+	cycle=$((cycle + 1))
+done
+say cycles "$cycle"
+
+# Weight: of all together, by a group; of each, by a nice value.
+configure weight
+kill -HUP "$daemon"
+wait_for 60 grep -q 'configuration reloaded' "$log"
+begin_front
+weighs_less() {
+	if has_groups; then
+		for hog in $hogs; do
+			grep -q brisk-threads "/proc/$hog/cgroup" || return 1
+		done
+		cat /sys/fs/cgroup/brisk-threads/cpu.weight /sys/fs/cgroup/cpu/brisk-threads/cpu.shares | grep -q '^11'
+	else
+		states | grep -q '^0-1 | 10 0 |'
+	fi
+}
+wait_for 60 weighs_less
+say weighed "$(states | tr '\n' ';')"
+
+# Where somebody else puts a thread meanwhile, it stays.
+if has_groups; then
+	for folder in /sys/fs/cgroup/cpu /sys/fs/cgroup; do
+		if [ -e "$folder/cgroup.procs" ]; then
+			mkdir "$folder/chosen"
+			echo "${hogs##* }" >"$folder/chosen/cgroup.procs"
+			break
+		fi
+	done
+fi
+end_front
+is_first_as_before() {
+	[ "$(states | head -n 1)" = "$(echo "$before" | head -n 1)" ] && [ -z "$(find /sys/fs/cgroup -name 'brisk-*')" ]
+}
+wait_for 60 is_first_as_before
+say chosen "$(tr '\n' ' ' <"/proc/${hogs##* }/cgroup")"
+
+kill "$daemon"
+code=0
+wait "$daemon" || code=$?
+say exit "$code"
+# shellcheck disable=SC2086 # a list of processes
+kill $hogs
