@@ -3,7 +3,8 @@
 use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, IntoRawFd as _};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -49,6 +50,15 @@ pub fn take_own_view() -> io::Result<()> {
     }
     let runtime = Root::system().runtime_folder();
     mount_own("tmpfs", runtime.parent().unwrap_or(&runtime))
+}
+
+/// Where what must last until the next reboot can be kept in the system that boots below `world`: its runtime folder, once
+/// that system has mounted one. What is there before goes with the initial RAM disk, or lies on a disk.
+pub fn lasting_runtime_folder(world: &Root) -> Option<PathBuf> {
+    let folder = world.runtime_folder();
+    let parent = folder.parent()?.symlink_metadata().ok()?;
+    let root = world.path("/").metadata().ok()?;
+    (parent.is_dir() && parent.dev() != root.dev()).then_some(folder)
 }
 
 fn mount_own(kind: &str, place: &Path) -> io::Result<()> {

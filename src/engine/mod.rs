@@ -95,6 +95,9 @@ impl Engine {
             Purpose::OneLaunch => None,
             _ => Some(Signals::register(&poller).context("cannot receive signals")?),
         };
+        if options.purpose == Purpose::Daemon {
+            boot::hand_over::give_back_what_was_left(root);
+        }
         let sink = match options.purpose {
             Purpose::DryRun { json } => Sink::DryRun { json },
             _ => Sink::Device(Box::new(Journal::open(&root.runtime_folder(), root)?)),

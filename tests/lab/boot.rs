@@ -113,6 +113,19 @@ fn governors_come_back_with_their_tunables_whoever_dies() {
 }
 
 #[test]
+fn what_a_recorder_held_is_found_when_it_died_with_its_guardian() {
+    let options = "--until=file:/never --output=/recording.tgz --performance";
+    let Some(report) = Report::of(&["orphaned"], recorded_as_init(options)) else { return };
+    let original = report.one("orphaned.original");
+    assert!(!original.is_empty() && original != "performance", "{original:?}");
+    assert_eq!(report.one("orphaned.alive"), "2 performance", "while it lives, it is nobody else's to give back");
+    assert_eq!((report.one("orphaned.both"), report.one("orphaned.again")), ("performance", "performance"));
+    for way in ["orphaned.restored", "orphaned.daemon"] {
+        assert_eq!(report.one(way), format!("0 {original}"), "{way}");
+    }
+}
+
+#[test]
 fn init_runs_whatever_becomes_of_its_recorder() {
     // The recorder ends at once over an option that it does not understand.
     let Some(report) = Report::of(&["bare", "full"], recorded_as_init("--rate=none")) else { return };

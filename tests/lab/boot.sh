@@ -20,6 +20,8 @@ named() {
 		tr '\0' ' ' <"$process/cmdline" 2>/dev/null | grep -q "^$1 " && basename "$process"
 	done
 }
+one_guardian() { [ "$(named @brisk-guardian | wc -l)" -eq 1 ]; }
+journal=/run/brisk-boot/journal
 no_guardian() { [ -z "$(named @brisk-guardian)" ]; }
 rate=/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate
 governed() { echo "$(cat $policy/scaling_governor) $(cat $rate 2>/dev/null)"; }
@@ -37,6 +39,33 @@ for step in "$@"; do
 		touch /booted
 		until_true has_ended "$recorder"
 		base64 -w 100 /recording.tgz | while read -r line; do say recorded.archive "$line"; done
+		;;
+	orphaned)
+		# The recorder has a /run of its own: only what lies in this system's can tell what it held.
+		until_true governor_is performance
+		until_true grep -q policy0 $journal
+		original=$(sed -n 's/.*"original":"\([a-z]*\).*/\1/p' $journal | head -n 1)
+		say orphaned.original "$original"
+		until_true one_guardian
+		say orphaned.alive "$(brisk restore >/dev/null 2>&1; echo $?) $(cat $policy/scaling_governor)"
+		kill -9 "$(named @brisk-guardian)" "$(named @brisk-boot)"
+		until_true no_guardian
+		say orphaned.both "$(cat $policy/scaling_governor)"
+		brisk restore >/dev/null
+		say orphaned.restored "$? $(cat $policy/scaling_governor)"
+		# The daemon's start does the same, unasked.
+		brisk boot hold --until file:/never >/dev/null 2>&1 &
+		holder=$!
+		until_true governor_is performance
+		kill -9 "$(named @brisk-guardian)" $holder
+		wait $holder 2>/dev/null
+		say orphaned.again "$(cat $policy/scaling_governor)"
+		brisk run >/dev/null 2>&1 &
+		daemon=$!
+		until_true governor_is "$original"
+		kill $daemon
+		wait $daemon
+		say orphaned.daemon "$? $(cat $policy/scaling_governor)"
 		;;
 	full)
 		# A tmpfs without room, a read-only one, and then one with room.

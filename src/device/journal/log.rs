@@ -70,6 +70,13 @@ impl Log {
             .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK))
     }
 
+    /// True when the log in `folder` is this very file.
+    pub(super) fn is_in(&self, folder: &Path) -> bool {
+        let there = folder.join(FILE).symlink_metadata();
+        let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        self.file.metadata().ok().map(identity) == there.ok().map(identity)
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -258,6 +258,11 @@ impl Journal {
         self.log.path()
     }
 
+    /// True when the log in `folder` is this journal's, and not one that has come into its place.
+    pub fn is_in(&self, folder: &Path) -> bool {
+        self.log.is_in(folder)
+    }
+
     /// Holds `value` in `target` until `until`. Leasing a leased target again changes value, deadline and reason and
     /// keeps the first original; when somebody else has written it in between, that value becomes the original.
     ///
@@ -443,6 +448,34 @@ impl Journal {
     /// Closes the journal and leaves what it holds as it is: `brisk restore`, or whoever opens it next, gives it back.
     pub fn leave(mut self) {
         self.leases.clear();
+    }
+
+    /// Another journal, in `folder`, that holds the same. Whoever finds either gives everything back, so nothing is lost
+    /// between this call and [`Journal::forget`] of the one that is not needed any more.
+    ///
+    /// # Errors
+    /// When the log there cannot be used, is somebody's, or holds something. Nothing has changed then.
+    pub fn twin(&self, folder: &Path, root: &Root) -> Result<Self, JournalError> {
+        let (mut log, contents) = Log::lock(folder)?;
+        if !contents.leases.is_empty() {
+            return Err(JournalError::Locked { path: log.path().to_owned(), pid: contents.writer });
+        }
+        let header = Record::Open { format: record::FORMAT, boot_id: replay::boot_id(root), pid: std::process::id() };
+        let mut leases = self.leases.iter().map(|lease| Record::Intent { lease: lease.clone() });
+        let written = log.begin(&header).and_then(|()| leases.try_for_each(|record| log.append(&record)));
+        if let Err(cause) = written {
+            let _ = log.clear();
+            return Err(JournalError::Unusable { path: log.path().to_owned(), cause });
+        }
+        let access = Access::new(root);
+        Ok(Self { log, access, leases: self.leases.clone(), refused: self.refused.clone(), replay: Replay::default() })
+    }
+
+    /// Closes the journal without a trace and leaves what it holds to its twin.
+    pub fn forget(mut self) {
+        self.leases.clear();
+        // What stays in the log is given back twice, of which the second finds the originals.
+        let _ = self.log.clear();
     }
 
     fn give_back(&mut self, now: BootTime, index: usize) -> Restoration {

@@ -98,6 +98,44 @@ fn a_lease_holds_until_it_is_released_expires_or_the_journal_is_dropped() {
 }
 
 #[test]
+fn a_twin_holds_the_same_and_either_gives_it_back() {
+    let device = Device::new(&[("a", "1"), ("b", "2")]);
+    let elsewhere = device.folder.path().join("run/elsewhere");
+    let journal = || {
+        let mut journal = device.open();
+        journal.lease(SECOND, &target("a"), "10", LATER, "test").unwrap();
+        journal.lease(SECOND, &target("b"), "20", LATER, "test").unwrap();
+        journal
+    };
+    let values = || (device.get("a"), device.get("b"));
+    let (held, given_back) = (("10".to_owned(), "20".to_owned()), ("1".to_owned(), "2".to_owned()));
+
+    let first = journal();
+    let second = first.twin(&elsewhere, &device.root).unwrap();
+    first.forget();
+    assert_eq!((values(), device.log().len()), (held.clone(), 0));
+    assert!(device.replay().restorations.is_empty(), "the log is empty and nobody's");
+    drop(second);
+    assert_eq!(values(), given_back);
+
+    // Whoever dies in between: both logs are replayed, and the second replay finds the originals.
+    let first = journal();
+    first.twin(&elsewhere, &device.root).unwrap().die();
+    assert!(matches!(first.twin(&elsewhere, &device.root), Err(JournalError::Locked { .. })), "it holds something");
+    assert_eq!(values(), held);
+    first.die();
+    for folder in [&elsewhere, &device.journal()] {
+        assert_eq!(outcomes(&Replay::of(folder, &device.root).unwrap().restorations), [&Outcome::Restored; 2]);
+        assert_eq!(values(), given_back);
+    }
+
+    let first = journal();
+    fs::write(device.folder.path().join("run/file"), "").unwrap();
+    assert!(first.twin(&device.folder.path().join("run/file/x"), &device.root).is_err());
+    assert_eq!((values(), first.leases().len()), (held, 2), "nothing has changed");
+}
+
+#[test]
 fn leasing_again_keeps_the_first_original_and_takes_a_foreign_value_as_the_new_one() {
     let device = Device::new(&[("a", "1")]);
     let mut journal = device.open();

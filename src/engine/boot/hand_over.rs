@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::device::cpufreq::Policies;
+use crate::device::first_process::lasting_runtime_folder;
 use crate::device::guardian::Guardian;
-use crate::device::journal::{Journal, Outcome, Restoration};
+use crate::device::journal::{Journal, JournalError, Outcome, Replay, Restoration};
 use crate::device::{BootTime, Root, Target};
 use crate::mechanism::boot::hand_over::{PERFORMANCE, Step, step};
 
@@ -15,17 +16,37 @@ const SEARCH_PERIOD: Duration = Duration::from_secs(1);
 const FIRST_SEARCH_PERIOD: Duration = Duration::from_millis(100);
 const REASON: &str = "the boot has not completed";
 
-/// Where the journal of a boot's governors is: not the daemon's own folder, for both may hold something.
+/// The journal's folder, below /run: not the daemon's own, for both may hold something.
+const FOLDER: &str = "brisk-boot";
+
+/// Where the journal of a boot's governors is.
 pub fn folder(root: &Root) -> PathBuf {
-    root.runtime_folder().with_file_name("brisk-boot")
+    root.runtime_folder().with_file_name(FOLDER)
+}
+
+/// Gives back what a boot's holder has left that was killed with its guardian. One that lives keeps what it holds.
+pub fn give_back_what_was_left(root: &Root) {
+    match Replay::of(&folder(root), root) {
+        Ok(replay) => {
+            for Restoration { target, original, outcome } in &replay.restorations {
+                tracing::warn!("a boot has left {target} held, which should hold {original}: {outcome:?}");
+            }
+        }
+        Err(JournalError::Locked { .. }) => {}
+        Err(error) => tracing::warn!("what a boot may have left held cannot be given back: {error}"),
+    }
 }
 
 /// What is held.
 #[derive(Debug)]
 pub struct HandOver {
     root: Root,
+    /// The root of the system that boots, where it is not this process's.
+    world: Option<Root>,
     journal: Journal,
     _guardian: Option<Guardian>,
+    /// What was said of a journal that cannot move.
+    told: String,
     then: Option<String>,
     until: BootTime,
     known: BTreeSet<PathBuf>,
@@ -34,18 +55,27 @@ pub struct HandOver {
 
 impl HandOver {
     /// Takes the journal, and holds what is there. A guardian gives everything back when this process dies, and at
-    /// `until` when it hangs.
+    /// `until` when it hangs. Where only this process sees its runtime folder, the journal moves into that of `world` as
+    /// soon as there is one: if the guardian dies as well, others must find it.
     ///
     /// # Errors
     /// When the journal cannot be used, or there is no guardian: nothing is changed then.
-    pub fn begin(root: &Root, then: Option<&str>, now: BootTime, until: BootTime) -> anyhow::Result<Self> {
+    pub fn begin(
+        root: &Root,
+        world: Option<&Root>,
+        then: Option<&str>,
+        now: BootTime,
+        until: BootTime,
+    ) -> anyhow::Result<Self> {
         let folder = folder(root);
         let journal = Journal::open(&folder, root)?;
         let guardian = Guardian::start(&folder, root)?;
         let mut hand_over = Self {
             root: root.clone(),
+            world: world.cloned(),
             journal,
             _guardian: Some(guardian),
+            told: String::new(),
             then: then.map(ToOwned::to_owned),
             until,
             known: BTreeSet::new(),
@@ -79,7 +109,36 @@ impl HandOver {
                 tracing::warn!("{}: {error}", policy.name);
             }
         }
+        if let Err(error) = self.follow_the_system() {
+            let message = format!("only the guardian can give governors back: {error:#}");
+            if message != self.told {
+                tracing::warn!("{message}");
+                self.told = message;
+            }
+        }
         self.next_search = now + if self.known.is_empty() { FIRST_SEARCH_PERIOD } else { SEARCH_PERIOD };
+    }
+
+    /// Moves the journal to where the system that boots has its own. An initial RAM disk's may go again.
+    fn follow_the_system(&mut self) -> anyhow::Result<()> {
+        let Some(place) = self.world.as_ref().and_then(lasting_runtime_folder) else { return Ok(()) };
+        let folder = place.with_file_name(FOLDER);
+        if self.journal.is_in(&folder) {
+            return Ok(());
+        }
+        let twin = self.journal.twin(&folder, &self.root)?;
+        match Guardian::start(&folder, &self.root) {
+            Ok(guardian) => {
+                std::mem::replace(&mut self.journal, twin).forget();
+                // The one before finds an empty journal, and ends.
+                self._guardian = Some(guardian);
+                Ok(())
+            }
+            Err(error) => {
+                twin.forget();
+                Err(error.into())
+            }
+        }
     }
 
     /// The policies that are held.
@@ -143,8 +202,10 @@ mod tests {
         // The guardian is this very program, and a test is none: what is tested here is what it would guard.
         let mut hand_over = HandOver {
             root: root.clone(),
+            world: None,
             journal: Journal::open(&super::folder(&root), &root).unwrap(),
             _guardian: None,
+            told: String::new(),
             then: Some("ondemand".to_owned()),
             until: at(60_000),
             known: BTreeSet::new(),

@@ -119,7 +119,8 @@ pub fn watch(options: &Options) -> anyhow::Result<Report> {
     }
     let stop = Stop::register()?;
     let mut faults = Vec::new();
-    let begin = |hold: &Hold| HandOver::begin(root, hold.then.as_deref(), began, deadline);
+    let elsewhere = options.first_process.then_some(&world);
+    let begin = |hold: &Hold| HandOver::begin(root, elsewhere, hold.then.as_deref(), began, deadline);
     let mut hand_over = match options.hold.as_ref().map(begin) {
         Some(Err(error)) => {
             faults.push(format!("no governor is held: {error:#}"));
