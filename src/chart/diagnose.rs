@@ -117,11 +117,14 @@ pub struct Diagnosis {
     pub done_ms: u32,
 }
 
-/// A phase shorter than this, and than this share of the boot, belongs to its neighbours.
-const LEAST_PHASE_MS: u32 = 600;
+/// A phase shorter than so many samples, within these bounds, and than this share of the boot, belongs to its neighbours:
+/// the finer the samples, the shorter a phase can be told.
+const LEAST_PHASE_SAMPLES: u32 = 3;
+const LEAST_PHASE_MS: std::ops::RangeInclusive<u32> = 250..=600;
 const LEAST_PHASE_SHARE: u32 = 50;
-/// Samples are judged by the average of those this near, as a single one is often half of something.
-const SMOOTHING_MS: u32 = 200;
+/// Samples are judged by the average of those this near, as a single one is often half of something; the kernel counts
+/// CPU time in ticks of up to 10 ms, so that a few of them must come together.
+const SMOOTHING_MS: std::ops::RangeInclusive<u32> = 80..=200;
 /// Below this share of the highest frequency a working CPU counts as slow.
 const FULL_SPEED: f32 = 0.97;
 /// A smaller gain is not worth a line.
@@ -147,8 +150,10 @@ struct Measure {
 pub fn diagnose(boot: &Boot) -> Diagnosis {
     let measures = measures(boot);
     let cpus = boot.cpu_count();
-    let limits = limits(&measures, cpus);
-    let runs = merge(runs(&measures, &limits), boot.span.length_ms());
+    let sample_ms = typical_sample_ms(&measures);
+    let limits = limits(&measures, cpus, sample_ms.clamp(*SMOOTHING_MS.start(), *SMOOTHING_MS.end()));
+    let least_ms = (LEAST_PHASE_SAMPLES * sample_ms).clamp(*LEAST_PHASE_MS.start(), *LEAST_PHASE_MS.end());
+    let runs = merge(runs(&measures, &limits), least_ms.max(boot.span.length_ms() / LEAST_PHASE_SHARE));
     let phases: Vec<Phase> = runs.into_iter().map(|(limit, range)| phase(limit, &measures[range])).collect();
     let done_ms = match phases.last() {
         Some(last) if last.limit == Limit::Waiting => last.span.start_ms,
@@ -218,16 +223,23 @@ fn speed(boot: &Boot, index: usize, time_ms: u32) -> Option<f32> {
     (weight > 0.0).then(|| sum / weight)
 }
 
-/// The limit at each sample, judged by the average around it.
-fn limits(measures: &[Measure], cpus: usize) -> Vec<Limit> {
+/// The median length of a sample.
+fn typical_sample_ms(measures: &[Measure]) -> u32 {
+    let mut lengths_ms: Vec<u32> = measures.iter().map(|measure| measure.span.length_ms()).collect();
+    lengths_ms.sort_unstable();
+    lengths_ms.get(lengths_ms.len() / 2).copied().unwrap_or(0)
+}
+
+/// The limit at each sample, judged by the average of those within `near_ms` of it.
+fn limits(measures: &[Measure], cpus: usize, near_ms: u32) -> Vec<Limit> {
     let (mut first, mut last) = (0, 0);
     (0..measures.len())
         .map(|index| {
             let middle = measures[index].span;
-            while measures[first].span.end_ms + SMOOTHING_MS <= middle.start_ms {
+            while measures[first].span.end_ms + near_ms <= middle.start_ms {
                 first += 1;
             }
-            while last < measures.len() && measures[last].span.start_ms < middle.end_ms + SMOOTHING_MS {
+            while last < measures.len() && measures[last].span.start_ms < middle.end_ms + near_ms {
                 last += 1;
             }
             limit(average(&measures[first..last]), cpus as f32)
@@ -289,9 +301,8 @@ fn runs(measures: &[Measure], limits: &[Limit]) -> Vec<(Run, u32)> {
     runs
 }
 
-/// Gives runs that are too short to the longer neighbour, the shortest first.
-fn merge(mut runs: Vec<(Run, u32)>, boot_ms: u32) -> Vec<Run> {
-    let least_ms = LEAST_PHASE_MS.max(boot_ms / LEAST_PHASE_SHARE);
+/// Gives runs that are shorter than `least_ms` to the longer neighbour, the shortest first.
+fn merge(mut runs: Vec<(Run, u32)>, least_ms: u32) -> Vec<Run> {
     while runs.len() > 1 {
         let (index, _) = runs.iter().enumerate().min_by_key(|(_, (_, ms))| *ms).expect("there is more than one");
         if runs[index].1 >= least_ms {

@@ -8,6 +8,10 @@ type Stretch = (u32, f32, f32, f32);
 type Expected = (Limit, u32, u32);
 
 fn boot(cpus: u32, stretches: &[Stretch]) -> Boot {
+    sampled(200, cpus, stretches)
+}
+
+fn sampled(sample_ms: u32, cpus: u32, stretches: &[Stretch]) -> Boot {
     let core = |number| Core { number, maximum_khz: 1000, ..Core::default() };
     let mut boot = Boot { cores: (0..cpus).map(core).collect(), ..Boot::default() };
     let mut now_ms = 1000;
@@ -16,15 +20,15 @@ fn boot(cpus: u32, stretches: &[Stretch]) -> Boot {
         for core in &mut boot.cores {
             core.frequency.push((now_ms, (speed * 1000.0) as u32));
         }
-        for _ in 0..length_ms / 200 {
-            let span = Span::new(now_ms, now_ms + 200);
+        for _ in 0..length_ms / sample_ms {
+            let span = Span::new(now_ms, now_ms + sample_ms);
             let share = |value: f32| value / cpus as f32;
             boot.cpu.push(CpuSample { span, user: share(busy), system: 0.0, io_wait: share(waiting) });
             for core in &mut boot.cores {
                 core.busy.push((share(busy) * 100.0) as u8);
                 core.io_wait.push(0);
             }
-            now_ms += 200;
+            now_ms += sample_ms;
         }
     }
     boot.span.end_ms = now_ms;
@@ -75,6 +79,17 @@ fn phases_are_named_by_what_limits_them() {
                 .all(|(a, b)| a.0 == b.0 && a.1.abs_diff(b.1) <= 400 && a.2.abs_diff(b.2) <= 400);
         assert!(near, "{cpus} CPUs, {stretches:?}: {found:?} is not {expected:?}");
     }
+}
+
+#[test]
+fn the_finer_the_samples_the_shorter_a_phase_can_be_told() {
+    // A quick boot: what limits it changes within half a second.
+    let stretches = [(400, 1.0, 0.0, 1.0), (320, 0.0, 0.9, 1.0), (400, 2.0, 0.0, 1.0), (320, 0.1, 0.0, 1.0)];
+    let limits = |sample_ms: u32| -> Vec<Limit> {
+        diagnose(&sampled(sample_ms, 2, &stretches)).phases.iter().map(|phase| phase.limit).collect()
+    };
+    assert_eq!(limits(40), [Limit::OneCpu, Limit::Disk, Limit::EveryCpu, Limit::Waiting]);
+    assert!(limits(200).len() < 4, "two samples make no phase");
 }
 
 #[test]
