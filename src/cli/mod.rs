@@ -24,6 +24,8 @@ pub mod restore;
 pub mod run;
 pub mod soak;
 pub mod status;
+#[cfg(feature = "top")]
+pub mod top;
 
 use std::io;
 use std::path::PathBuf;
@@ -58,6 +60,9 @@ pub enum Command {
     Run(run::Arguments),
     /// Show what the daemon does now and why
     Status(status::Arguments),
+    /// Show cores, what is in front, classes, memory and the last decisions, live
+    #[cfg(feature = "top")]
+    Top(top::Arguments),
     /// Put back everything that brisk has changed and not given back
     Restore(restore::Arguments),
     /// Record a boot, see what would shorten it, and boot at full speed
@@ -129,6 +134,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Doctor(arguments) => doctor::run(arguments, &root),
         Command::Run(arguments) => run::run(arguments, &root),
         Command::Status(arguments) => status::run(arguments, &root),
+        #[cfg(feature = "top")]
+        Command::Top(arguments) => top::run(arguments, &root),
         Command::Restore(arguments) => restore::run(arguments, &root),
         Command::Boot(arguments) => boot::run(arguments, &root),
         Command::Launch(arguments) => launch::run(arguments, &root),

@@ -1,6 +1,6 @@
 //! `brisk placement`: what every thread is to the others, and what is done for what is in front.
 
-mod look;
+pub(super) mod look;
 mod text;
 
 use std::io::Write as _;
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
 }
 
 /// What the daemon says, when there is one that does placement.
-fn ask_daemon(root: &Root) -> Option<Snapshot> {
+pub(super) fn ask_daemon(root: &Root) -> Option<Snapshot> {
     let answer = Connection::open(root).ok()?.request(Request::Placement).ok()?;
     let snapshot: Snapshot = serde_json::from_value(answer).ok()?;
     (snapshot.support.state == SupportState::Active).then_some(snapshot)

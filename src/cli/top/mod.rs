@@ -1,0 +1,80 @@
+//! `brisk top`: cores, what is in front, classes, memory, look-ups and the last decisions, live.
+
+mod screen;
+mod terminal;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anstream::ColorChoice;
+
+use crate::device::Root;
+use screen::{Observer, Screen};
+use terminal::Terminal;
+
+/// Looks before the only screen, and their pause: after the last, bulk work is known.
+const LOOKS: u32 = 4;
+const LOOK_PAUSE: Duration = Duration::from_millis(400);
+/// As wide and long as somebody reads who has no terminal.
+const PAGE: (usize, usize) = (160, 80);
+
+/// Arguments of `brisk top`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Without a daemon it shows what one would see; nothing is changed. Capacity is out of 1024 for the
+fastest core; a core that bulk work leaves free is marked. q or Ctrl-C ends it.
+
+Examples:
+  brisk top                 live, once a second
+  brisk top --once | head   one screen
+  brisk top --json          the same for a program")]
+pub struct Arguments {
+    /// Print one screen and end; without a terminal that is so anyway
+    #[arg(long)]
+    once: bool,
+    /// Print one JSON object and end
+    #[arg(long)]
+    json: bool,
+    /// How often the screen is drawn, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(100..=60_000))]
+    period_ms: u32,
+}
+
+/// Shows the screen until it is told to end.
+///
+/// # Errors
+/// When the configuration is not right, /proc cannot be read, or the terminal cannot be written.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let mut observer = Observer::new(root);
+    if arguments.once || arguments.json || !std::io::stdout().is_terminal() {
+        let screen = one(&mut observer)?;
+        let mut out = anstream::stdout().lock();
+        if arguments.json {
+            writeln!(out, "{}", serde_json::to_string(&screen)?)?;
+        } else {
+            writeln!(out, "{}", screen.lines(PAGE, true).join("\n"))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let in_colours = anstream::stdout().current_choice() != ColorChoice::Never;
+    // Before the terminal is taken, so that what is wrong is said on it.
+    let mut screen = observer.look()?;
+    let terminal = Terminal::take()?;
+    loop {
+        terminal.show(&screen.lines(terminal.size(), in_colours))?;
+        if terminal.is_over_after(Duration::from_millis(arguments.period_ms.into()))? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        screen = observer.look()?;
+    }
+}
+
+fn one(observer: &mut Observer) -> anyhow::Result<Screen> {
+    for _ in 1..LOOKS {
+        observer.look()?;
+        sleep(LOOK_PAUSE);
+    }
+    observer.look()
+}
