@@ -14,7 +14,7 @@ use brisk::device::cgroup::hierarchy::{self, Hierarchy};
 use brisk::device::{
     Root, affinity, android_properties, cpu_times, disk_stats, energy, foreground, hotplug, journal, load, loadavg,
     meminfo, priority, process, process_events, process_memory, process_reclaim, process_watch, psi, schedstat, swaps,
-    threads, trace_events, vm_tunables, vmstat, zoneinfo, zram, zram_owner,
+    threads, trace_events, vm_tunables, vmstat, zoneinfo, zram, zram_owner, zram_writeback,
 };
 use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
@@ -318,7 +318,7 @@ fn zram_files(bytes: &[u8]) {
         assert!(offered.contains(&chosen));
     }
     assert!(zram::parse_usage(&text).and_then(|usage| usage.ratio()).is_none_or(|ratio| ratio >= 0.0));
-    let _ = zram::parse_backing("none", &text);
+    let _ = (zram::parse_backing("none", &text), zram_writeback::parse_state(&text));
     for devices in [zram_owner::parse_generator(&text), zram_owner::parse_fstab(&text)] {
         assert!(devices.keys().all(|name| name.starts_with("zram")));
     }

@@ -15,6 +15,9 @@ pub struct Arguments {
     /// The section [memory.killer] as JSON
     #[arg(long, value_name = "JSON")]
     settings: String,
+    /// The kernel's limit of what zram writes back is the daemon's
+    #[arg(long)]
+    limits: bool,
 }
 
 /// Watches memory until standard input ends.
@@ -25,6 +28,6 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     log::start(tracing::Level::INFO);
     let config: KillerConfig =
         serde_json::from_slice(arguments.settings.as_bytes()).context("--settings is not a [memory.killer] section")?;
-    killer::run(root, &config)?;
+    killer::run(root, &config, arguments.limits)?;
     Ok(ExitCode::SUCCESS)
 }

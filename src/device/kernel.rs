@@ -1,10 +1,15 @@
-//! Which kernel this is, from /proc/sys/kernel/osrelease.
+//! Which kernel this is, from /proc/sys/kernel/osrelease, and which boot, from /proc/sys/kernel/random/boot_id.
 
 use super::Root;
 
 /// The release, as vendors write it; `None` where it cannot be read.
 pub fn release(root: &Root) -> Option<String> {
     root.read("/proc/sys/kernel/osrelease").ok().filter(|release| !release.is_empty())
+}
+
+/// What no other boot of any device has; `None` where it cannot be read.
+pub fn boot_id(root: &Root) -> Option<String> {
+    root.read("/proc/sys/kernel/random/boot_id").ok().filter(|boot| !boot.is_empty())
 }
 
 /// Major and minor of `6.1.0-56-amd64`.

@@ -29,6 +29,7 @@ pub mod load;
 pub mod loadavg;
 pub mod meminfo;
 pub mod own_code;
+pub mod pagemap;
 pub mod peer;
 pub mod priority;
 pub mod process;
@@ -60,6 +61,7 @@ pub mod vmstat;
 pub mod zoneinfo;
 pub mod zram;
 pub mod zram_owner;
+pub mod zram_writeback;
 
 pub use error::{DeviceError, Operation};
 pub use root::Root;

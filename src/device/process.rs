@@ -40,6 +40,21 @@ pub fn start_time_ticks(root: &Root, pid: u32) -> Result<u64, DeviceError> {
     Ok(stat(root, pid)?.start_time_ticks)
 }
 
+/// One life of a process: a number goes to another one when its owner has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Life {
+    /// Its number.
+    pub pid: u32,
+    /// Field 22 of /proc/PID/stat.
+    pub start_time_ticks: u64,
+}
+
+/// This life of process `pid`; `None` when it has ended.
+pub fn life(root: &Root, pid: u32) -> Option<Life> {
+    let start_time_ticks = start_time_ticks(root, pid).ok()?;
+    Some(Life { pid, start_time_ticks })
+}
+
 /// What brisk takes from /proc/PID/stat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatFacts {

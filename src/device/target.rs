@@ -38,6 +38,8 @@ pub enum Target {
     },
     /// The compression algorithm of a zram device that has no size yet: `zram0`.
     ZramAlgorithm(String),
+    /// The block device that a zram device without a size writes back to, or `none`.
+    ZramBacking(String),
     /// The size of a zram device in bytes; zero gives it back empty.
     ZramSize(String),
     /// A zram device as swap: `off`, or `on PRIORITY`.
@@ -62,6 +64,7 @@ impl Target {
             Self::Tunable(_)
             | Self::Governor(_)
             | Self::ZramAlgorithm(_)
+            | Self::ZramBacking(_)
             | Self::ZramSize(_)
             | Self::ZramSwap(_)
             | Self::Group(_) => None,
@@ -90,6 +93,7 @@ impl fmt::Display for Target {
             Self::CpuAffinity { tid, .. } => write!(f, "CPU mask of thread {tid}"),
             Self::Priority { tid, .. } => write!(f, "priority of thread {tid}"),
             Self::ZramAlgorithm(name) => write!(f, "algorithm of {name}"),
+            Self::ZramBacking(name) => write!(f, "backing device of {name}"),
             Self::ZramSize(name) => write!(f, "size of {name}"),
             Self::ZramSwap(name) => write!(f, "swap on {name}"),
             Self::Group(folder) => write!(f, "control group {}", folder.display()),

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::{DeviceError, Root};
+use super::{DeviceError, Operation, Root};
 
 /// Where block devices are.
 const BLOCK: &str = "/sys/block";
@@ -12,6 +12,8 @@ const BLOCK: &str = "/sys/block";
 pub const HOT_ADD: &str = "/sys/class/zram-control/hot_add";
 /// What `bd_stat` counts in, whatever the page size.
 const BACKING_UNIT_KIB: u64 = 4;
+/// A size that every kernel takes.
+const LEAST_BYTES: &str = "1048576";
 
 /// One zram device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -186,6 +188,33 @@ pub fn set_algorithm(root: &Root, name: &str, algorithm: &str) -> Result<(), Dev
     root.write(format!("{BLOCK}/{name}/comp_algorithm"), algorithm)
 }
 
+/// The block device that device `name` writes back to, or `none`.
+///
+/// # Errors
+/// [`DeviceError::is_missing`] without CONFIG_ZRAM_WRITEBACK.
+pub fn backing_device(root: &Root, name: &str) -> Result<String, DeviceError> {
+    root.read(format!("{BLOCK}/{name}/backing_dev"))
+}
+
+/// Lets device `name`, which must have no size yet, write back to block device `path`, or to nothing any more for `none`.
+///
+/// # Errors
+/// When there is no `path`; the kernel's answer: EBUSY when it has a size, or somebody uses `path`, ENOTBLK when that is a
+/// file.
+pub fn set_backing_device(root: &Root, name: &str, path: &str) -> Result<(), DeviceError> {
+    if path == "none" {
+        // Only a device with a size was always given back whole.
+        let _ = set_size(root, name, LEAST_BYTES);
+        return set_size(root, name, "0");
+    }
+    if !root.exists(path) {
+        let why = "it does not exist: see memory.zram.backing_device in the configuration";
+        let cause = std::io::Error::new(std::io::ErrorKind::InvalidInput, why);
+        return Err(DeviceError::io(&root.path(path), Operation::Open, cause));
+    }
+    root.write(format!("{BLOCK}/{name}/backing_dev"), path)
+}
+
 /// How much device `name` takes before compression; zero while it is not set up.
 ///
 /// # Errors
@@ -353,6 +382,22 @@ mod tests {
         assert!(!new[1].writeback && new[1].usage.is_none());
         assert!(device_of(&[]).unwrap().is_empty());
         assert!(device_of(&[("zram0/disksize", "large")]).unwrap_err().to_string().contains("zram0/disksize"));
+    }
+
+    #[test]
+    fn a_backing_device_that_is_not_there_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        fs::create_dir_all(folder.path().join("sys/block/zram0")).unwrap();
+        let file = folder.path().join("sys/block/zram0/backing_dev");
+        fs::write(&file, "none\n").unwrap();
+        let refused = set_backing_device(&root, "zram0", "/dev/none").unwrap_err();
+        assert!(!refused.is_missing() && refused.to_string().contains("memory.zram.backing_device"), "{refused}");
+        assert_eq!(backing_device(&root, "zram0").unwrap(), "none");
+        fs::create_dir(folder.path().join("dev")).unwrap();
+        fs::write(folder.path().join("dev/mmcblk0p9"), "").unwrap();
+        set_backing_device(&root, "zram0", "/dev/mmcblk0p9").unwrap();
+        assert_eq!(backing_device(&root, "zram0").unwrap(), "/dev/mmcblk0p9");
     }
 
     #[test]

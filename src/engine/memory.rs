@@ -7,8 +7,8 @@ use super::executor::Execution;
 use super::killer::Child;
 use super::poller::Token;
 use super::status::{Activity, MechanismStatus};
-use crate::device::BootTime;
 use crate::device::error::sentence;
+use crate::device::{BootTime, Target, zram_writeback};
 use crate::mechanism::memory::apply::{Change, FOR_EVER, changes};
 use crate::mechanism::memory::config::MemoryConfig;
 use crate::mechanism::memory::{DeviceFacts, Plan, support};
@@ -23,6 +23,8 @@ const RESTART_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Memory {
     config: MemoryConfig,
     held: Vec<Change>,
+    /// The switch of the kernel's own limit of writeback, while that is ours.
+    limit: Option<Target>,
     /// What the device offered when the configuration was last read.
     offered: Option<Support>,
     /// Since when something is held or watched.
@@ -58,13 +60,16 @@ impl Engine {
         if config.zram != self.memory.config.zram {
             self.let_memory_go(now);
         }
-        let is_new_killer = config.killer != self.memory.config.killer;
+        // The killer writes back from the zram device that was there when it was started.
+        let is_new_killer = config != self.memory.config;
         self.memory.config = config;
         if self.memory.config.zram.enabled && self.memory.held.is_empty() {
             self.hold_plan(now);
         }
         if is_new_killer {
             self.end_killer();
+            self.let_limit_go(now);
+            self.hold_limit(now);
             self.start_killer(now);
         }
         let works = !self.memory.held.is_empty() || self.memory.killer.is_some();
@@ -101,6 +106,29 @@ impl Engine {
         }
     }
 
+    /// Lets the kernel itself hold writeback to its budget, unless somebody else has set a limit.
+    fn hold_limit(&mut self, now: BootTime) {
+        let root = &self.options.root;
+        if !self.memory.config.killer.enabled || self.memory.config.killer.writeback.daily_kib == 0 {
+            return;
+        }
+        let switch = zram_writeback::device(root).map(|zram| zram_writeback::limit_switch(&zram.name));
+        let Some(file) = switch.ok().filter(|file| root.read(file).is_ok_and(|value| value == "0")) else { return };
+        let target = Target::Tunable(file.into());
+        let action = Action::Lease { target: target.clone(), value: "1".to_owned(), until: FOR_EVER };
+        let reason = "the kernel itself writes back no more than the budget".to_owned();
+        if self.executor.execute(now, NAME, Decision { action, reason }) == Execution::Written {
+            self.memory.limit = Some(target);
+        }
+    }
+
+    fn let_limit_go(&mut self, now: BootTime) {
+        if let Some(target) = self.memory.limit.take() {
+            let reason = "the configuration has changed".to_owned();
+            self.executor.execute(now, NAME, Decision { action: Action::Release { target }, reason });
+        }
+    }
+
     /// What it wants to hear.
     pub(super) fn memory_interest(&self) -> Interest {
         Interest {
@@ -121,7 +149,8 @@ impl Engine {
         if !self.memory.config.killer.enabled || self.executor.is_dry() {
             return;
         }
-        let started = Child::start(&self.options.root, &self.memory.config.killer);
+        let limits = self.memory.limit.is_some();
+        let started = Child::start(&self.options.root, &self.memory.config.killer, limits);
         let watched = started.and_then(|killer| {
             self.poller.watch(&killer, Token::Killer)?;
             Ok(killer)

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::device::Root;
 use crate::mechanism::launch::LearnedDurations;
+use crate::mechanism::memory::wear::{self, Wear};
 use crate::mechanism::memory::{LearnedRatios, learned};
 
 /// Real states have 256 entries of about 100 bytes.
@@ -19,6 +20,8 @@ pub(super) trait State: Clone + Default + PartialEq {
     const DAMAGED: &'static str;
     /// What cannot be kept when the file cannot be written.
     const NAME: &'static str;
+    /// True when it must not be lost with the power.
+    const IS_DURABLE: bool = false;
 
     /// Reads the file's text; `None` when it is damaged.
     fn parse(text: &str) -> Option<Self>;
@@ -45,6 +48,21 @@ impl State for LearnedRatios {
     const FILE: &'static str = learned::FILE;
     const DAMAGED: &'static str = "what swap costs is learned anew";
     const NAME: &'static str = "what was learned";
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text)
+    }
+
+    fn to_text(&self) -> String {
+        self.to_text()
+    }
+}
+
+impl State for Wear {
+    const FILE: &'static str = wear::FILE;
+    const DAMAGED: &'static str = "nothing is written back until it is removed";
+    const NAME: &'static str = "what was written back";
+    const IS_DURABLE: bool = true;
 
     fn parse(text: &str) -> Option<Self> {
         Self::parse(text)
@@ -82,12 +100,12 @@ impl<S: State> StateFile<S> {
         &self.saved
     }
 
-    /// Writes `state` when it differs from what is in the file.
-    pub(super) fn save(&mut self, state: &S) {
+    /// Writes `state` when it differs from what is in the file. True when it is there.
+    pub(super) fn save(&mut self, state: &S) -> bool {
         if *state == self.saved {
-            return;
+            return true;
         }
-        match write(&self.path, &state.to_text()) {
+        match write(&self.path, &state.to_text(), S::IS_DURABLE) {
             Ok(()) => {
                 self.saved = state.clone();
                 self.failed = false;
@@ -98,6 +116,7 @@ impl<S: State> StateFile<S> {
             }
             Err(_) => {}
         }
+        *state == self.saved
     }
 }
 
@@ -107,14 +126,21 @@ fn text(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 
-/// Writes the file whole or not at all.
-fn write(path: &Path, text: &str) -> io::Result<()> {
+/// Writes the file whole or not at all, and waits until it is on the disk where it is to be durable.
+fn write(path: &Path, text: &str, is_durable: bool) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     let new = path.with_extension("new");
     fs::write(&new, text)?;
-    fs::rename(&new, path)
+    if is_durable {
+        fs::File::open(&new)?.sync_all()?;
+    }
+    fs::rename(&new, path)?;
+    match path.parent().filter(|_| is_durable) {
+        Some(folder) => fs::File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use brisk::lab::Scenario;
 use serde_json::Value;
 
 use super::steps::Report;
@@ -10,8 +11,14 @@ use super::{job, static_brisk};
 
 /// What a guest said of `steps` of memory.sh; `None` where no machine can be emulated.
 fn report(steps: &[&str]) -> Option<Report> {
+    report_of(steps, |_| {})
+}
+
+/// The same of a guest that is changed before.
+fn report_of(steps: &[&str], change: impl FnOnce(&mut Scenario)) -> Option<Report> {
     let command = [&["sh", "/memory.sh"], steps].concat();
-    let job = job(static_brisk()?, "memory-6.1", &command);
+    let mut job = job(static_brisk()?, "memory-6.1", &command);
+    change(&mut job.scenario);
     Some(Report::of(job, "/memory.sh", include_str!("memory.sh"), Duration::from_secs(900)))
 }
 
@@ -84,4 +91,46 @@ fn whoever_outruns_reclaim_is_gone_in_bounded_time_and_nobody_else() {
         let [decided_us, back_us] = ["decided_after_us", "back_after_us"].map(|name| kill[name].as_u64().unwrap());
         assert!(kill["name"] == "awk" && decided_us + back_us <= RECOVERY_US, "{kill}");
     }
+}
+
+/// Numbers that were said in one line.
+fn numbers<const COUNT: usize>(text: &str) -> [u64; COUNT] {
+    let numbers: Vec<u64> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    numbers.try_into().unwrap()
+}
+
+#[test]
+fn what_is_written_back_stays_within_the_days_budget_whoever_dies() {
+    const BUDGET_KIB: u64 = 8192;
+    let Some(report) = report(&["writeback"]) else { return };
+    let [pages, spent_kib] = numbers(report.one("writeback.killed"));
+    assert!(4 * pages <= spent_kib && spent_kib < BUDGET_KIB, "what is about to be written is on record: {report:#?}");
+    let [all_pages] = numbers(report.one("writeback.spent"));
+    assert!(pages < all_pages && 4 * all_pages <= BUDGET_KIB, "{report:#?}");
+    assert!(4 * all_pages + 1024 >= BUDGET_KIB, "a death costs a batch at most: {report:#?}");
+    assert_eq!(
+        (report.one("writeback.limit").trim(), report.one("writeback.by_hand")),
+        ("1 0", "no"),
+        "the kernel's limit"
+    );
+    assert_eq!(report.one("writeback.ended").trim(), "0 none");
+    assert_eq!(numbers(report.one("writeback.restarted")), [all_pages, BUDGET_KIB], "a restart brings no new budget");
+    let wear = &report.json("writeback.status")["writeback"];
+    assert_eq!((wear["today_kib"].as_u64(), wear["total_kib"].as_u64()), (Some(BUDGET_KIB), Some(BUDGET_KIB)));
+    assert_eq!(report.one("writeback.alive"), report.one("writeback.expected"));
+    assert_eq!(report.one("writeback.given_back"), "yes");
+}
+
+#[test]
+fn a_backing_device_that_is_missing_or_full_harms_nobody() {
+    let with_a_small_one = |scenario: &mut Scenario| {
+        let flash = scenario.modules.iter_mut().find(|module| module.name == "flash_model").unwrap();
+        flash.parameters.insert("sizes_mib".into(), toml::Value::from(vec![256, 1024, 2]));
+    };
+    let Some(report) = report_of(&["writeback_faults"], with_a_small_one) else { return };
+    assert_eq!((report.one("faults.missing"), report.one("faults.why")), ("nothing", "1"), "{report:#?}");
+    let [pages, spent_kib, complaints] = numbers(report.one("faults.full"));
+    // The first page of a device is never used.
+    assert_eq!((pages, spent_kib, complaints), (511, 4 * 511, 1), "{report:#?}");
+    assert_eq!(report.one("faults.alive"), report.one("faults.expected"));
 }

@@ -16,6 +16,7 @@ use crate::device::zram::Zram;
 use crate::mechanism::memory::Snapshot;
 use crate::mechanism::memory::headroom::Headroom;
 use crate::mechanism::memory::victim::{self, Mode, Protection, Victim};
+use crate::mechanism::memory::wear::{self, Wear};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -52,6 +53,9 @@ struct Report {
     headroom: Headroom,
     pressure: Option<Pressure>,
     zram: Vec<Device>,
+    /// Absent where nothing was ever written back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    writeback: Option<Writeback>,
     mode: Mode,
     /// The lowest oom_score_adj that would be taken now; `None` when nobody would.
     adj_threshold: Option<i16>,
@@ -70,6 +74,15 @@ struct Device {
     ratio: Option<f64>,
 }
 
+/// What brisk has written to flash.
+#[derive(Debug, Serialize)]
+struct Writeback {
+    /// On the last day on which it wrote, with what it was about to.
+    today_kib: u64,
+    /// Since it has been counted.
+    total_kib: u64,
+}
+
 /// Prints the state of memory.
 ///
 /// # Errors
@@ -78,13 +91,15 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let snapshot = Snapshot::take(root, arguments.mode.is_proportional())
         .map_err(|error| anyhow::anyhow!(root.as_on_device(&sentence(&error))))
         .context("how much memory is left cannot be known")?;
-    let report = Report::of(snapshot, arguments.mode);
+    let wear = root.read(wear::FILE).ok().and_then(|text| Wear::parse(&text));
+    let writeback = wear.map(|Wear { today_kib, total_kib, .. }| Writeback { today_kib, total_kib });
+    let report = Report::of(snapshot, writeback, arguments.mode);
     answer::print(&report, arguments.json, text)?;
     Ok(ExitCode::from(u8::from(report.headroom.total_kib <= 0)))
 }
 
 impl Report {
-    fn of(snapshot: Snapshot, mode: Mode) -> Self {
+    fn of(snapshot: Snapshot, writeback: Option<Writeback>, mode: Mode) -> Self {
         let victims = victim::order(mode, &snapshot.candidates, &snapshot.situation, &snapshot.protection);
         let device = |zram: Zram| Device { ratio: zram.usage.and_then(|usage| usage.ratio()), zram };
         Self {
@@ -93,6 +108,7 @@ impl Report {
             headroom: snapshot.headroom,
             pressure: snapshot.pressure,
             zram: snapshot.zram.into_iter().map(device).collect(),
+            writeback,
             mode,
             adj_threshold: victim::adj_threshold(mode, &snapshot.situation),
             protection: snapshot.protection,
@@ -140,6 +156,10 @@ fn text(report: &Report) -> String {
     }
     pressure(&mut text, report.pressure.as_ref());
     report.zram.iter().for_each(|device| zram(&mut text, device));
+    if let Some(Writeback { today_kib, total_kib }) = &report.writeback {
+        let what = format!("{} MiB were written to flash today, {} MiB in all", today_kib >> 10, total_kib >> 10);
+        let _ = writeln!(text, "{BOLD}{:<16}{BOLD:#}{what}", "Writeback");
+    }
     victims(&mut text, report);
     for fault in &report.faults {
         let _ = writeln!(text, "{MIDDLING}fault{MIDDLING:#}: {fault}");

@@ -60,6 +60,7 @@ impl Access {
                 Ok(priority::of(*tid).map_err(fault)?.to_string())
             }
             Target::ZramAlgorithm(name) => zram::algorithm(&self.root, name),
+            Target::ZramBacking(name) => zram::backing_device(&self.root, name),
             Target::ZramSize(name) => zram::size_bytes(&self.root, name).map(|bytes| bytes.to_string()),
             Target::ZramSwap(name) => swap_area::state(&self.root, name),
             Target::Group(folder) => Ok(group::state(&self.root, folder).to_owned()),
@@ -97,6 +98,7 @@ impl Access {
                 priority::set(*tid, wanted).map_err(fault)
             }
             Target::ZramAlgorithm(name) => zram::set_algorithm(&self.root, name, value),
+            Target::ZramBacking(name) => zram::set_backing_device(&self.root, name, value),
             Target::ZramSize(name) => zram::set_size(&self.root, name, value),
             Target::ZramSwap(name) => swap_area::switch(&self.root, name, value),
             Target::Group(folder) if value.starts_with(group::ABSENT) => group::remove(&self.root, folder, value),
@@ -300,7 +302,9 @@ pub(super) fn is_leasable(target: &Target) -> bool {
         | Target::CpuAffinity { .. }
         | Target::Priority { .. }
         | Target::GroupMember { .. } => return true,
-        Target::ZramAlgorithm(name) | Target::ZramSize(name) | Target::ZramSwap(name) => return zram::is_name(name),
+        Target::ZramAlgorithm(name) | Target::ZramBacking(name) | Target::ZramSize(name) | Target::ZramSwap(name) => {
+            return zram::is_name(name);
+        }
     };
     let plain = path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
     plain && path.to_str().is_some() && ["/proc", "/sys", "/dev"].iter().any(|kernel| path.starts_with(kernel))

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BootTime, DeviceError, Root, Target};
+use super::{BootTime, DeviceError, Root, Target, kernel};
 use access::Access;
 use log::Log;
 use record::Record;
@@ -231,7 +231,7 @@ impl Journal {
     pub fn open(folder: &Path, root: &Root) -> Result<Self, JournalError> {
         let (mut log, contents) = Log::lock(folder)?;
         let mut access = Access::new(root);
-        let boot_id = replay::boot_id(root);
+        let boot_id = kernel::boot_id(root);
         let path = log.path().to_owned();
         let (replay, mut leases) = replay::replay(&mut access, contents, boot_id.as_deref(), &path, Some(&mut log))?;
         let header = Record::Open { format: record::FORMAT, boot_id, pid: std::process::id() };
@@ -460,7 +460,7 @@ impl Journal {
         if !contents.leases.is_empty() {
             return Err(JournalError::Locked { path: log.path().to_owned(), pid: contents.writer });
         }
-        let header = Record::Open { format: record::FORMAT, boot_id: replay::boot_id(root), pid: std::process::id() };
+        let header = Record::Open { format: record::FORMAT, boot_id: kernel::boot_id(root), pid: std::process::id() };
         let mut leases = self.leases.iter().map(|lease| Record::Intent { lease: lease.clone() });
         let written = log.begin(&header).and_then(|()| leases.try_for_each(|record| log.append(&record)));
         if let Err(cause) = written {

@@ -8,6 +8,7 @@ use super::access::{self, Access};
 use super::log::Log;
 use super::record::{Contents, Record};
 use super::{JournalError, Lease, Outcome, Restoration};
+use crate::device::kernel::boot_id;
 use crate::device::{BootTime, Root, Target};
 
 /// What a replay found and did.
@@ -129,9 +130,4 @@ pub(super) fn replay(
         replay.restorations.push(Restoration { target, original, outcome });
     }
     Ok((replay, refused))
-}
-
-/// This boot's name, where the kernel tells it.
-pub(super) fn boot_id(root: &Root) -> Option<String> {
-    root.read("/proc/sys/kernel/random/boot_id").ok().filter(|id| !id.is_empty())
 }

@@ -21,16 +21,17 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts a killer under `config`.
+    /// Starts a killer under `config`, which sets the kernel's limit of writeback if it `limits` that.
     ///
     /// # Errors
     /// When this program cannot be started a second time.
-    pub fn start(root: &Root, config: &KillerConfig) -> anyhow::Result<Self> {
+    pub fn start(root: &Root, config: &KillerConfig, limits: bool) -> anyhow::Result<Self> {
         let mut child = Command::new("/proc/self/exe")
             .arg("--root")
             .arg(std::path::absolute(root.path("/"))?)
             .args(["killer", "--settings"])
             .arg(serde_json::to_string(config)?)
+            .args(limits.then_some("--limits"))
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -9,6 +9,7 @@ mod learned;
 mod look;
 mod pageout;
 mod prefetch;
+mod writeback;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -39,16 +40,19 @@ const PREPARATION: Duration = Duration::from_secs(5);
 /// What the way to a kill needs at most, made resident before it is needed.
 const REHEARSED_BYTES: usize = 256 << 10;
 
-/// Ends processes when memory is short, until standard input ends.
+/// Ends processes when memory is short, until standard input ends. The kernel's limit of writeback is set if it `limits`.
 ///
 /// # Errors
 /// When nothing can be waited for, or memory cannot be looked at.
-pub fn run(root: &Root, config: &KillerConfig) -> anyhow::Result<()> {
+pub fn run(root: &Root, config: &KillerConfig, limits: bool) -> anyhow::Result<()> {
     let mut killer = Killer::new(root, config)?;
     killer.looks.prepare(root).context("cannot look at memory")?;
     killer.rehearse();
     if config.pageout.target_kib > 0 {
         pageout::start(root, &config.pageout).context("cannot start a thread")?;
+    }
+    if config.writeback.daily_kib > 0 {
+        writeback::start(root, &config.writeback, limits).context("cannot start a thread")?;
     }
     if config.prefetch {
         killer.prefetch = Some(prefetch::start(root).context("cannot start a thread")?);

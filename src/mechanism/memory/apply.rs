@@ -38,6 +38,7 @@ pub fn changes(plan: &Plan) -> Result<Vec<Change>, String> {
     }
     let target = |setting: &Setting| match setting.name {
         "zram algorithm" => Some(Target::ZramAlgorithm(name.clone())),
+        "zram backing device" => Some(Target::ZramBacking(name.clone())),
         "zram size" => Some(Target::ZramSize(name.clone())),
         "swap priority" => Some(Target::ZramSwap(name.clone())),
         _ => setting.file.as_ref().map(|file| Target::Tunable(file.into())),

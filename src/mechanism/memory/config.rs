@@ -40,6 +40,8 @@ pub struct ZramConfig {
     pub size_kib: u64,
     /// The algorithm; empty leaves it to the plan.
     pub algorithm: String,
+    /// The block device that pages can be written back to, whose contents are lost; empty for none.
+    pub backing_device: String,
 }
 
 /// Who goes when somebody must, and when.
@@ -86,6 +88,8 @@ pub struct KillerConfig {
     pub prefetch: bool,
     /// What is swapped out before memory is short.
     pub pageout: PageoutConfig,
+    /// What of that goes to flash.
+    pub writeback: WritebackConfig,
 }
 
 /// Swapping out what nobody looks at, on an idle CPU alone.
@@ -113,6 +117,27 @@ impl Default for PageoutConfig {
     }
 }
 
+/// Writing back what lay on zram untouched for two cached periods of its application, on an idle CPU alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WritebackConfig {
+    /// No more is written within a day, for flash wears out; 0 turns it off.
+    #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
+    pub daily_kib: u64,
+    /// Of applications whose `oom_score_adj` is not below this.
+    #[serde(deserialize_with = "adj")]
+    pub lowest_adj: i16,
+    /// How often they are looked at. Whoever is in front between two looks was not seen there.
+    #[serde(deserialize_with = "within::<_, 1, 3600>")]
+    pub look_s: u64,
+}
+
+impl Default for WritebackConfig {
+    fn default() -> Self {
+        Self { daily_kib: 0, lowest_adj: 900, look_s: 10 }
+    }
+}
+
 impl Default for KillerConfig {
     fn default() -> Self {
         Self {
@@ -132,6 +157,7 @@ impl Default for KillerConfig {
             audit: false,
             prefetch: false,
             pageout: PageoutConfig::default(),
+            writeback: WritebackConfig::default(),
         }
     }
 }

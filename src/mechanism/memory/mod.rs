@@ -5,6 +5,7 @@
 
 pub mod apply;
 pub mod config;
+pub mod constant;
 pub mod headroom;
 pub mod kill_log;
 pub mod killer;
@@ -16,6 +17,7 @@ mod probe;
 mod snapshot;
 mod support;
 pub mod victim;
+pub mod wear;
 
 pub use config::{Arm, MemoryConfig};
 pub use learned::LearnedRatios;

@@ -87,10 +87,9 @@ impl Plan {
     pub fn wished(facts: &DeviceFacts, wishes: &ZramConfig) -> Self {
         let arm = wishes.plan;
         let planner = Planner { facts, arm, wishes, place: Place::of(facts) };
-        let settings = vec![
-            planner.device(),
-            planner.algorithm(),
-            planner.streams(),
+        let mut settings = vec![planner.device(), planner.algorithm(), planner.streams()];
+        settings.extend(planner.backing());
+        settings.extend([
             planner.size(),
             planner.priority(),
             planner.swappiness(),
@@ -98,7 +97,7 @@ impl Plan {
             planner.watermarks(),
             planner.reserve(),
             planner.lru_gen(),
-        ];
+        ]);
         Self { arm, settings, has_device: planner.zram().is_some() }
     }
 
@@ -185,6 +184,17 @@ impl Planner<'_> {
                 }
             }
         })
+    }
+
+    /// Nobody's flash is written to unless somebody has said which.
+    fn backing(&self) -> Option<Setting> {
+        let wish = Some(&self.wishes.backing_device).filter(|wish| !wish.is_empty())?;
+        let zram = self.zram();
+        let now = zram.map(|zram| zram.backing.as_ref().map_or("none", |backing| &backing.path).to_owned());
+        Some(self.of_device("zram backing device", "backing_dev", now, |_| match zram {
+            Some(zram) if !zram.writeback => Err("this kernel writes nothing back (CONFIG_ZRAM_WRITEBACK)"),
+            _ => Ok((wish.clone(), "as configured (memory.zram.backing_device)".to_owned())),
+        }))
     }
 
     fn priority(&self) -> Setting {

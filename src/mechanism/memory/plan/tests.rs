@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::device::Target;
 use crate::device::meminfo::MemoryInfo;
 use crate::device::vm_tunables::VmTunables;
 use crate::device::zram::Module;
@@ -155,6 +156,23 @@ fn each_setting_follows_from_the_device() {
         let setting = plan.setting(name).unwrap();
         assert_eq!(setting.planned.as_deref(), planned, "{setting:?}");
     }
+}
+
+#[test]
+fn pages_are_written_back_only_where_somebody_has_said_to() {
+    assert!(Plan::of(&phone(), Arm::Brisk).setting("zram backing device").is_none());
+    let wishes = ZramConfig { backing_device: "/dev/mmcblk0p9".into(), ..ZramConfig::default() };
+    let mut facts = phone();
+    facts.zram.as_mut().unwrap()[0].writeback = true;
+    let changes = crate::mechanism::memory::apply::changes(&Plan::wished(&facts, &wishes)).unwrap();
+    let position = |wanted: &Target| changes.iter().position(|change| change.target == *wanted).unwrap();
+    let backing = position(&Target::ZramBacking("zram0".into()));
+    assert_eq!(changes[backing].value, "/dev/mmcblk0p9");
+    assert!(backing < position(&Target::ZramSize("zram0".into())), "a device with a size takes none");
+    let unable = Plan::wished(&phone(), &wishes);
+    assert_eq!(unable.setting("zram backing device").unwrap().outcome, Outcome::Keep, "{unable:?}");
+    let owned = Plan::wished(&DeviceFacts { swaps: Ok(vec![swap("/dev/zram0", 100)]), ..facts }, &wishes);
+    assert_eq!(owned.setting("zram backing device").unwrap().outcome, Outcome::LeaveAlone, "{owned:?}");
 }
 
 prop_compose! {

@@ -1,0 +1,174 @@
+//! How much is written to flash within a day, kept across runs: pure, the time passed in.
+//!
+//! What is about to be written counts as written before it is: whoever dies in between has spent it. A day is 24 hours of
+//! the time since boot, which nobody sets; only what passed between two boots is told by the wall clock.
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::BootTime;
+
+/// Where it is kept, as named on the device.
+pub const FILE: &str = "/var/lib/brisk/memory-wear.json";
+/// The number of the state file's format.
+const VERSION: u32 = 1;
+const DAY_S: u64 = 24 * 60 * 60;
+
+/// The time, as it is told across boots.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock<'a> {
+    /// Which boot this is.
+    pub boot: &'a str,
+    /// How long ago that was.
+    pub now: BootTime,
+    /// Seconds since 1970, as far as the device knows.
+    pub wall_s: u64,
+}
+
+/// What was written, kept as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wear {
+    version: u32,
+    /// Written within this day, with what was about to be.
+    pub today_kib: u64,
+    /// Written since the first day.
+    pub total_kib: u64,
+    /// How much of the day had passed at the moment below.
+    passed_s: u64,
+    boot: String,
+    uptime_s: u64,
+    wall_s: u64,
+}
+
+impl Default for Wear {
+    fn default() -> Self {
+        let (boot, version) = (String::new(), VERSION);
+        Self { version, today_kib: 0, total_kib: 0, passed_s: 0, boot, uptime_s: 0, wall_s: 0 }
+    }
+}
+
+impl Wear {
+    /// Reads a state file; `None` when it is damaged or of another version.
+    pub fn parse(text: &str) -> Option<Self> {
+        let state: Self = serde_json::from_slice(text.as_bytes()).ok()?;
+        (state.version == VERSION && state.today_kib <= state.total_kib).then_some(state)
+    }
+
+    /// The text of the state file.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// What is left of a day's `daily_kib`.
+    pub fn left_kib(&mut self, clock: Clock<'_>, daily_kib: u64) -> u64 {
+        self.pass(clock);
+        daily_kib.saturating_sub(self.today_kib)
+    }
+
+    /// Takes up to `wanted_kib` from that, and returns how much it is.
+    pub fn reserve(&mut self, clock: Clock<'_>, daily_kib: u64, wanted_kib: u64) -> u64 {
+        let granted_kib = wanted_kib.min(self.left_kib(clock, daily_kib));
+        self.today_kib += granted_kib;
+        self.total_kib = self.total_kib.saturating_add(granted_kib);
+        granted_kib
+    }
+
+    /// Gives back what was reserved and not written.
+    pub fn give_back(&mut self, kib: u64) {
+        self.today_kib = self.today_kib.saturating_sub(kib);
+        self.total_kib = self.total_kib.saturating_sub(kib);
+    }
+
+    fn pass(&mut self, clock: Clock<'_>) {
+        let uptime_s = clock.now.since(BootTime::default()).as_secs();
+        let passed_s = match self.boot.as_str() {
+            "" => 0,
+            boot if boot == clock.boot => uptime_s.saturating_sub(self.uptime_s),
+            _ => clock.wall_s.saturating_sub(self.wall_s),
+        };
+        self.passed_s = self.passed_s.saturating_add(passed_s);
+        if self.passed_s >= DAY_S {
+            (self.passed_s, self.today_kib) = (0, 0);
+        }
+        (self.uptime_s, self.wall_s) = (uptime_s, clock.wall_s);
+        if self.boot != clock.boot {
+            clock.boot.clone_into(&mut self.boot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAILY_KIB: u64 = 100;
+
+    fn clock(boot: &str, uptime_s: u64, wall_s: u64) -> Clock<'_> {
+        Clock { boot, now: BootTime::from_milliseconds(uptime_s * 1000), wall_s }
+    }
+
+    #[test]
+    fn no_more_than_a_days_budget_is_granted_and_the_next_day_has_its_own() {
+        let mut wear = Wear::default();
+        for (uptime_s, wanted_kib, granted_kib) in [
+            (50, 60, 60),
+            (51, 60, 40),
+            (52, 1, 0),
+            (49 + DAY_S, 1, 0),
+            (50 + DAY_S, 120, 100),
+            (51 + 2 * DAY_S, 0, 0),
+            (52 + 2 * DAY_S, 7, 7),
+        ] {
+            assert_eq!(wear.reserve(clock("a", uptime_s, 0), DAILY_KIB, wanted_kib), granted_kib, "{uptime_s}");
+        }
+        assert_eq!((wear.today_kib, wear.total_kib), (7, 207));
+        wear.give_back(5);
+        assert_eq!((wear.today_kib, wear.total_kib), (2, 202));
+    }
+
+    #[test]
+    fn a_wall_clock_that_jumps_makes_no_day_while_the_device_runs() {
+        let mut wear = Wear::default();
+        for wall_s in [1_000_000, 90 * DAY_S, 0, u64::MAX, 1_000_000] {
+            wear.reserve(clock("a", 50, wall_s), DAILY_KIB, DAILY_KIB);
+            assert_eq!((wear.today_kib, wear.total_kib), (DAILY_KIB, DAILY_KIB), "{wall_s}");
+        }
+    }
+
+    #[test]
+    fn between_boots_the_wall_clock_tells_and_one_that_goes_back_tells_nothing() {
+        for (wall_s, granted_kib) in [(0, 0), (999, 0), (1000 + DAY_S - 61, 0), (1000 + DAY_S - 60, 100)] {
+            let mut wear = Wear::default();
+            wear.reserve(clock("a", 40, 940), DAILY_KIB, 60);
+            wear.reserve(clock("a", 100, 1000), DAILY_KIB, 40);
+            let mut wear = Wear::parse(&wear.to_text()).unwrap();
+            assert_eq!(wear.reserve(clock("b", 5, wall_s), DAILY_KIB, 100), granted_kib, "{wall_s}");
+        }
+    }
+
+    #[test]
+    fn a_smaller_budget_holds_at_once_and_none_grants_nothing() {
+        let mut wear = Wear::default();
+        wear.reserve(clock("a", 1, 0), DAILY_KIB, 60);
+        assert_eq!(wear.reserve(clock("a", 2, 0), 50, 10), 0);
+        assert_eq!(wear.reserve(clock("a", 2, 0), 0, u64::MAX), 0);
+        assert_eq!(wear.today_kib, 60);
+    }
+
+    #[test]
+    fn damage_is_refused() {
+        let mut wear = Wear::default();
+        wear.reserve(clock("a", 1, 0), DAILY_KIB, 60);
+        let text = wear.to_text();
+        assert_eq!(Wear::parse(&text), Some(wear));
+        for damaged in [
+            "",
+            "{}",
+            &text[..text.len() - 2],
+            &text.replace("\"version\":1", "\"version\":2"),
+            &text.replace("\"total_kib\":60", "\"total_kib\":59"),
+            &text.replace("\"today_kib\":60", "\"today_kib\":-1"),
+        ] {
+            assert_eq!(Wear::parse(damaged), None, "{damaged}");
+        }
+    }
+}
