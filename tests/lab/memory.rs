@@ -75,6 +75,50 @@ fn under_pressure_the_right_one_goes_and_the_kernel_kills_nobody() {
     assert_eq!(report.one("pressure.killers"), "0", "it ends with its daemon");
 }
 
+/// Of two that are cached, the one that was in front longer ago goes, by whomever; the rest live.
+fn the_right_one_went(report: &Report) {
+    assert_eq!(report.one("pressure.alive"), report.one("pressure.expected"), "{report:#?}");
+    let explained = report.json("pressure.explain");
+    let by_brisk = explained["kills"].as_array().unwrap().len();
+    let by_kernel: usize = report.one("pressure.oom").parse().unwrap();
+    assert_eq!(by_brisk + by_kernel, 1, "{report:#?}");
+}
+
+#[test]
+#[ignore = "a minute: ./dev test --deep"]
+fn without_psi_memory_is_looked_at_by_the_clock() {
+    let without_psi = |scenario: &mut Scenario| {
+        scenario.kernel.command_line = scenario.kernel.command_line.replace("psi=1", "psi=0");
+    };
+    let Some(report) = report_of(&["pressure"], without_psi) else { return };
+    the_right_one_went(&report);
+}
+
+#[test]
+#[ignore = "a minute: ./dev test --deep"]
+fn a_device_without_zram_gets_the_rest() {
+    let Some(report) = report_of(&["bare"], |scenario| scenario.modules.retain(|it| it.name != "zram")) else { return };
+    assert_eq!((report.one("bare.swaps"), report.one("bare.restored")), ("0", "10"));
+    assert_ne!(report.one("bare.watermarks"), "10");
+    the_right_one_went(&report);
+}
+
+#[test]
+fn zram_that_is_busy_is_given_back_later_and_anothers_is_left_alone() {
+    let Some(report) = report(&["busy"]) else { return };
+    assert_eq!((report.one("busy.exit"), report.one("busy.error"), report.one("busy.restored")), ("2", "1", "yes"));
+    assert_eq!(report.one("busy.owned"), report.one("busy.owner"));
+    assert_eq!(report.one("busy.left"), report.one("busy.owner"));
+}
+
+#[test]
+#[ignore = "a minute: ./dev test --deep"]
+fn a_fork_bomb_takes_nobody_with_it() {
+    let Some(report) = report(&["bomb"]) else { return };
+    assert_eq!(report.one("bomb.alive"), report.one("bomb.expected"), "{report:#?}");
+    assert_eq!(memory_in(&report.json("bomb.status"))["state"], "active");
+}
+
 /// From the kernel's event until the memory of somebody who takes it faster than it can be reclaimed is back, at most.
 const RECOVERY_US: u64 = 500_000;
 

@@ -191,6 +191,42 @@ pressure() {
 	say pressure.killers "$(killer | wc -l)"
 }
 
+# A device without zram: what can be set is set, and the killer works without swap.
+bare() {
+	brisk memory apply --keep >/dev/null
+	say bare.swaps "$(tail -n +2 /proc/swaps | wc -l)"
+	say bare.watermarks "$(cat $vm/watermark_scale_factor)"
+	brisk restore >/dev/null
+	say bare.restored "$(cat $vm/watermark_scale_factor)"
+	pressure
+}
+
+# Somebody holds the device open when it is to be given back, and then somebody else has it.
+busy() {
+	before=$(state)
+	start
+	hear 7
+	exec 4</dev/zram0
+	kill -TERM "$applier"
+	status=0
+	wait "$applier" || status=$?
+	exec 3<&-
+	say busy.exit "$status"
+	say busy.error "$(grep -c 'zram0/reset: Device or resource busy' /tmp/errors)"
+	exec 4<&-
+	brisk restore >/dev/null
+	if is_state "$before"; then say busy.restored yes; else say busy.restored "$(state)"; fi
+	echo 8M >/sys/block/zram0/disksize
+	mkswap /dev/zram0 >/dev/null
+	swapon /dev/zram0
+	size=$(cat /sys/block/zram0/disksize)
+	brisk memory apply --keep >/dev/null
+	say busy.owned "$(cat /sys/block/zram0/disksize) $(tail -n +2 /proc/swaps | wc -l)"
+	say busy.owner "$size 1"
+	brisk restore >/dev/null
+	say busy.left "$(cat /sys/block/zram0/disksize) $(tail -n +2 /proc/swaps | wc -l)"
+}
+
 has_gone() {
 	[ -z "$(alive "$1")" ]
 }
@@ -212,6 +248,44 @@ outrun() {
 	say outrun.expected " $front $daemon"
 	say outrun.oom "$(oom_kills)"
 	say outrun.explain "$(brisk memory explain --json | tr -d '\n')"
+}
+
+processes() {
+	set -- /proc/[0-9]*
+	echo $#
+}
+
+has_more_processes() {
+	[ "$(processes)" -gt "$1" ]
+}
+
+has_less_processes() {
+	[ "$(processes)" -lt "$1" ]
+}
+
+# A fork bomb of cached processes, until it is told to end.
+bomb() {
+	configure ''
+	start_daemon env
+	launch 3 0
+	front=$launched
+	cat >/tmp/bomb <<-'END'
+		echo 950 >/proc/self/oom_score_adj
+		bomb() {
+			[ -e /tmp/stop ] || { bomb | bomb & }
+		}
+		bomb
+	END
+	sh /tmp/bomb 2>/dev/null &
+	wait_for 60 has_more_processes 300
+	sleep 5
+	touch /tmp/stop
+	wait_for 300 has_less_processes 100
+	say bomb.alive "$(alive "$front" "$daemon")"
+	say bomb.expected " $front $daemon"
+	echo resume >/tmp/tap
+	wait_for 60 grep -q 'screen 1 ' /tmp/screen
+	say bomb.status "$(brisk status --json | tr -d '\n')"
 }
 
 # A daemon's configuration: what is cached is swapped out at once, and written back to DEVICE.

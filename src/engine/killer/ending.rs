@@ -116,3 +116,51 @@ fn wait_for_end(config: &KillerConfig, victim: &Victim, hold: Option<&Hold>, kil
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// A process of ours that waits for its input, and what a look at it says.
+    fn started() -> (Child, Candidate) {
+        let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let (root, pid) = (Root::system(), child.id());
+        // Until then it is still this program.
+        while process::command(&root, pid).unwrap() != "cat" {
+            std::thread::yield_now();
+        }
+        let oom_score_adj = process_memory::oom_score_adj(&root, pid).unwrap();
+        (child, Candidate { pid, name: "cat".to_owned(), oom_score_adj, ..Candidate::default() })
+    }
+
+    fn end_of(pid: u32, candidate: &Candidate) -> Option<Ending> {
+        let name = candidate.name.clone();
+        let victim = Victim { pid, name, oom_score_adj: 0, predicted_kib: 0, reason: String::new() };
+        end(&Root::system(), &KillerConfig::default(), &victim, candidate).unwrap()
+    }
+
+    #[test]
+    fn a_process_that_is_not_the_one_that_was_chosen_lives() {
+        let (mut child, candidate) = started();
+        for other in [
+            Candidate { name: "gallery".to_owned(), ..candidate.clone() },
+            Candidate { oom_score_adj: candidate.oom_score_adj - 1, ..candidate.clone() },
+        ] {
+            assert!(end_of(child.id(), &other).is_none(), "{other:?}");
+            assert!(child.try_wait().unwrap().is_none(), "it lives");
+        }
+        let ending = end_of(child.id(), &candidate).unwrap();
+        assert!(ending.back_at.is_some_and(|back_at| back_at >= ending.killed_at) && ending.returned_kib.is_some());
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_process_that_has_gone_meanwhile_is_nobodys_death() {
+        let (mut child, candidate) = started();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(end_of(child.id(), &candidate).is_none());
+    }
+}
