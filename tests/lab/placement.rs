@@ -44,27 +44,25 @@ fn bulk_work_makes_room_and_gets_everything_back_with_cgroup_v1() {
     make_room(CgroupVersion::V1);
 }
 
-/// Threads taken into groups while CPUs go and come back and daemons are killed, so many times.
-fn take_and_give_back(cgroup: CgroupVersion, cycles: u32) {
+/// Bulk work that makes room by `rule`, while CPUs go and come back and daemons are killed so many times.
+fn take_and_give_back(cgroup: CgroupVersion, cycles: u32, rule: &str) {
     let Some(binary) = static_brisk() else { return };
     let cycles = cycles.to_string();
-    let mut job = job(binary, "debian-6.1-parallel", &["sh", "/placement_groups.sh", &cycles]);
+    let mut job = job(binary, "debian-6.1-parallel", &["sh", "/placement_groups.sh", &cycles, rule]);
     job.scenario.guest.cgroup = cgroup;
     job.scenario.modules.clear();
+    job.scenario.kernel.command_line += " cpu0_hotplug";
     let script = include_str!("placement_groups.sh");
     let report = Report::of(job, "/placement_groups.sh", script, Duration::from_secs(7200));
     assert!(report.all("left").is_empty(), "{report:#?}");
     assert_eq!((report.one("cycles"), report.one("freed"), report.one("exit")), (&*cycles, "yes", "0"), "{report:#?}");
-    let [isolated, weighed] = ["isolated", "weighed"].map(|state| report.one(state));
-    let into = match cgroup {
-        CgroupVersion::V1 => ["cpuset:/brisk-threads", "cpu:/brisk-threads"],
-        CgroupVersion::V2 => ["::/brisk-threads"; 2],
-        CgroupVersion::None => ["0 | 0 0 |", "0-1 | 10 0 |"],
+    let by_groups = |state: &str, hierarchy: &str| match cgroup {
+        CgroupVersion::V1 => report.one(state).contains(&format!("{hierarchy}:/brisk-threads")),
+        CgroupVersion::V2 => report.one(state).contains("::/brisk-threads"),
+        CgroupVersion::None => !report.one(state).contains("brisk-threads"),
     };
-    assert!(
-        isolated.starts_with("0 | 0 0 |") && isolated.contains(into[0]) && weighed.contains(into[1]),
-        "{report:#?}"
-    );
+    let applied = by_groups("applied", if rule == "weight" { "cpu" } else { "cpuset" });
+    assert!(applied && by_groups("weighed", "cpu"), "{report:#?}");
     if cgroup != CgroupVersion::None {
         assert!(report.one("chosen").contains(":/chosen"), "who chose a group has the last word: {report:#?}");
     }
@@ -72,18 +70,21 @@ fn take_and_give_back(cgroup: CgroupVersion, cycles: u32) {
 
 #[test]
 fn groups_are_as_before_whoever_dies_and_whichever_cpu_goes_with_cgroup_v1() {
-    take_and_give_back(CgroupVersion::V1, 5);
+    take_and_give_back(CgroupVersion::V1, 5, "weight");
 }
 
 #[test]
 fn groups_are_as_before_whoever_dies_and_whichever_cpu_goes_with_cgroup_v2() {
-    take_and_give_back(CgroupVersion::V2, 5);
+    take_and_give_back(CgroupVersion::V2, 5, "weight");
 }
 
 #[test]
-#[ignore = "a thousand times takes half an hour; ./dev test --deep"]
+#[ignore = "a thousand times takes hours, and whether a CPU is left free depends on how busy the host is; ./dev test --deep"]
 fn groups_and_masks_are_as_before_a_thousand_times() {
-    for (cgroup, cycles) in [(CgroupVersion::V1, 400), (CgroupVersion::V2, 400), (CgroupVersion::None, 200)] {
-        take_and_give_back(cgroup, cycles);
+    let kills = std::env::var("BRISK_SOAK_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(1000);
+    for (cgroup, share) in [(CgroupVersion::V1, 2), (CgroupVersion::V2, 2), (CgroupVersion::None, 1)] {
+        for rule in ["brisk", "weight"] {
+            take_and_give_back(cgroup, kills * share / 10, rule);
+        }
     }
 }
