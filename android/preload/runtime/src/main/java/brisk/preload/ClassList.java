@@ -2,7 +2,6 @@
 package brisk.preload;
 
 import java.io.BufferedReader;
-import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.FileInputStream;
 import java.io.IOException;
@@ -43,17 +42,13 @@ public final class ClassList {
 
     /** Reads a list from a stream, which stays open. */
     public static ClassList read(InputStream in) throws IOException {
-        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-        byte[] buffer = new byte[8192];
-        for (int count = in.read(buffer); count >= 0; count = in.read(buffer)) {
-            bytes.write(buffer, 0, count);
-        }
+        byte[] bytes = Text.bytes(in);
         CRC32 checksum = new CRC32();
-        checksum.update(bytes.toByteArray());
+        checksum.update(bytes);
         List<String> names = new ArrayList<String>();
         List<String> duplicates = new ArrayList<String>();
         Set<String> seen = new HashSet<String>();
-        BufferedReader lines = Text.lines(bytes.toByteArray());
+        BufferedReader lines = Text.lines(bytes);
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String name = line.trim();
             if (name.length() == 0 || name.startsWith("#")) {

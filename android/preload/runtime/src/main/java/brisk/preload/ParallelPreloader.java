@@ -114,25 +114,20 @@ public final class ParallelPreloader {
         mCrew = new Crew(mWorkerSetup);
         mTable = new ClassTable(list.names(), mLoader);
         PlanReader reader = null;
-        PreloadMode mode;
-        try {
-            String mismatch = "there is no plan";
-            if (plan != null && mAsked != PreloadMode.OFF) {
-                try {
-                    reader = new PlanReader(plan);
-                    mismatch = reader.origin().mismatch(jars, list);
-                } catch (IOException e) {
-                    mismatch = plan + ": " + e.getMessage();
-                }
+        String mismatch = "there is no plan";
+        if (plan != null && mAsked != PreloadMode.OFF) {
+            try {
+                reader = new PlanReader(plan);
+                mismatch = reader.origin().mismatch(jars, list);
+            } catch (IOException e) {
+                mismatch = plan + ": " + e.getMessage();
             }
-            if (mMarkerFile != null && mismatch == null) {
-                mMarker = new BootMarker(mMarkerFile, configuration(list, reader, plan.length()));
-            }
-            mode = decide(mismatch);
-            run(mode, list, mismatch == null ? reader : null);
-        } finally {
-            close(reader);
         }
+        if (mMarkerFile != null && mismatch == null) {
+            mMarker = new BootMarker(mMarkerFile, configuration(list, reader, plan.length()));
+        }
+        PreloadMode mode = decide(mismatch);
+        run(mode, list, mismatch == null ? reader : null);
         finish();
         return new PreloadReport(mReason != null ? PreloadMode.OFF : mode, mReason, mTable, mFaults,
                 System.nanoTime() - startedNanos);
@@ -168,16 +163,6 @@ public final class ParallelPreloader {
             } catch (IOException e) {
                 mFaults.add(e.getMessage());
             }
-        }
-    }
-
-    private static void close(PlanReader reader) {
-        try {
-            if (reader != null) {
-                reader.close();
-            }
-        } catch (IOException e) {
-            return; // it has been read
         }
     }
 
@@ -251,7 +236,7 @@ public final class ParallelPreloader {
 
     private void ahead(ClassList list, PlanReader reader) {
         watch();
-        Set<String> needed = mResourcesDone || reader == null ? null : neededByResources(reader);
+        Set<String> needed = mResourcesDone || reader == null ? null : neededByResources(list, reader);
         if (needed != null) {
             Set<String> names = new LinkedHashSet<String>(list.names());
             names.addAll(needed);
@@ -286,10 +271,10 @@ public final class ParallelPreloader {
     }
 
     /** The classes that must be initialised before resources may run beside the others; null when nobody knows. */
-    private Set<String> neededByResources(PlanReader reader) {
+    private Set<String> neededByResources(ClassList list, PlanReader reader) {
         PreloadPlan plan;
         try {
-            plan = reader.tasks();
+            plan = reader.tasks(list.names());
         } catch (IOException e) {
             mFaults.add("resources come after the classes: " + e.getMessage());
             return null;
@@ -324,7 +309,7 @@ public final class ParallelPreloader {
             });
         }
         try {
-            handover.give(runner(reader));
+            handover.give(runner(list, reader));
         } finally {
             // Whatever came of it, nobody must wait for it.
             loading.stop();
@@ -342,9 +327,9 @@ public final class ParallelPreloader {
     }
 
     /** Reads the rest of the plan and makes ready to follow it; null when it is damaged. */
-    private PlanRunner runner(PlanReader reader) {
+    private PlanRunner runner(ClassList list, PlanReader reader) {
         try {
-            PreloadPlan plan = reader.tasks();
+            PreloadPlan plan = reader.tasks(list.names());
             mTable = new ClassTable(names(plan), mLoader);
             return new PlanRunner(plan, mTable, new Runnable() {
                 @Override

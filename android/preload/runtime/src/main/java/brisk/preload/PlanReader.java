@@ -1,43 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 package brisk.preload;
 
-import java.io.BufferedReader;
-import java.io.Closeable;
 import java.io.File;
-import java.io.FileInputStream;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.InputStreamReader;
+import java.io.UnsupportedEncodingException;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Reads a plan line by line and refuses what is not in its place: first what it was made from, then its tasks. */
-final class PlanReader implements Closeable {
+/**
+ * Reads a plan line by line and refuses what is not in its place: first what it was made from, then its tasks. A zygote reads
+ * it once, in code that nobody has compiled yet, so tasks are read byte by byte and nothing is made of them but what stays.
+ */
+final class PlanReader {
     private static final int[] NONE = {};
 
-    private final InputStream mIn;
-    private final BufferedReader mLines;
+    private final byte[] mBytes;
     private final PreloadPlan.Origin mOrigin;
+    private final List<String> mNames = new ArrayList<String>();
     private int mLine;
+    /** Where the next byte is. */
+    private int mAt;
+    /** Where the present word begins; it ends before {@link #mAt}. */
+    private int mFrom;
+    private boolean mLineBegins;
 
     /**
-     * Opens a plan and reads what it was made from.
+     * Reads a plan, and what it was made from.
      *
      * @throws PlanException when it is damaged, with the line
      * @throws IOException when it cannot be read
      */
     PlanReader(File file) throws IOException {
-        mIn = new FileInputStream(file);
-        try {
-            mLines = new BufferedReader(new InputStreamReader(mIn, Text.ENCODING));
-            mOrigin = readOrigin();
-        } catch (IOException e) {
-            mIn.close();
-            throw e;
-        }
+        mBytes = Text.bytes(file);
+        mOrigin = readOrigin();
     }
 
     /** What the plan was made from. */
@@ -46,11 +43,11 @@ final class PlanReader implements Closeable {
     }
 
     private PreloadPlan.Origin readOrigin() throws IOException {
-        if (!PreloadPlan.HEADER.equals(next())) {
+        if (!PreloadPlan.HEADER.equals(line())) {
             throw wrong("this is no plan: it does not begin with \"" + PreloadPlan.HEADER + "\"");
         }
         Map<String, JarFingerprint> jars = new HashMap<String, JarFingerprint>();
-        for (String line = next(); line != null; line = next()) {
+        for (String line = line(); line != null; line = line()) {
             String[] words = line.split(" ");
             if (words[0].equals("jar") && words.length >= 4) {
                 String name = line.substring(words[0].length() + words[1].length() + words[2].length() + 3);
@@ -62,65 +59,6 @@ final class PlanReader implements Closeable {
             }
         }
         throw wrong("the plan does not say what jars and list it was made from");
-    }
-
-    /** Reads the tasks; to be called once. */
-    PreloadPlan tasks() throws IOException {
-        List<PreloadPlan.Task> tasks = new ArrayList<PreloadPlan.Task>();
-        boolean resources = false;
-        for (String line = next(); line != null; line = next()) {
-            String[] words = line.split(" ");
-            if (words[0].equals("task") && words.length >= 4) {
-                tasks.add(task(words, tasks.size()));
-            } else if (words[0].equals("resources") && words.length == 3 && !resources) {
-                tasks.add(task(words, tasks.size()));
-                resources = true;
-            } else if (words[0].equals("end") && words.length == 2) {
-                if (number(words[1], 10) != tasks.size()) {
-                    throw wrong(words[1] + " tasks are announced, " + tasks.size() + " are here");
-                }
-                if (next() != null) {
-                    throw wrong("something follows the end");
-                }
-                return new PreloadPlan(tasks);
-            } else {
-                throw wrong("not understood: " + line);
-            }
-        }
-        throw wrong("the plan is cut short: its end is missing");
-    }
-
-    private PreloadPlan.Task task(String[] words, int tasks) throws PlanException {
-        boolean exclusive = words[1].equals("exclusive");
-        if (!exclusive && !words[1].equals("free")) {
-            throw wrong("a task is exclusive or free, not " + words[1]);
-        }
-        String[] classes = Arrays.copyOfRange(words, 3, words.length);
-        for (String name : classes) {
-            if (name.length() == 0) {
-                throw wrong("a class without a name");
-            }
-        }
-        return new PreloadPlan.Task(classes, numbers(words[2], tasks), exclusive);
-    }
-
-    private int[] numbers(String words, int tasks) throws PlanException {
-        if (words.equals("-")) {
-            return NONE;
-        }
-        String[] parts = words.split(",");
-        int[] numbers = new int[parts.length];
-        for (int i = 0; i < parts.length; i++) {
-            long number = number(parts[i], 10);
-            if (number >= tasks) {
-                throw wrong("task " + number + " does not come before this line");
-            }
-            if (i > 0 && number <= numbers[i - 1]) {
-                throw wrong("dependencies are not in order");
-            }
-            numbers[i] = (int) number;
-        }
-        return numbers;
     }
 
     private long number(String word, int radix) throws PlanException {
@@ -135,17 +73,189 @@ final class PlanReader implements Closeable {
         throw wrong("not a number: " + word);
     }
 
-    private String next() throws IOException {
+    /** Reads the tasks, whose classes are in {@code listed} where they are numbers; to be called once. */
+    PreloadPlan tasks(List<String> listed) throws IOException {
+        List<PreloadPlan.Task> tasks = new ArrayList<PreloadPlan.Task>();
+        boolean resources = false;
+        while (beginLine()) {
+            int begin = mAt;
+            if (!word()) {
+                throw notUnderstood(begin);
+            }
+            if (is("end")) {
+                end(tasks.size(), begin);
+                return new PreloadPlan(tasks);
+            }
+            boolean isResources = is("resources") && !resources;
+            if (!isResources && !is("task")) {
+                throw notUnderstood(begin);
+            }
+            PreloadPlan.Task task = task(tasks.size(), listed, begin);
+            if (task.isResources() != isResources) {
+                throw notUnderstood(begin);
+            }
+            resources |= isResources;
+            tasks.add(task);
+        }
+        throw wrong("the plan is cut short: its end is missing");
+    }
+
+    private void end(int tasks, int begin) throws IOException {
+        if (!word()) {
+            throw notUnderstood(begin);
+        }
+        if (number(mFrom, mAt) != tasks) {
+            throw wrong(text(mFrom, mAt) + " tasks are announced, " + tasks + " are here");
+        }
+        if (word()) {
+            throw notUnderstood(begin);
+        }
+        if (beginLine()) {
+            throw wrong("something follows the end");
+        }
+    }
+
+    private PreloadPlan.Task task(int tasks, List<String> listed, int begin) throws IOException {
+        if (!word()) {
+            throw notUnderstood(begin);
+        }
+        boolean exclusive = is("exclusive");
+        if (!exclusive && !is("free")) {
+            throw wrong("a task is exclusive or free, not " + text(mFrom, mAt));
+        }
+        if (!word()) {
+            throw notUnderstood(begin);
+        }
+        int[] dependencies = is("-") ? NONE : dependencies(tasks);
+        mNames.clear();
+        while (word()) {
+            mNames.add(name(listed));
+        }
+        return new PreloadPlan.Task(mNames.toArray(new String[mNames.size()]), dependencies, exclusive);
+    }
+
+    /** The present word as a class: its number in the list, or the name of one that is not listed. */
+    private String name(List<String> listed) throws IOException {
+        if (mFrom == mAt) {
+            throw wrong("a class without a name");
+        }
+        if (mBytes[mFrom] < '0' || mBytes[mFrom] > '9') {
+            return text(mFrom, mAt);
+        }
+        int number = number(mFrom, mAt);
+        if (number >= listed.size()) {
+            throw wrong("the list has no class " + number);
+        }
+        return listed.get(number);
+    }
+
+    /** The present word as numbers with commas between them. */
+    private int[] dependencies(int tasks) throws IOException {
+        int count = 1;
+        for (int at = mFrom; at < mAt; at++) {
+            count += mBytes[at] == ',' ? 1 : 0;
+        }
+        int[] numbers = new int[count];
+        int from = mFrom;
+        for (int i = 0; i < count; i++) {
+            int to = from;
+            while (to < mAt && mBytes[to] != ',') {
+                to++;
+            }
+            numbers[i] = number(from, to);
+            if (numbers[i] >= tasks) {
+                throw wrong("task " + numbers[i] + " does not come before this line");
+            }
+            if (i > 0 && numbers[i] <= numbers[i - 1]) {
+                throw wrong("dependencies are not in order");
+            }
+            from = to + 1;
+        }
+        return numbers;
+    }
+
+    private int number(int from, int to) throws IOException {
+        int number = 0;
+        boolean isOne = from < to;
+        for (int at = from; at < to && isOne; at++) {
+            int digit = mBytes[at] - '0';
+            isOne = digit >= 0 && digit <= 9 && number < Integer.MAX_VALUE / 10;
+            number = number * 10 + digit;
+        }
+        if (!isOne) {
+            throw wrong("not a number: " + text(from, to));
+        }
+        return number;
+    }
+
+    /** Goes to the next line; false when there is none. The line before has been read to its end. */
+    private boolean beginLine() {
         mLine++;
-        return mLines.readLine();
+        mLineBegins = true;
+        // Words end before the end of their line.
+        if (mAt > 0 && mAt < mBytes.length && mBytes[mAt - 1] != '\n') {
+            mAt++;
+        }
+        return mAt < mBytes.length;
+    }
+
+    /** Goes to the line's next word; false when there is none. */
+    private boolean word() {
+        if (mAt == mBytes.length || mBytes[mAt] == '\n') {
+            return false;
+        }
+        if (!mLineBegins) {
+            mAt++; // the space
+        }
+        mLineBegins = false;
+        mFrom = mAt;
+        while (mAt < mBytes.length && mBytes[mAt] != ' ' && mBytes[mAt] != '\n') {
+            mAt++;
+        }
+        return true;
+    }
+
+    private boolean is(String word) {
+        if (mAt - mFrom != word.length()) {
+            return false;
+        }
+        for (int i = 0; i < word.length(); i++) {
+            if (mBytes[mFrom + i] != word.charAt(i)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** The next line without its end; null when there is none. */
+    private String line() throws UnsupportedEncodingException {
+        mLine++;
+        if (mAt == mBytes.length) {
+            return null;
+        }
+        int end = endOfLine(mAt);
+        String line = text(mAt, end);
+        mAt = Math.min(end + 1, mBytes.length);
+        return line;
+    }
+
+    private int endOfLine(int from) {
+        int end = from;
+        while (end < mBytes.length && mBytes[end] != '\n') {
+            end++;
+        }
+        return end;
+    }
+
+    private String text(int from, int to) throws UnsupportedEncodingException {
+        return new String(mBytes, from, to - from, Text.ENCODING);
+    }
+
+    private PlanException notUnderstood(int begin) throws UnsupportedEncodingException {
+        return wrong("not understood: " + text(begin, endOfLine(begin)));
     }
 
     private PlanException wrong(String what) {
         return new PlanException(mLine, what);
-    }
-
-    @Override
-    public void close() throws IOException {
-        mIn.close();
     }
 }

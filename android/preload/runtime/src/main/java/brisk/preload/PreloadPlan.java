@@ -16,7 +16,7 @@ import java.util.Map;
  */
 public final class PreloadPlan {
     /** The first line of every plan. */
-    public static final String HEADER = "brisk-preload-plan 1";
+    public static final String HEADER = "brisk-preload-plan 2";
 
     /** Classes that one thread initialises in order: one, or those of a cycle; none where resources are preloaded. */
     public static final class Task {
@@ -120,18 +120,13 @@ public final class PreloadPlan {
     }
 
     /**
-     * Reads and checks a plan.
+     * Reads and checks a plan that was made from {@code list}.
      *
      * @throws PlanException when it is damaged, with the line
      * @throws IOException when it cannot be read
      */
-    public static PreloadPlan read(File file) throws IOException {
-        PlanReader reader = new PlanReader(file);
-        try {
-            return reader.tasks();
-        } finally {
-            reader.close();
-        }
+    public static PreloadPlan read(File file, ClassList list) throws IOException {
+        return new PlanReader(file).tasks(list.names());
     }
 
     /** The tasks, the most urgent first; each comes after those that it depends on. */

@@ -134,7 +134,7 @@ class ParallelPreloaderTest {
         fixture.add("B").throughMethod("C");
         fixture.add("C").throughVirtual("A");
         Case made = new Case(fixture);
-        List<PreloadPlan.Task> tasks = PreloadPlan.read(made.plan).tasks();
+        List<PreloadPlan.Task> tasks = PreloadPlan.read(made.plan, made.list).tasks();
         assertEquals(2, tasks.size());
         assertEquals(List.of("made.A", "made.B", "made.C"), List.of(tasks.get(0).classes()));
         assertEquals(List.of("made.User"), List.of(tasks.get(1).classes()));
@@ -264,7 +264,7 @@ class ParallelPreloaderTest {
                 .observations(new Observations(List.of("made.Drawable", "made.Unlisted", "made.Last"), Map.of())));
         PlanWriter.write(result, mFolder.resolve("plan"));
         File plan = mFolder.resolve("plan").toFile();
-        assertTrue(PreloadPlan.read(plan).tasks().stream().anyMatch(PreloadPlan.Task::isResources));
+        assertTrue(PreloadPlan.read(plan, list).tasks().stream().anyMatch(PreloadPlan.Task::isResources));
         for (PreloadMode mode : List.of(PreloadMode.OFF, PreloadMode.AHEAD, PreloadMode.PLAN)) {
             Set<String> began = ConcurrentHashMap.newKeySet();
             Hook.listen(began::add);

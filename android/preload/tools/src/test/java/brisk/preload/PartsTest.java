@@ -15,6 +15,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
@@ -110,12 +111,14 @@ class PartsTest {
 
     @Test
     void a_damaged_plan_is_refused_with_its_line() throws IOException {
-        String good = "brisk-preload-plan 1\njar 10 ab a.jar\nlist 1f\ntask free - a.A\ntask exclusive 0 a.B a.C\nend 2\n";
+        String good = "brisk-preload-plan 2\njar 10 ab a.jar\nlist 1f\ntask free - a.A\ntask exclusive 0 a.B a.C\nend 2\n";
         assertEquals(2, read(good).tasks().size());
         assertEquals(List.of("a.B", "a.C"), List.of(read(good).tasks().get(1).classes()));
-        Map<String, String> wrong = Map.of(
+        assertEquals(List.of("l.One", "a.C", "l.Zero"), List.of(read(good.replace("a.B a.C", "1 a.C 0")).tasks().get(1).classes()));
+        assertEquals(2, read(good.substring(0, good.length() - 1)).tasks().size(), "the last line needs no end");
+        Map<String, String> wrong = new LinkedHashMap<>(Map.of(
                 "", "line 1: this is no plan",
-                good.replace("plan 1", "plan 2"), "line 1: this is no plan",
+                good.replace("plan 2", "plan 1"), "line 1: this is no plan",
                 good.replace("end 2\n", ""), "line 6: the plan is cut short",
                 good.replace("end 2", "end 3"), "line 6: 3 tasks are announced, 2 are here",
                 good.replace("exclusive 0", "exclusive 1"), "line 5: task 1 does not come before this line",
@@ -123,7 +126,17 @@ class PartsTest {
                 good.replace("exclusive", "alone"), "line 5: a task is exclusive or free",
                 good.replace("a.B a.C", "a.B  a.C"), "line 5: a class without a name",
                 good.replace("list 1f\n", ""), "line 3: the plan does not say",
-                good + "more\n", "line 7: something follows the end");
+                good + "more\n", "line 7: something follows the end"));
+        wrong.putAll(Map.of(
+                good.replace("a.B a.C", "2"), "line 5: the list has no class 2",
+                good.replace("a.B a.C", "99999999999"), "line 5: not a number: 99999999999",
+                good.replace("exclusive 0", "exclusive 0,0"), "line 5: dependencies are not in order",
+                good.replace("exclusive 0", "exclusive ,"), "line 5: not a number: ",
+                good.replace(" a.B a.C", ""), "line 5: not understood: task exclusive 0",
+                good.replace("task free", "\ntask free"), "line 4: not understood: ",
+                good.replace("end 2", "end 2 2"), "line 6: not understood: end 2 2",
+                good.replace("end 2", "end"), "line 6: not understood: end",
+                good.replace("task free - a.A", "resources free - a.A"), "line 4: not understood: resources"));
         wrong.forEach((text, why) -> {
             String said = assertThrows(PlanException.class, () -> read(text), text).getMessage();
             assertTrue(said.startsWith(why), said);
@@ -131,12 +144,12 @@ class PartsTest {
     }
 
     private PreloadPlan read(String text) throws IOException {
-        return PreloadPlan.read(Files.writeString(mFolder.resolve("plan"), text).toFile());
+        return PreloadPlan.read(Files.writeString(mFolder.resolve("plan"), text).toFile(), list("l.Zero\nl.One\n"));
     }
 
     @Test
     void no_cut_or_flipped_byte_of_a_plan_gives_more_than_an_error() throws IOException {
-        byte[] good = ("brisk-preload-plan 1\njar 10 ab a.jar\nlist 1f\ntask free - a.A\ntask exclusive 0 a.B a.C\n"
+        byte[] good = ("brisk-preload-plan 2\njar 10 ab a.jar\nlist 1f\ntask free - a.A\ntask exclusive 0 a.B a.C\n"
                 + "resources free 0,1\nend 3\n").getBytes(StandardCharsets.UTF_8);
         int refused = 0;
         for (int at = 0; at < good.length; at++) {
@@ -145,7 +158,7 @@ class PartsTest {
                 bad[at] ^= (byte) (1 << bit);
                 Files.write(mFolder.resolve("plan"), bad);
                 try {
-                    assertEquals(3, PreloadPlan.read(mFolder.resolve("plan").toFile()).tasks().size());
+                    assertEquals(3, PreloadPlan.read(mFolder.resolve("plan").toFile(), list("")).tasks().size());
                 } catch (IOException e) {
                     refused++;
                 }

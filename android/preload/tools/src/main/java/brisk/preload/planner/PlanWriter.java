@@ -7,7 +7,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Collectors;
 
 import brisk.preload.PreloadPlan;
@@ -22,18 +24,23 @@ public final class PlanWriter {
         lines.add(PreloadPlan.HEADER);
         result.jars().forEach((name, print) -> lines.add("jar " + print + " " + name));
         lines.add("list " + Long.toHexString(result.list().checksum()));
-        result.plan().tasks().forEach(task -> lines.add(line(task)));
+        Map<String, Integer> numbers = new HashMap<>();
+        result.list().names().forEach(name -> numbers.put(name, numbers.size()));
+        result.plan().tasks().forEach(task -> lines.add(line(task, numbers)));
         lines.add("end " + result.plan().tasks().size());
         return lines;
     }
 
-    private static String line(PreloadPlan.Task task) {
+    /** A class that is listed is its place in the list, which is a fifth of what its name is to read. */
+    private static String line(PreloadPlan.Task task, Map<String, Integer> numbers) {
         String dependencies = Arrays.stream(task.dependencies()).mapToObj(Integer::toString).collect(Collectors.joining(","));
         List<String> words = new ArrayList<>();
         words.add(task.isResources() ? "resources" : "task");
         words.add(task.exclusive() ? "exclusive" : "free");
         words.add(dependencies.isEmpty() ? "-" : dependencies);
-        words.addAll(Arrays.asList(task.classes()));
+        for (String name : task.classes()) {
+            words.add(numbers.containsKey(name) ? numbers.get(name).toString() : name);
+        }
         return String.join(" ", words);
     }
 

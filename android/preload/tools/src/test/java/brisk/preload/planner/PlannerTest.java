@@ -32,7 +32,7 @@ class PlannerTest {
         Path jar = fixture.jar(mFolder.resolve("made.jar"));
         ClassList list = ClassList.read(Fixture.list(mFolder.resolve("list"), names).toFile());
         PlanWriter.write(Planner.plan(new Planner.Input(List.of(jar), list).observations(seen)), mFolder.resolve("plan"));
-        return PreloadPlan.read(mFolder.resolve("plan").toFile());
+        return PreloadPlan.read(mFolder.resolve("plan").toFile(), list);
     }
 
     /** The names of the classes that must be initialised before {@code name} is. */
