@@ -54,7 +54,7 @@ pub fn find(area: &[u8], name: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn property(name: &str, value: &str) -> Vec<u8> {
@@ -67,7 +67,8 @@ mod tests {
         bytes
     }
 
-    fn area(properties: &[(&str, &str)]) -> Vec<u8> {
+    /// A file of properties, as Android's init makes it.
+    pub(crate) fn area(properties: &[(&str, &str)]) -> Vec<u8> {
         let data: Vec<u8> = properties.iter().flat_map(|(name, value)| property(name, value)).collect();
         let mut area = (data.len() as u32).to_le_bytes().to_vec();
         area.extend(*b"\x07\0\0\0PROP\xab\xd6\x64\xfc");

@@ -113,6 +113,20 @@ fn governors_come_back_with_their_tunables_whoever_dies() {
 }
 
 #[test]
+fn a_killed_recorder_leaves_nothing_and_two_lives_of_one_pid_are_two() {
+    let Some(report) = Report::of(&["killed", "reused"], |_, _| ()) else { return };
+    assert_eq!(report.one("killed.left"), "", "neither a recording nor a part of one");
+    assert_eq!(report.one("reused.exit"), "0");
+    let archive = decoded(&report.all("reused.archive").concat());
+    let boot = read::read_bytes(&archive, &Limits::default()).unwrap();
+    let lives: Vec<_> = boot.processes.iter().filter(|process| process.pid == 4000).collect();
+    let [first, second] = &lives[..] else { panic!("{lives:?}") };
+    assert_eq!((first.label(), second.label()), ("sleep", "sleep"));
+    assert!(first.span.length_ms() >= 300 && second.span.length_ms() >= 300, "{lives:?}");
+    assert!(first.span.end_ms <= second.span.start_ms, "{lives:?}");
+}
+
+#[test]
 fn what_a_recorder_held_is_found_when_it_died_with_its_guardian() {
     let options = "--until=file:/never --output=/recording.tgz --performance";
     let Some(report) = Report::of(&["orphaned"], recorded_as_init(options)) else { return };

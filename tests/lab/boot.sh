@@ -20,6 +20,19 @@ named() {
 		tr '\0' ' ' <"$process/cmdline" 2>/dev/null | grep -q "^$1 " && basename "$process"
 	done
 }
+# True when the recorder $1 has begun.
+samples() {
+	for descriptor in "/proc/$1/fd"/*; do
+		[ "$(readlink "$descriptor")" = /proc/stat ] && return
+	done
+	false
+}
+# Runs a command as process 4000: whoever takes that number in between makes it begin again.
+at_4000() {
+	until echo 3999 >/proc/sys/kernel/ns_last_pid && { "$@" & } && [ $! -eq 4000 ]; do
+		wait $!
+	done
+}
 one_guardian() { [ "$(named @brisk-guardian | wc -l)" -eq 1 ]; }
 journal=/run/brisk-boot/journal
 no_guardian() { [ -z "$(named @brisk-guardian)" ]; }
@@ -39,6 +52,27 @@ for step in "$@"; do
 		touch /booted
 		until_true has_ended "$recorder"
 		base64 -w 100 /recording.tgz | while read -r line; do say recorded.archive "$line"; done
+		;;
+	killed)
+		brisk boot record --until file:/never --output /killed.tgz &
+		recorder=$!
+		until_true samples $recorder
+		kill -9 $recorder
+		wait $recorder 2>/dev/null
+		say killed.left "$(find / -maxdepth 1 -name 'killed*')"
+		;;
+	reused)
+		brisk boot record --until file:/reused --output /reused.tgz >/dev/null &
+		recorder=$!
+		until_true samples $recorder
+		for _ in 1 2; do
+			at_4000 sleep 0.4
+			wait $!
+		done
+		touch /reused
+		wait $recorder
+		say reused.exit "$?"
+		base64 -w 100 /reused.tgz | while read -r line; do say reused.archive "$line"; done
 		;;
 	orphaned)
 		# The recorder has a /run of its own: only what lies in this system's can tell what it held.
