@@ -34,7 +34,7 @@ fn a_plan_is_given_back_wherever_its_holder_dies() {
     let before = report.one("undo.before");
     assert!(before.starts_with("swaps 0 size 0 algorithm lzo-rle vm 60 3 10 "), "{before}");
     for applied in [report.one("undo.applied"), report.one("undo.kept")] {
-        assert!(applied.starts_with("swaps 1 size 2") && applied.contains("algorithm lz4 vm 150 0 "), "{applied}");
+        assert!(applied.starts_with("swaps 1 size 3") && applied.contains("algorithm lz4 vm 150 0 "), "{applied}");
     }
     let memory = memory_in(&report.json("undo.doctor"));
     assert_eq!(memory["state"], "active", "{memory}");

@@ -50,11 +50,11 @@ fn changes(facts: &DeviceFacts, arm: Arm) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn a_phone_gets_zram_of_half_its_memory_and_what_goes_with_it() {
+fn a_phone_gets_zram_of_three_quarters_of_its_memory_and_what_goes_with_it() {
     let expected = [
         ("zram device", "zram0"),
         ("zram algorithm", "lz4"),
-        ("zram size", "176640 KiB"),
+        ("zram size", "264960 KiB"),
         ("swap priority", "100"),
         ("swappiness", "150"),
         ("page-cluster", "0"),
@@ -212,7 +212,7 @@ proptest! {
             prop_assert!(!foreign || !setting.name.starts_with("zram"), "{:?}", setting);
             let number: Option<u64> = setting.planned.as_ref().unwrap().split(' ').next().unwrap().parse().ok();
             match setting.name {
-                "zram size" => prop_assert!(number.unwrap() <= total_kib / 2),
+                "zram size" => prop_assert!(number.unwrap() <= total_kib * 3 / 4),
                 "swappiness" => prop_assert!(number.unwrap() <= swappiness_limit),
                 "watermark_scale_factor" => prop_assert!(number.unwrap() <= 200),
                 "zram algorithm" => prop_assert!(
