@@ -9,6 +9,11 @@ use crate::report::proof::Mode;
 const EXPERIMENTS: &[(&str, &str)] = &[
     ("boot-preload", include_str!("../../experiments/boot-preload.toml")),
     ("boot-bursts", include_str!("../../experiments/boot-bursts.toml")),
+    // What only the lab can run, a device need not carry.
+    #[cfg(feature = "lab")]
+    ("boot-paper", include_str!("../../experiments/boot-paper.toml")),
+    #[cfg(feature = "lab")]
+    ("boot-heavy", include_str!("../../experiments/boot-heavy.toml")),
     ("launch-paper", include_str!("../../experiments/launch-paper.toml")),
     ("launch-idle", include_str!("../../experiments/launch-idle.toml")),
     ("launch-gap", include_str!("../../experiments/launch-gap.toml")),
@@ -155,8 +160,8 @@ mod tests {
             ["memory-paper", "memory-brisk", "memory-victims", "memory-single"]
         );
         assert_eq!(names(&["placement"], false).unwrap().len(), 3);
-        assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts"]);
-        assert_eq!(names(&[], false).unwrap().len(), 20);
+        assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
+        assert_eq!(names(&[], false).unwrap().len(), 22);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["memory"], true).unwrap(), ["memory-here"]);

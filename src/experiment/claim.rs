@@ -73,6 +73,24 @@ pub enum Metric {
     KillDelay,
     /// From SIGKILL until the memory was back, the longest of a replicate.
     KillReturn,
+    /// From the kernel's start to the first screen.
+    Boot,
+    /// The zygote's preloading of classes and resources.
+    Preload,
+    /// How much of the boot that is.
+    PreloadShare,
+    /// What the boot would take if its preloading were spread over two CPUs evenly: Amdahl's bound.
+    BootBound,
+    /// What that bound would win.
+    BoundGain,
+    /// Classes of the list that are not initialised in the zygote when it begins to fork.
+    ClassesLeft,
+    /// What the boot is predicted to take with a plan on two CPUs.
+    BootOnTwo,
+    /// The same on four.
+    BootOnFour,
+    /// The same on eight.
+    BootOnEight,
 }
 
 /// What a metric is a metric of.
@@ -86,11 +104,13 @@ pub enum Subject {
     Applications,
     /// What processes hold.
     Readings,
+    /// Boots of a device.
+    Boots,
 }
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 40] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -122,6 +142,15 @@ impl Metric {
         Self::KillDelay,
         Self::KillReturn,
         Self::Reading,
+        Self::Boot,
+        Self::Preload,
+        Self::PreloadShare,
+        Self::BootBound,
+        Self::BoundGain,
+        Self::ClassesLeft,
+        Self::BootOnTwo,
+        Self::BootOnFour,
+        Self::BootOnEight,
     ];
 
     /// What it is measured of.
@@ -136,6 +165,15 @@ impl Metric {
             | Self::EmptyCall
             | Self::ReferencePair => Subject::LookUps,
             Self::Reading => Subject::Readings,
+            Self::Boot
+            | Self::Preload
+            | Self::PreloadShare
+            | Self::BootBound
+            | Self::BoundGain
+            | Self::ClassesLeft
+            | Self::BootOnTwo
+            | Self::BootOnFour
+            | Self::BootOnEight => Subject::Boots,
             _ => Subject::Applications,
         }
     }
@@ -174,6 +212,15 @@ impl Metric {
             Self::EstimateCost => "cost of the estimate",
             Self::KillDelay => "event to kill",
             Self::KillReturn => "kill to memory",
+            Self::Boot => "boot",
+            Self::Preload => "preload",
+            Self::PreloadShare => "preload's share",
+            Self::BootBound => "Amdahl's bound",
+            Self::BoundGain => "Amdahl's gain",
+            Self::ClassesLeft => "classes left",
+            Self::BootOnTwo => "predicted on 2 CPUs",
+            Self::BootOnFour => "predicted on 4 CPUs",
+            Self::BootOnEight => "predicted on 8 CPUs",
         }
     }
 
@@ -187,12 +234,21 @@ impl Metric {
             | Self::Reopen
             | Self::Resume
             | Self::KillDelay
-            | Self::KillReturn => "ms",
+            | Self::KillReturn
+            | Self::Boot
+            | Self::Preload
+            | Self::BootBound
+            | Self::BootOnTwo
+            | Self::BootOnFour
+            | Self::BootOnEight => "ms",
             Self::Energy => "mJ",
             Self::Kills | Self::FrontKills | Self::OomKills | Self::Alive => "applications",
             Self::Unresponsive => "openings",
             Self::FlashWritten | Self::Single => "KiB",
-            Self::ResidentError
+            Self::ClassesLeft => "classes",
+            Self::PreloadShare
+            | Self::BoundGain
+            | Self::ResidentError
             | Self::ProportionalError
             | Self::ProportionalSwapError
             | Self::EstimateError
@@ -240,6 +296,15 @@ impl Metric {
             Self::EstimateCost => "cost_estimate",
             Self::KillDelay => "kill_delay_ms",
             Self::KillReturn => "kill_return_ms",
+            Self::Boot => "boot_ms",
+            Self::Preload => "preload_ms",
+            Self::PreloadShare => "preload_percent",
+            Self::BootBound => "boot_bound_ms",
+            Self::BoundGain => "bound_gain_percent",
+            Self::ClassesLeft => "classes_left",
+            Self::BootOnTwo => "boot_on_2_ms",
+            Self::BootOnFour => "boot_on_4_ms",
+            Self::BootOnEight => "boot_on_8_ms",
         }
     }
 }
@@ -266,6 +331,10 @@ pub enum Measure {
     Spread,
     /// The replicates of the arm in which the daemon did nothing, in %.
     StaysOff,
+    /// The part that the arm has of the gain which the baseline's own bound ([`Metric::BootBound`]) allows, in %.
+    OfBound,
+    /// How far the arm is from what was predicted of the baseline ([`Metric::BootOnTwo`]), in %.
+    OffPrediction,
 }
 
 /// How the samples of an arm become one figure.
@@ -414,6 +483,15 @@ impl Measure {
 }
 
 impl Claim {
+    /// The metrics of its arm, of what that is compared with, and of its goal.
+    pub fn metrics(&self) -> [Metric; 3] {
+        match self.measure {
+            Measure::OfBound => [self.metric, self.metric, Metric::BootBound],
+            Measure::OffPrediction => [self.metric, Metric::BootOnTwo, self.metric],
+            _ => [self.metric; 3],
+        }
+    }
+
     /// The arms that it names.
     pub fn arms(&self) -> impl Iterator<Item = &String> {
         [Some(&self.arm), self.against.as_ref(), self.toward.as_ref()].into_iter().flatten().map(Spanned::get_ref)

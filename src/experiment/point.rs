@@ -16,6 +16,8 @@ pub enum Point {
     LookUps(u32),
     /// So many openings of applications, one after another.
     Openings(u32),
+    /// One boot, from the kernel to the first screen.
+    Boot,
     /// So many rounds of reading what processes hold.
     Readings(u32),
     /// So many clients that look services up at the same time.
@@ -28,6 +30,7 @@ impl std::fmt::Display for Point {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Work(work_ms) => write!(f, "work {work_ms} ms"),
+            Self::Boot => f.write_str("boot"),
             Self::Openings(1) => f.write_str("1 opening"),
             Self::Openings(count) => write!(f, "{count} openings"),
             Self::Readings(count) => write!(f, "{count} readings"),

@@ -65,9 +65,16 @@ impl Samples {
 
     /// For each of `series` (an arm and a point) its figures in the blocks where all of them have one.
     pub fn paired(&self, metric: Metric, series: &[(usize, usize)]) -> Vec<Vec<f64>> {
+        self.paired_of(&series.iter().map(|&series| (metric, series)).collect::<Vec<_>>())
+    }
+
+    /// The same where each series is of a metric of its own.
+    pub fn paired_of(&self, series: &[(Metric, (usize, usize))]) -> Vec<Vec<f64>> {
         let empty = BTreeMap::new();
-        let maps: Vec<_> =
-            series.iter().map(|&(arm, point)| self.cells[arm][point].figures.get(&metric).unwrap_or(&empty)).collect();
+        let figures = |&(metric, (arm, point)): &(Metric, (usize, usize))| {
+            self.cells[arm][point].figures.get(&metric).unwrap_or(&empty)
+        };
+        let maps: Vec<_> = series.iter().map(figures).collect();
         let Some(first) = maps.first() else { return Vec::new() };
         let complete: Vec<u32> =
             first.keys().copied().filter(|block| maps.iter().all(|map| map.contains_key(block))).collect();

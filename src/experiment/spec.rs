@@ -35,6 +35,8 @@ pub struct Experiment {
     pub look_ups: Option<LookUps>,
     /// How applications are opened: for experiments about memory.
     pub applications: Option<Openings>,
+    /// How a device boots: for experiments about boots.
+    pub boots: Option<Boots>,
     /// How often processes are read: for experiments about what that costs on the user's own device.
     pub readings: Option<Readings>,
     /// How often.
@@ -62,6 +64,54 @@ pub enum Workload {
     Applications(Openings),
     /// What processes hold is read, and nothing is changed.
     Readings(Readings),
+    /// A whole boot.
+    Boots(Boots),
+}
+
+/// A boot: kernel, init's services, a zygote that preloads, its system server, the first application's screen. All but the
+/// zygote is known work, in milliseconds of one CPU at the highest frequency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Boots {
+    /// How many classes the zygote preloads, beside the framework's resources.
+    pub classes: u32,
+    /// Of init's services before the zygote, in bursts.
+    pub services_ms: u32,
+    /// Of the system server until it asks for the first application, in bursts.
+    pub system_server_ms: u32,
+    /// Of that application until its first screen, in one piece.
+    pub application_ms: u32,
+    /// The bursts, between which files are read.
+    pub bursts: Bursts,
+    /// Turns of the work loop in a millisecond: fixed, for what a zygote does is as well.
+    pub turns_per_ms: u64,
+}
+
+/// How a zygote preloads in an arm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preloading {
+    /// In order, on one thread.
+    #[default]
+    Off,
+    /// Classes in a child process, as the paper has it.
+    Fork,
+    /// Workers load ahead of the thread that initialises.
+    Ahead,
+    /// By a plan, on all threads.
+    Plan,
+}
+
+impl Preloading {
+    /// Its name among the preloader's modes.
+    pub fn mode(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Fork => "fork",
+            Self::Ahead => "ahead",
+            Self::Plan => "plan",
+        }
+    }
 }
 
 /// What the processes of a device hold is read again and again.
@@ -246,6 +296,9 @@ pub struct Arm {
     /// `brisk boot hold` runs from before the launch until its first screen: the launch stands for a boot.
     #[serde(default)]
     pub boot_hold: bool,
+    /// How the zygote preloads, in an experiment about boots.
+    #[serde(default)]
+    pub preload: Preloading,
     /// A block device that is swap during this arm.
     pub swap: Option<PathBuf>,
     /// A program of others that runs during this arm, with its arguments: another killer.
@@ -383,16 +436,19 @@ impl Experiment {
         let launches = || self.launches.clone().map(Workload::Launches);
         let applications = || self.applications.clone().map(Workload::Applications);
         let readings = || self.readings.map(Workload::Readings);
-        self.look_ups.clone().map(Workload::LookUps).or_else(applications).or_else(readings).or_else(launches)
+        let boots = || self.boots.map(Workload::Boots);
+        let look_ups = self.look_ups.clone().map(Workload::LookUps);
+        look_ups.or_else(applications).or_else(readings).or_else(boots).or_else(launches)
     }
 
     /// What it measures.
     pub fn subject(&self) -> Subject {
-        match (&self.look_ups, &self.applications, &self.readings) {
-            (Some(_), _, _) => Subject::LookUps,
-            (None, Some(_), _) => Subject::Applications,
-            (None, None, Some(_)) => Subject::Readings,
-            (None, None, None) => Subject::Launches,
+        match self.workload() {
+            Some(Workload::LookUps(_)) => Subject::LookUps,
+            Some(Workload::Applications(_)) => Subject::Applications,
+            Some(Workload::Readings(_)) => Subject::Readings,
+            Some(Workload::Boots(_)) => Subject::Boots,
+            Some(Workload::Launches(_)) | None => Subject::Launches,
         }
     }
 
@@ -406,7 +462,8 @@ impl Experiment {
         let look_ups = self.look_ups.iter().flat_map(LookUps::points);
         let openings = self.applications.as_ref().map(|openings| Point::Openings(openings.count));
         let readings = self.readings.map(|readings| Point::Readings(readings.count));
-        launches.chain(look_ups).chain(openings).chain(readings).collect()
+        let boots = self.boots.map(|_| Point::Boot);
+        launches.chain(look_ups).chain(openings).chain(readings).chain(boots).collect()
     }
 
     /// How often each arm is run at each of [`Experiment::points`].

@@ -87,7 +87,8 @@ impl Paired {
         }
         match claim.measure {
             Measure::Gain => 100.0 * (1.0 - of(&self.arm) / of(&self.against)),
-            Measure::GapClosed => {
+            Measure::OffPrediction => 100.0 * (of(&self.arm) / of(&self.against) - 1.0),
+            Measure::GapClosed | Measure::OfBound => {
                 let start = of(&self.against);
                 100.0 * (start - of(&self.arm)) / (start - of(&self.toward))
             }
@@ -105,7 +106,7 @@ impl Paired {
     /// The other side of the comparison, where the measure has one.
     fn other(&self, measure: Measure) -> Option<&[f64]> {
         match measure {
-            Measure::Gain | Measure::GapClosed => Some(&self.against),
+            Measure::Gain | Measure::GapClosed | Measure::OfBound | Measure::OffPrediction => Some(&self.against),
             Measure::Loss => Some(&self.toward),
             _ => None,
         }
@@ -115,14 +116,18 @@ impl Paired {
 impl<'a> Judged<'a> {
     fn new(experiment: &Experiment, claim: &'a Claim, samples: &Samples, points: &[usize]) -> Self {
         let index = |name: &Spanned<String>| experiment.arm(name.get_ref());
-        let alone = !matches!(claim.measure, Measure::Gain | Measure::GapClosed | Measure::Loss);
+        let compared = [Measure::Gain, Measure::GapClosed, Measure::Loss, Measure::OfBound, Measure::OffPrediction];
+        let alone = !compared.contains(&claim.measure);
         let arm = index(&claim.arm);
         let against = claim.against.as_ref().map_or(Some(experiment.baseline()), index).filter(|_| !alone);
-        let toward = claim.toward.as_ref().and_then(index);
+        let toward = match claim.measure {
+            Measure::OfBound => against,
+            _ => claim.toward.as_ref().and_then(index),
+        };
         let paired = |&point: &usize| {
-            let series: Vec<(usize, usize)> =
-                [arm, against, toward].iter().flatten().map(|&arm| (arm, point)).collect();
-            let mut columns = samples.paired(claim.metric, &series).into_iter();
+            let roles = claim.metrics().into_iter().zip([arm, against, toward]);
+            let series: Vec<_> = roles.filter_map(|(metric, arm)| Some((metric, (arm?, point)))).collect();
+            let mut columns = samples.paired_of(&series).into_iter();
             let [arm, against, toward] =
                 [arm, against, toward].map(|role| role.and_then(|_| columns.next()).unwrap_or_default());
             let events = match (claim.measure.share_of_events(), index(&claim.arm)) {
@@ -185,7 +190,7 @@ impl<'a> Judged<'a> {
             None => Verdict::Inconclusive,
         };
         let unit = match claim.measure {
-            Measure::Gain | Measure::GapClosed | Measure::StaysOff => "%",
+            Measure::Gain | Measure::GapClosed | Measure::StaysOff | Measure::OfBound | Measure::OffPrediction => "%",
             _ => claim.metric.unit(),
         };
         ClaimResult {
@@ -301,6 +306,45 @@ arm = [
                 assert!(found.ci.iter().all(|end| (end - figure).abs() < 1e-9), "{claim}: {:?}", found.ci);
             }
         }
+    }
+
+    #[test]
+    fn a_boot_is_judged_by_its_own_bound_and_its_own_prediction() {
+        let head = r#"name = "x"
+title = "x"
+description = "x"
+mechanism = "boot"
+mode = "parallel"
+scenario = "x"
+replicates = { quick = 2, full = 2, warm_up = 0 }
+arm = [{ name = "stock", title = "", baseline = true }, { name = "plan", title = "", preload = "plan" }]
+[boots]
+classes = 1
+services_ms = 1
+system_server_ms = 1
+application_ms = 1
+bursts = { work_ms = 1, wait_ms = 1 }
+turns_per_ms = 1
+"#;
+        let figure = |claim: &str| {
+            let text =
+                format!("{head}[[claim]]\nid = \"x.y\"\ntext = \"\"\narm = \"plan\"\nmetric = \"boot\"\n{claim}");
+            let experiment = Experiment::parse("x", &text).unwrap();
+            let mut lines = Vec::new();
+            for block in 0..4 {
+                let stock = [("boot_ms", 1000.0), ("boot_bound_ms", 900.0), ("boot_on_2_ms", 910.0)];
+                for (arm, metrics) in [(0, &stock[..]), (1, &[("boot_ms", 920.0)])] {
+                    let replicate = Replicate { id: 0, block, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };
+                    lines.push((replicate, line(metrics, None)));
+                }
+            }
+            let lines = lines.iter().map(|(replicate, line)| (replicate, line));
+            let found = judge(&experiment, true, &Samples::new(2, &experiment.points(true), lines)).remove(0);
+            assert_eq!((found.unit.as_str(), found.point.as_str()), ("%", "boot"));
+            found.measured
+        };
+        assert!((figure("measure = \"of-bound\"") - 80.0).abs() < 1e-9);
+        assert!((figure("measure = \"off-prediction\"") - 100.0 * (920.0 / 910.0 - 1.0)).abs() < 1e-9);
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod record;
 pub mod scenario;
 pub mod self_check;
 mod watch;
+mod zygote;
 
 use std::path::{Path, PathBuf};
 
@@ -90,6 +91,14 @@ pub fn packaged_program(name: &str, scenario: &Scenario) -> Result<Vec<GuestFile
         Ok(GuestFile { path, contents, mode: 0o755 })
     };
     files.into_iter().map(file).collect()
+}
+
+/// What a guest needs to boot a zygote that preloads `classes` of Android's classes, and its resources: each file.
+///
+/// # Errors
+/// [`LabError`] when it cannot be made or read.
+pub fn zygote(classes: u32) -> Result<Vec<GuestFile>, LabError> {
+    zygote::files(&Cache::open()?, classes)
 }
 
 /// The kernel's own test `name` (`filesystems/binderfs/binderfs_test`) from the sources that the kernel of `scenario` is

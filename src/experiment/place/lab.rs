@@ -62,8 +62,12 @@ impl Place for Lab {
         for program in beside(plan) {
             job.files.extend(lab::packaged_program(&program, &job.scenario)?);
         }
+        if let Workload::Boots(boots) = &plan.workload {
+            job.files.extend(lab::zygote(boots.classes)?);
+        }
         job.timeout = longest(plan);
-        let mut ear = Ear::default();
+        let is_boot = matches!(plan.workload, Workload::Boots(_));
+        let mut ear = Ear { boots_since: is_boot.then(HostClock::default), ..Ear::default() };
         let outcome = lab::run(&job, &mut |line| ear.hear(&line, experiment.mode, on_line))?;
         if let Some(text) = ear.fault {
             bail!("the guest said {text:?} in place of a result");
@@ -104,7 +108,7 @@ fn longest(plan: &Plan) -> Duration {
     let (window_ms, look_ups) = match &plan.workload {
         Workload::Launches(launches) => (u64::from(launches.window_beyond_work_ms), 0),
         Workload::LookUps(look_ups) => (0, u64::from(look_ups.count)),
-        Workload::Applications(_) | Workload::Readings(_) => (0, 0),
+        Workload::Applications(_) | Workload::Readings(_) | Workload::Boots(_) => (0, 0),
     };
     let replicate = |index: usize| match plan.points.get(index) {
         Some(Point::Work(work_ms)) => u64::from(*work_ms) * 6 + window_ms,
@@ -115,6 +119,7 @@ fn longest(plan: &Plan) -> Duration {
         Some(Point::Clients(clients)) => u64::from(*clients) * look_ups + 3000,
         // Each may take as long as the limit lets it.
         Some(Point::Openings(count)) => u64::from(*count) * 4000,
+        Some(Point::Boot) => 60_000,
         Some(Point::Readings(_)) | None => 0,
     };
     let guest_ms: u64 = plan.replicates.iter().map(|r| replicate(r.point) + r.settle_us / 1000).sum();
@@ -125,6 +130,8 @@ fn longest(plan: &Plan) -> Duration {
 #[derive(Default)]
 struct Ear {
     started: Option<HostClock>,
+    /// A boot is disturbed by what happens before anything can be said.
+    boots_since: Option<HostClock>,
     last_lines: VecDeque<String>,
     fault: Option<String>,
 }
@@ -147,7 +154,7 @@ impl Ear {
     /// Refuses a replicate during which the host did not let the guest run.
     fn judge(&mut self, mut line: Line, host: &HostClock, mode: Mode) -> Line {
         match &mut line {
-            Line::Started { .. } => self.started = Some(host.clone()),
+            Line::Started { .. } => self.started = Some(self.boots_since.clone().unwrap_or_else(|| host.clone())),
             Line::Measured(measured) if mode == Mode::Parallel && measured.rejected.is_none() => {
                 let waited = self.started.take().map_or(1.0, |started| host.disturbance_since(&started));
                 if waited > HostClock::DISTURBANCE_LIMIT {

@@ -71,7 +71,7 @@ fn measure(
         Point::LookUps(_) => arm.row(&names)?,
         Point::Clients(clients) => vec![(Metric::LookUpTime, arm.crowd(&names, clients)?)],
         Point::Application(index) => arm.application(&names, index)?,
-        Point::Work(_) | Point::Idle(_) | Point::Openings(_) | Point::Readings(_) => {
+        Point::Work(_) | Point::Idle(_) | Point::Openings(_) | Point::Readings(_) | Point::Boot => {
             bail!("a plan of look-ups has a point of another workload")
         }
     };

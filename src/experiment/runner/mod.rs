@@ -4,6 +4,8 @@
 mod applications;
 mod background;
 mod boot_hold;
+#[cfg(feature = "lab")]
+mod boots;
 mod daemon;
 mod launch;
 mod look_ups;
@@ -75,9 +77,11 @@ pub fn run(
         Workload::LookUps(workload) => look_ups::run(plan, workload, root, interrupted, report),
         #[cfg(feature = "lab")]
         Workload::Applications(openings) => applications::run(plan, openings, root, interrupted, report),
+        #[cfg(feature = "lab")]
+        Workload::Boots(boots) => boots::run(plan, *boots, root, interrupted, report),
         #[cfg(not(feature = "lab"))]
-        Workload::Applications(_) => {
-            bail!("applications are opened in the lab only, and this brisk was built without it")
+        Workload::Applications(_) | Workload::Boots(_) => {
+            bail!("applications are opened and zygotes boot in the lab only, and this brisk was built without it")
         }
     }
 }
@@ -218,7 +222,12 @@ impl Runner<'_> {
             Point::Idle(idle_ms) => {
                 self.watch_energy_until(started + Duration::from_millis(u64::from(idle_ms)), &mut readings);
             }
-            Point::LookUps(_) | Point::Clients(_) | Point::Application(_) | Point::Openings(_) | Point::Readings(_) => {
+            Point::LookUps(_)
+            | Point::Clients(_)
+            | Point::Application(_)
+            | Point::Openings(_)
+            | Point::Readings(_)
+            | Point::Boot => {
                 bail!("a plan of launches has a point of another workload")
             }
         }

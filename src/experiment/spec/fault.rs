@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 
 use super::super::claim::{At, Claim, Measure, Metric};
-use super::{Arm, Experiment, Launches, LookUps, Openings, Readings};
+use super::{Arm, Boots, Experiment, Launches, LookUps, Openings, Readings};
 use crate::device::binder::WireFormat;
 use crate::experiment::applications::Applications;
 use crate::mechanism::lookup::Traces;
@@ -21,13 +21,15 @@ impl Experiment {
         if (self.mode == Mode::Native) != self.scenario.is_none() {
             return Some("an experiment in the lab names its `scenario`, one with mode = \"native\" has none".into());
         }
-        let fault = match (&self.launches, &self.look_ups, &self.applications, self.readings) {
-            (Some(launches), None, None, None) => self.launches_fault(launches),
-            (None, Some(look_ups), None, None) => self.look_ups_fault(look_ups),
-            (None, None, Some(openings), None) => self.openings_fault(openings),
-            (None, None, None, Some(readings)) => self.readings_fault(readings),
+        let fault = match (&self.launches, &self.look_ups, &self.applications, self.readings, self.boots) {
+            (Some(launches), None, None, None, None) => self.launches_fault(launches),
+            (None, Some(look_ups), None, None, None) => self.look_ups_fault(look_ups),
+            (None, None, Some(openings), None, None) => self.openings_fault(openings),
+            (None, None, None, Some(readings), None) => self.readings_fault(readings),
+            (None, None, None, None, Some(boots)) => self.boots_fault(boots),
             _ => Some(
-                "an experiment has one of a `workload`, which is launched, `look_ups`, `applications` and `readings`"
+                "an experiment has one of a `workload`, which is launched, `look_ups`, `applications`, `readings` and \
+                 `boots`"
                     .into(),
             ),
         };
@@ -131,6 +133,19 @@ impl Experiment {
         silent.map(|arm| format!("arm {}: reads says how: \"cheap\" or \"exact\"", arm.name))
     }
 
+    fn boots_fault(&self, boots: Boots) -> Option<String> {
+        let Boots { classes, services_ms, system_server_ms, application_ms, bursts, turns_per_ms } = boots;
+        if self.mode != Mode::Parallel {
+            return Some("a zygote preloads on several CPUs: boots are measured with mode = \"parallel\"".into());
+        }
+        let amounts = [classes, services_ms, system_server_ms, application_ms, bursts.work_ms, bursts.wait_ms];
+        if amounts.contains(&0) || turns_per_ms == 0 {
+            return Some("boots: every amount must be above zero".into());
+        }
+        let once = self.replicates.warm_up == 0 && self.replicates.quick_work_ms.is_none();
+        (!once).then(|| "a boot begins with nothing: warm_up = 0, and quick_work_ms is for launches".into())
+    }
+
     fn replicates_fault(&self) -> Option<String> {
         let full = self.replicates_by_point(false);
         if full.len() != self.points(false).len() {
@@ -184,6 +199,10 @@ impl Experiment {
         let needs_toward = matches!(claim.measure, Measure::GapClosed | Measure::Loss);
         if needs_toward != toward.is_some() {
             return Some("gap-closed and loss need `toward`, others have none".into());
+        }
+        let is_of_boot = matches!(claim.measure, Measure::OfBound | Measure::OffPrediction);
+        if is_of_boot && claim.metric != Metric::Boot {
+            return Some("of-bound and off-prediction are measures of the metric boot".into());
         }
         if (claim.measure == Measure::StaysOff) != (claim.metric == Metric::Actions) {
             return Some("stays-off and the metric actions belong together".into());

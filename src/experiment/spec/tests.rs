@@ -149,3 +149,53 @@ fn experiments_about_look_ups_are_read_and_their_mistakes_named() {
     let error = Experiment::parse("x", &launches).unwrap_err().to_string();
     assert!(error.contains("belong to experiments with look_ups"), "{error}");
 }
+
+const BOOTS: &str = r#"name = "boots"
+title = "Boots"
+description = "Two ways to preload."
+mechanism = "boot"
+mode = "parallel"
+scenario = "zygote-6.1-parallel"
+replicates = { quick = 2, full = 15, warm_up = 0 }
+[boots]
+classes = 400
+services_ms = 10
+system_server_ms = 10
+application_ms = 10
+bursts = { work_ms = 2, wait_ms = 1 }
+turns_per_ms = 1000
+[[arm]]
+name = "stock"
+title = "stock"
+baseline = true
+[[arm]]
+name = "plan"
+title = "plan"
+preload = "plan"
+[[claim]]
+id = "boot.of-bound"
+text = "most of the bound"
+measure = "of-bound"
+metric = "boot"
+arm = "plan"
+required = ">= 80"
+"#;
+
+#[test]
+fn experiments_about_boots_are_read_and_their_mistakes_named() {
+    let experiment = Experiment::parse("x", BOOTS).unwrap();
+    assert_eq!((experiment.points(true), experiment.subject()), (vec![Point::Boot], Subject::Boots));
+    assert_eq!(experiment.arms.iter().map(|arm| arm.preload.mode()).collect::<Vec<_>>(), ["off", "plan"]);
+    for (from, to, expected) in [
+        ("mode = \"parallel\"", "mode = \"deterministic\"", "x:1:1: a zygote preloads on several CPUs"),
+        ("classes = 400", "classes = 0", "x:1:1: boots: every amount must be above zero"),
+        ("wait_ms = 1", "wait_ms = 0", "x:1:1: boots: every amount must be above zero"),
+        (", warm_up = 0", "", "x:1:1: a boot begins with nothing: warm_up = 0"),
+        ("metric = \"boot\"", "metric = \"preload\"", "x:28:7: claim boot.of-bound: of-bound and off-prediction are"),
+        ("preload = \"plan\"", "preload = \"halves\"", "x:22:11: unknown variant `halves`"),
+        ("[boots]", "[readings]\ncount = 1\n[boots]", "x:1:1: an experiment has one of a `workload`"),
+    ] {
+        let error = Experiment::parse("x", &BOOTS.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}\n  wanted {expected}");
+    }
+}

@@ -15,7 +15,7 @@ import brisk.preload.ParallelPreloader;
 /** A {@link Zygote} in a Java machine of its own, from the side of whoever started it. */
 final class Child {
     /** One collector thread that never runs, one quick compiler: nearest to code that was compiled ahead. */
-    private static final List<String> MACHINE = List.of("-XX:+UseSerialGC", "-Xms512m", "-Xmx1g", "-Xmn384m",
+    static final List<String> MACHINE = List.of("-XX:+UseSerialGC", "-Xms512m", "-Xmx1g", "-Xmn384m",
             "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=error:stderr");
 
     /** What a run said of itself. */
@@ -39,7 +39,7 @@ final class Child {
     }
 
     /** On a device the preloader is on the boot class path as well. */
-    private static Path preloader() throws IOException {
+    static Path preloader() throws IOException {
         try {
             return Path.of(ParallelPreloader.class.getProtectionDomain().getCodeSource().getLocation().toURI());
         } catch (URISyntaxException e) {

@@ -14,10 +14,13 @@ import brisk.preload.planner.Options;
  */
 final class ForkedChild implements ParallelPreloader.Fork {
     private final Options mOptions;
+    private final List<String> mMachine;
     private Process mProcess;
 
-    ForkedChild(Options options) {
+    /** {@code machine} are options of the Java machine, beside those that every zygote has. */
+    ForkedChild(Options options, List<String> machine) {
         mOptions = options;
+        mMachine = machine;
     }
 
     @Override
@@ -31,7 +34,7 @@ final class ForkedChild implements ParallelPreloader.Fork {
         if (mOptions.has("child-state")) {
             arguments.addAll(List.of("--state", mOptions.get("child-state", "")));
         }
-        mProcess = new ProcessBuilder(Child.command(List.of(), arguments)).inheritIO().redirectOutput(
+        mProcess = new ProcessBuilder(Child.command(mMachine, arguments)).inheritIO().redirectOutput(
                 ProcessBuilder.Redirect.DISCARD).start();
     }
 

@@ -24,7 +24,8 @@ public enum Framework {
     /** Android 14. */
     UPSIDE_DOWN_CAKE("14-robolectric-10818077", "6be2218c6a53fe3c57bc22ebdc723edcb7270a8a6f187545708aa5c0ed813977");
 
-    private static final int LIST_LENGTH = 2300;
+    /** As many as the paper's zygote preloads. */
+    public static final int LIST_LENGTH = 2300;
 
     private final String mVersion;
     private final String mSha256;
@@ -64,9 +65,14 @@ public enum Framework {
 
     /** A class list of the paper's length, derived from the jar and written into {@code scratch}. */
     public Path list(Path folder, Path scratch) throws IOException {
+        return list(folder, scratch, LIST_LENGTH);
+    }
+
+    /** The same of another length. */
+    public Path list(Path folder, Path scratch, int length) throws IOException {
         Path list = scratch.resolve(mVersion + "-classes");
         Files.createDirectories(scratch);
-        Files.write(list, ListMaker.derive(List.of(jar(folder)), LIST_LENGTH, hosts()));
+        Files.write(list, ListMaker.derive(List.of(jar(folder)), length, hosts()));
         return list;
     }
 

@@ -26,6 +26,7 @@ public final class FrameworkResources {
     private static final int FLAG_UTF8 = 1 << 8;
     private static final long PNG_SIGNATURE = 0x89504e470d0a1a0aL;
     private static final int PNG_DATA = 0x49444154;
+    private static final String TABLE = "resources.arsc";
     /** A zygote preloads a few hundred drawables of one density, not all. */
     private static final String DRAWABLES = "res/drawable-mdpi";
 
@@ -36,6 +37,19 @@ public final class FrameworkResources {
     public record Preloaded(int strings, int drawables, long pixelBytes, int documents, int chunks) {}
 
     private FrameworkResources() {}
+
+    /** Whether a jar's entry is one that {@link #preload} reads. */
+    static boolean uses(String entry) {
+        return entry.equals(TABLE) || isDrawable(entry) || isDocument(entry);
+    }
+
+    private static boolean isDrawable(String entry) {
+        return entry.startsWith(DRAWABLES) && entry.endsWith(".png");
+    }
+
+    private static boolean isDocument(String entry) {
+        return entry.startsWith("res/drawable") && entry.endsWith(".xml");
+    }
 
     /** Sets the jar. */
     public static void use(Path jar) {
@@ -64,12 +78,12 @@ public final class FrameworkResources {
         long pixelBytes = 0;
         for (ZipEntry entry : (Iterable<ZipEntry>) jar.stream().map(ZipEntry.class::cast)::iterator) {
             String name = entry.getName();
-            if (name.equals("resources.arsc")) {
+            if (name.equals(TABLE)) {
                 strings += strings(read(jar, entry)).size();
-            } else if (name.startsWith(DRAWABLES) && name.endsWith(".png")) {
+            } else if (isDrawable(name)) {
                 drawables++;
                 pixelBytes += pixels(read(jar, entry));
-            } else if (name.startsWith("res/drawable") && name.endsWith(".xml")) {
+            } else if (isDocument(name)) {
                 documents++;
                 chunks += chunks(read(jar, entry));
             }

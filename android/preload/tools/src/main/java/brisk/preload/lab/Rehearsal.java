@@ -29,23 +29,42 @@ public final class Rehearsal {
     private final Path mHooked;
     private final Map<String, Double> mCostsUs = new HashMap<>();
     private final Map<String, Double> mLoadsUs = new HashMap<>();
+    private Path mResources;
     private Planner.Result mResult;
 
-    /** Prepares the jars and the list in {@code scratch}. */
+    /** Prepares the jars and a list of the paper's length in {@code scratch}. */
     public Rehearsal(Framework framework, Path frameworks, Path scratch) throws IOException {
+        this(framework, frameworks, scratch, Framework.LIST_LENGTH);
+    }
+
+    /** The same with a list of {@code classes}. */
+    public Rehearsal(Framework framework, Path frameworks, Path scratch, int classes) throws IOException {
         mFramework = framework;
         mFrameworks = frameworks;
         mScratch = scratch.toAbsolutePath();
-        mList = framework.list(frameworks, mScratch);
+        mList = framework.list(frameworks, mScratch, classes);
         mStubbed = framework.stubbed(frameworks, mScratch, false);
         mHooked = framework.stubbed(frameworks, mScratch, true);
+    }
+
+    /** Lets the plan begin resources as soon as they can; {@code jar} holds what preloads them. */
+    public Rehearsal withResources(Path jar) {
+        mResources = jar;
+        return this;
     }
 
     /** Observes, plans, measures costs {@code runs} times, and plans again. */
     public Rehearsal plan(int runs) throws IOException {
         observe();
-        Planner.Input input = new Planner.Input(List.of(mFramework.jar(mFrameworks)), ClassList.read(mList.toFile()))
+        List<Path> jars = new ArrayList<>(List.of(mFramework.jar(mFrameworks)));
+        if (mResources != null) {
+            jars.add(mResources);
+        }
+        Planner.Input input = new Planner.Input(jars, ClassList.read(mList.toFile()))
                 .ambient(Framework.hosts()).observations(Observations.read(file("observed")));
+        if (mResources != null) {
+            input.resources(FrameworkResources.class.getName() + ".preload()V");
+        }
         Planner.Result draft = Planner.plan(input.boundTo(List.of(mStubbed)));
         measure(draft.plan(), runs);
         input.costsUs(mCostsUs).loadsUs(mLoadsUs);

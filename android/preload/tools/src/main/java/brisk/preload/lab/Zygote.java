@@ -139,7 +139,7 @@ public final class Zygote {
             preloader.setMarker(mOptions.path("marker").toFile());
         }
         if (mode == PreloadMode.FORK) {
-            preloader.setFork(new ForkedChild(mOptions));
+            preloader.setFork(new ForkedChild(mOptions, List.of()));
         }
         PreloadReport report = preloader.preload(mList, plan, mJars);
         if (FrameworkResources.preloaded() != null) {

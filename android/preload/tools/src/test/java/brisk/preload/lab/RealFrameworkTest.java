@@ -5,7 +5,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.BufferedReader;
+import java.io.File;
 import java.io.IOException;
+import java.net.UnixDomainSocketAddress;
+import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -20,11 +24,16 @@ import java.util.zip.ZipFile;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
+import brisk.preload.ClassList;
+
 /** The classes of Android 4.1.2, in Java machines of their own. */
 class RealFrameworkTest {
     private static final Path FRAMEWORKS = Path.of(System.getProperty("brisk.frameworks"));
     private static final Path SCRATCH = Path.of(System.getProperty("brisk.scratch"));
     private static final Pattern INITIALIZING = Pattern.compile("Initializing '([^']+)'");
+
+    /** What a zygote that boots lets others say. */
+    private static final List<String> STARTED = List.of("the server", "the application");
 
     private static Rehearsal sRehearsal;
 
@@ -119,6 +128,51 @@ class RealFrameworkTest {
         List<String> inParent = Files.readAllLines(state);
         assertEquals(2300, inParent.stream().filter(line -> line.startsWith("absent ")).count());
         assertTrue(inParent.stream().noneMatch(line -> line.startsWith("began ")), "no initialiser ran in the parent");
+    }
+
+    /** The zygote of the laboratory's boots, on this machine. */
+    @Test
+    void a_zygote_that_boots_does_its_four_parts_and_a_fork_leaves_its_classes_undone() throws IOException {
+        int listed = ClassList.read(sRehearsal.list().toFile()).names().size();
+        for (String mode : List.of("off", "plan", "fork")) {
+            List<String> said = boot(mode);
+            assertEquals(List.of("socket", "preload", "system-server", "loop"), said.stream()
+                    .filter(line -> line.startsWith("part ")).map(line -> line.split(" ")[1]).toList(), said.toString());
+            String[] preload = said.stream().filter(line -> line.startsWith("part preload ")).findFirst().get().split(" ");
+            assertEquals(mode, preload[3]);
+            int initialised = Integer.parseInt(preload[4]);
+            assertTrue(mode.equals("fork") ? initialised == 0 : initialised >= 0.95 * listed, mode + " " + initialised);
+            assertTrue(Long.parseLong(preload[5]) > 0, "resources took a time");
+            assertTrue(said.containsAll(STARTED), said.toString());
+        }
+    }
+
+    /** What it says until its loop has served one request. */
+    private static List<String> boot(String mode) throws IOException {
+        Path socket = Files.createTempDirectory("zygote").resolve("socket");
+        String boot = "-Xbootclasspath/a:" + sRehearsal.stubbed() + File.pathSeparator + Child.preloader();
+        List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString()));
+        command.addAll(Child.MACHINE);
+        command.addAll(List.of(boot, "-cp", System.getProperty("java.class.path"), BootZygote.class.getName()));
+        command.addAll(sRehearsal.arguments(mode, 2));
+        command.addAll(List.of("--resources", sRehearsal.original().toString(), "--socket", socket.toString(), "--machine", boot,
+                "--system-server", "echo the server", "--application", "echo the application"));
+        Process zygote = new ProcessBuilder(command).redirectErrorStream(true).start();
+        List<String> said = new ArrayList<>();
+        try (BufferedReader lines = zygote.inputReader()) {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                said.add(line);
+                if (line.startsWith("part system-server ")) {
+                    SocketChannel.open(UnixDomainSocketAddress.of(socket)).close();
+                }
+                if (said.containsAll(STARTED) && said.stream().anyMatch(known -> known.startsWith("part loop "))) {
+                    break;
+                }
+            }
+        } finally {
+            zygote.destroyForcibly();
+        }
+        return said;
     }
 
     @Test

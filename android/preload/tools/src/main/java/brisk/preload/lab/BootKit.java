@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+package brisk.preload.lab;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.spi.ToolProvider;
+import java.util.zip.Deflater;
+import java.util.zip.ZipEntry;
+import java.util.zip.ZipFile;
+import java.util.zip.ZipOutputStream;
+
+import brisk.preload.planner.Options;
+import brisk.preload.planner.Schedule;
+
+/**
+ * Puts together what a guest needs to boot a {@link BootZygote}, as a tree of the guest's files: a small Java machine and the
+ * libraries that load it, the framework's classes and resources, a list and its plan, and what scheduling the measured
+ * costs predicts.
+ */
+public final class BootKit {
+    /** What the framework's classes use of Java. */
+    private static final String MODULES = "java.base,java.logging,java.xml,java.sql,java.naming";
+    /** How much two threads are taken to get done in units of one, as `brisk boot plan` does unless it is told. */
+    private static final double SPEEDUP = 1.9;
+    private static final int RUNS = 3;
+    private static final Pattern LIBRARY = Pattern.compile("(?:=> )?(/\\S+) \\(0x");
+
+    private final Path mOutput;
+    private final Path mZygote;
+    private final Rehearsal mRehearsal;
+
+    private BootKit(Path output, Rehearsal rehearsal) throws IOException {
+        mOutput = output;
+        mZygote = Files.createDirectories(output.resolve("zygote"));
+        mRehearsal = rehearsal;
+    }
+
+    /** {@code --frameworks FOLDER --scratch FOLDER --output FOLDER --classes N}; to be run from its jar. */
+    public static void main(String[] arguments) throws IOException {
+        Options options =
+                new Options(List.of(arguments), Set.of("frameworks", "scratch", "output", "classes"), Set.of());
+        Path own = classPath().get(0);
+        Rehearsal rehearsal = new Rehearsal(Framework.JELLY_BEAN, options.path("frameworks"), options.path("scratch"),
+                options.number("classes", Framework.LIST_LENGTH)).withResources(own).plan(RUNS);
+        BootKit kit = new BootKit(options.path("output").toAbsolutePath(), rehearsal);
+        kit.machine();
+        kit.framework();
+        kit.command();
+        kit.prediction();
+    }
+
+    private static List<Path> classPath() throws IOException {
+        List<Path> jars = new ArrayList<>();
+        for (Path entry : Options.paths(System.getProperty("java.class.path"))) {
+            if (!Files.isRegularFile(entry)) {
+                throw new IOException(entry + " is no jar: mvn -f android/preload package makes them");
+            }
+            jars.add(entry);
+        }
+        return jars;
+    }
+
+    /** A Java machine with the modules that are needed, and its archive of classes. */
+    private void machine() throws IOException {
+        Path machine = mOutput.resolve("jvm");
+        ToolProvider jlink = ToolProvider.findFirst("jlink").orElseThrow(
+                () -> new IOException("this Java has no jlink: install a JDK (Debian: default-jdk-headless)"));
+        int code = jlink.run(System.err, System.err, "--add-modules", MODULES, "--output", machine.toString(),
+                "--strip-java-debug-attributes", "--no-header-files", "--no-man-pages");
+        if (code != 0) {
+            throw new IOException("jlink ended with " + code);
+        }
+        Path java = machine.resolve("bin/java");
+        say(List.of(java.toString(), "-Xshare:dump"));
+        for (String program : List.of("bin/java", "lib/server/libjvm.so", "lib/libjava.so", "lib/libzip.so", "lib/libnio.so")) {
+            for (String line : say(List.of("ldd", machine.resolve(program).toString()))) {
+                Matcher library = LIBRARY.matcher(line);
+                if (library.find() && !library.group(1).startsWith(machine.toString())) {
+                    copy(Path.of(library.group(1)), mOutput.resolve(library.group(1).substring(1)));
+                }
+            }
+        }
+    }
+
+    private void framework() throws IOException {
+        copy(mRehearsal.stubbed(), mZygote.resolve("framework.jar"));
+        copy(mRehearsal.list(), mZygote.resolve("classes"));
+        // A plan bears its jar's name, which is shorter here.
+        String plan = Files.readString(mRehearsal.plan(mRehearsal.stubbed()));
+        Files.writeString(mZygote.resolve("plan"), plan.replace(mRehearsal.stubbed().getFileName().toString(), "framework.jar"));
+        for (Path jar : classPath()) {
+            copy(jar, mOutput.resolve(inGuest(jar).substring(1)));
+        }
+        resources();
+    }
+
+    /** The command of a zygote in the guest, a word a line; its options for one boot come after it. */
+    private void command() throws IOException {
+        String boot = "-Xbootclasspath/a:/zygote/framework.jar:" + inGuest(Child.preloader());
+        List<String> words = new ArrayList<>(List.of("/jvm/bin/java"));
+        words.addAll(Child.MACHINE);
+        words.addAll(List.of(boot, "-cp", String.join(":", classPath().stream().map(BootKit::inGuest).toList()),
+                BootZygote.class.getName(), "--list", "/zygote/classes", "--plan", "/zygote/plan", "--jars",
+                "/zygote/framework.jar", "--resources", "/zygote/resources.jar", "--machine", boot));
+        Files.write(mZygote.resolve("command"), words);
+    }
+
+    private static String inGuest(Path jar) {
+        return "/zygote/lib/" + jar.getFileName();
+    }
+
+    /** The original's resources alone, as they lie in it. */
+    private void resources() throws IOException {
+        try (ZipFile from = new ZipFile(mRehearsal.original().toFile());
+                ZipOutputStream to = new ZipOutputStream(Files.newOutputStream(mZygote.resolve("resources.jar")))) {
+            to.setLevel(Deflater.BEST_SPEED);
+            for (ZipEntry entry : (Iterable<ZipEntry>) from.stream().map(ZipEntry.class::cast)::iterator) {
+                if (FrameworkResources.uses(entry.getName())) {
+                    to.putNextEntry(new ZipEntry(entry.getName()));
+                    try (InputStream in = from.getInputStream(entry)) {
+                        in.transferTo(to);
+                    }
+                }
+            }
+        }
+    }
+
+    /** What a preload takes on some threads, of what it takes on one, by the costs that were measured here. */
+    private void prediction() throws IOException {
+        List<Double> classes = new ArrayList<>();
+        List<Double> all = new ArrayList<>();
+        for (int run = 0; run < RUNS; run++) {
+            List<String> arguments = new ArrayList<>(mRehearsal.arguments("off", 1));
+            classes.add(nanos(arguments));
+            arguments.addAll(List.of("--resources", mRehearsal.original().toString()));
+            all.add(nanos(arguments));
+        }
+        double sequentialUs = mRehearsal.result().sequentialUs();
+        double resourcesUs = sequentialUs * Math.max(0, Figures.median(all) / Figures.median(classes) - 1);
+        List<String> lines = new ArrayList<>();
+        for (int threads : new int[] {2, 4, 8}) {
+            // Resources wait for nothing and nothing waits for them.
+            double us = mRehearsal.result().predictedUs(threads, new Schedule.Speedup(SPEEDUP), resourcesUs);
+            lines.add(String.format(Locale.ROOT, "%d %.4f", threads, us / (sequentialUs + resourcesUs)));
+        }
+        Files.write(mZygote.resolve("prediction"), lines);
+    }
+
+    private double nanos(List<String> arguments) throws IOException {
+        Child child = Child.start(mRehearsal.stubbed(), List.of(), arguments);
+        if (child.join() != 0) {
+            throw new IOException("the zygote failed:\n" + child.text());
+        }
+        return child.runs().get(0).nanos();
+    }
+
+    private static List<String> say(List<String> command) throws IOException {
+        Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+        List<String> lines = process.inputReader().lines().toList();
+        try {
+            if (process.waitFor() != 0) {
+                throw new IOException(String.join(" ", command) + " failed:\n" + String.join("\n", lines));
+            }
+        } catch (InterruptedException e) {
+            throw new IOException(e);
+        }
+        return lines;
+    }
+
+    private static void copy(Path from, Path to) throws IOException {
+        Files.createDirectories(to.getParent());
+        Files.copy(from, to, StandardCopyOption.REPLACE_EXISTING);
+    }
+}
