@@ -420,3 +420,47 @@ fn memory_is_read_here_and_nobody_is_killed() {
     assert!(found.arms.iter().all(|arm| arm.samples.len() == 10 && arm.samples.iter().all(|&us| us > 0.0)));
     assert!(found.notes.iter().any(|note| note.contains("processes hold memory")), "{:?}", found.notes);
 }
+
+/// A build in front, with music beside it and alone; nothing of the device is set.
+const COMBINATIONS: &str = r#"{
+  "experiment": "mini", "scenario": null, "guarded": false,
+  "arms": [
+    { "name": "stock", "title": "", "baseline": true },
+    { "name": "alone", "title": "", "alone": true }
+  ],
+  "points": [{ "combination": "compile / music" }],
+  "workload": { "combinations": {
+    "settle_ms": [0, 0],
+    "list": [{ "foreground": "compile", "background": ["music"], "alone": true }]
+  } },
+  "replicates": [
+    { "id": 0, "block": 0, "arm": 0, "point": 0, "settle_us": 1000, "seed": 1, "warm_up": false },
+    { "id": 1, "block": 0, "arm": 1, "point": 0, "settle_us": 1000, "seed": 1, "warm_up": false }
+  ]
+}"#;
+
+#[test]
+fn combinations_are_played_and_told() {
+    let device = tempfile::tempdir().unwrap();
+    std::fs::create_dir(device.path().join("proc")).unwrap();
+    std::fs::write(device.path().join("proc/cpuinfo"), "model name\t: a processor\n").unwrap();
+    let plan = device.path().join("plan.json");
+    std::fs::write(&plan, COMBINATIONS).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    command.arg("--root").arg(device.path()).args(["replicate", "--plan"]).arg(&plan);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (lines, _) = store::parse(std::str::from_utf8(&output.stdout).unwrap());
+    let measured: Vec<_> = lines
+        .into_iter()
+        .filter_map(|line| if let Line::Measured(measured) = line { Some(measured) } else { None })
+        .collect();
+    assert_eq!(measured.len(), 2);
+    for (measured, arm) in measured.iter().zip(["stock", "alone"]) {
+        assert_eq!((measured.arm.as_str(), measured.point.as_str()), (arm, "compile / music"));
+        assert_eq!(measured.rejected, None);
+        assert!(measured.metrics["foreground_ms"] > 0.0);
+        assert_eq!(measured.metrics.contains_key("background_percent"), arm == "stock");
+        assert_eq!(measured.metrics.contains_key("music_missed_percent"), arm == "stock");
+    }
+}

@@ -24,6 +24,8 @@ pub mod restore;
 pub mod run;
 pub mod soak;
 pub mod status;
+#[cfg(feature = "lab")]
+mod task;
 #[cfg(feature = "top")]
 pub mod top;
 
@@ -97,6 +99,10 @@ pub enum Command {
     #[cfg(feature = "lab")]
     #[command(hide = true)]
     Application(application::Arguments),
+    /// Play a program of an experiment about placement
+    #[cfg(feature = "lab")]
+    #[command(hide = true)]
+    Task(task::Arguments),
     /// Kill daemons and guardians at random moments and check that nothing is left changed
     #[command(hide = true)]
     Soak(soak::Arguments),
@@ -152,6 +158,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Replicate(arguments) => replicate::run(arguments, &root),
         #[cfg(feature = "lab")]
         Command::Application(arguments) => application::run(arguments),
+        #[cfg(feature = "lab")]
+        Command::Task(arguments) => task::run(arguments),
         Command::Soak(arguments) => soak::run(arguments, &root),
     }
 }

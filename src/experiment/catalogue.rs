@@ -21,9 +21,8 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     ("launch-schedutil", include_str!("../../experiments/launch-schedutil.toml")),
     ("launch-stock", include_str!("../../experiments/launch-stock.toml")),
     ("launch-threads", include_str!("../../experiments/launch-threads.toml")),
-    ("placement-one-thread", include_str!("../../experiments/placement-one-thread.toml")),
-    ("placement-two-threads", include_str!("../../experiments/placement-two-threads.toml")),
-    ("placement-no-bulk", include_str!("../../experiments/placement-no-bulk.toml")),
+    #[cfg(feature = "lab")]
+    ("placement-combinations", include_str!("../../experiments/placement-combinations.toml")),
     ("lookup-hub", include_str!("../../experiments/lookup-hub.toml")),
     ("lookup-list", include_str!("../../experiments/lookup-list.toml")),
     ("lookup-applications", include_str!("../../experiments/lookup-applications.toml")),
@@ -159,9 +158,9 @@ mod tests {
             names(&["memory"], false).unwrap(),
             ["memory-paper", "memory-brisk", "memory-victims", "memory-single"]
         );
-        assert_eq!(names(&["placement"], false).unwrap().len(), 3);
+        assert_eq!(names(&["placement"], false).unwrap(), ["placement-combinations"]);
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
-        assert_eq!(names(&[], false).unwrap().len(), 22);
+        assert_eq!(names(&[], false).unwrap().len(), 20);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["memory"], true).unwrap(), ["memory-here"]);

@@ -91,6 +91,12 @@ pub enum Metric {
     BootOnFour,
     /// The same on eight.
     BootOnEight,
+    /// What a person waits for: how long its work takes, or the 95th percentile where it is paced.
+    Foreground,
+    /// Music whose next 20 ms came before the last were done.
+    MusicMissed,
+    /// What everybody beside the foreground got of the CPUs while that was there.
+    Background,
 }
 
 /// What a metric is a metric of.
@@ -106,11 +112,13 @@ pub enum Subject {
     Readings,
     /// Boots of a device.
     Boots,
+    /// Something in front, and others beside it.
+    Combinations,
 }
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 43] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -151,6 +159,9 @@ impl Metric {
         Self::BootOnTwo,
         Self::BootOnFour,
         Self::BootOnEight,
+        Self::Foreground,
+        Self::MusicMissed,
+        Self::Background,
     ];
 
     /// What it is measured of.
@@ -174,6 +185,7 @@ impl Metric {
             | Self::BootOnTwo
             | Self::BootOnFour
             | Self::BootOnEight => Subject::Boots,
+            Self::Foreground | Self::MusicMissed | Self::Background => Subject::Combinations,
             _ => Subject::Applications,
         }
     }
@@ -221,6 +233,9 @@ impl Metric {
             Self::BootOnTwo => "predicted on 2 CPUs",
             Self::BootOnFour => "predicted on 4 CPUs",
             Self::BootOnEight => "predicted on 8 CPUs",
+            Self::Foreground => "foreground",
+            Self::MusicMissed => "music missed",
+            Self::Background => "background",
         }
     }
 
@@ -240,7 +255,8 @@ impl Metric {
             | Self::BootBound
             | Self::BootOnTwo
             | Self::BootOnFour
-            | Self::BootOnEight => "ms",
+            | Self::BootOnEight
+            | Self::Foreground => "ms",
             Self::Energy => "mJ",
             Self::Kills | Self::FrontKills | Self::OomKills | Self::Alive => "applications",
             Self::Unresponsive => "openings",
@@ -253,7 +269,9 @@ impl Metric {
             | Self::ProportionalSwapError
             | Self::EstimateError
             | Self::PredictionError
-            | Self::EstimateCost => "%",
+            | Self::EstimateCost
+            | Self::MusicMissed => "%",
+            Self::Background => "% of a CPU",
             Self::Actions => "actions",
             Self::LookUpTime | Self::Reading => "us",
             Self::LookUp | Self::LookUpMean | Self::LookUpP99 | Self::Miss | Self::EmptyCall | Self::ReferencePair => {
@@ -305,6 +323,9 @@ impl Metric {
             Self::BootOnTwo => "boot_on_2_ms",
             Self::BootOnFour => "boot_on_4_ms",
             Self::BootOnEight => "boot_on_8_ms",
+            Self::Foreground => "foreground_ms",
+            Self::MusicMissed => "music_missed_percent",
+            Self::Background => "background_percent",
         }
     }
 }
@@ -360,6 +381,20 @@ pub enum At {
     Idle,
     /// One result for each of these launch points, named by their work.
     Work(Vec<u32>),
+    /// One result for each combination of these names, or with one of these in front.
+    Named(Vec<String>),
+}
+
+/// What of a figure a requirement is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judge {
+    /// Its whole interval.
+    #[default]
+    Interval,
+    /// The estimate; and the arm must not be shown to be worse than what it is compared with. "Shown" is less than one
+    /// chance in twenty that any of the claim's results is by chance (Bonferroni), by the permutation test.
+    Estimate,
 }
 
 impl<'de> Deserialize<'de> for At {
@@ -370,7 +405,7 @@ impl<'de> Deserialize<'de> for At {
             type Value = At;
 
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("\"each\", \"mean\", \"idle\" or a list of work_ms values")
+                f.write_str("\"each\", \"mean\", \"idle\", a list of work_ms values or one of combinations")
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<At, E> {
@@ -383,11 +418,20 @@ impl<'de> Deserialize<'de> for At {
             }
 
             fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<At, A::Error> {
-                let mut work_ms = Vec::new();
-                while let Some(value) = list.next_element()? {
-                    work_ms.push(value);
+                #[derive(Deserialize)]
+                #[serde(untagged)]
+                enum Place {
+                    Work(u32),
+                    Name(String),
                 }
-                Ok(At::Work(work_ms))
+                let (mut work_ms, mut names) = (Vec::new(), Vec::new());
+                while let Some(place) = list.next_element()? {
+                    match place {
+                        Place::Work(value) => work_ms.push(value),
+                        Place::Name(name) => names.push(name),
+                    }
+                }
+                Ok(if names.is_empty() { At::Work(work_ms) } else { At::Named(names) })
             }
         }
 
@@ -465,6 +509,9 @@ pub struct Claim {
     pub at: At,
     /// What is required; only reported when absent.
     pub required: Option<Requirement>,
+    /// Of what that is required.
+    #[serde(default)]
+    pub judged_by: Judge,
     /// In the full form, the largest half-width that the confidence interval may have, in the measure's unit.
     pub precision: Option<f64>,
     /// The paper's own figure, as printed there.

@@ -1,9 +1,10 @@
 //! One experiment from its file to its result: schedule, devices, partial results, verdicts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::claim::{Measure, Metric, Subject};
 use super::plan::{Line, Measured, Plan, Replicate};
@@ -12,7 +13,7 @@ use super::samples::Samples;
 use super::schedule::{Design, blocks, share};
 use super::spec::Experiment;
 use super::store::Store;
-use super::verdict::judge;
+use super::verdict::{is_precise, judge, judge_one};
 use crate::report::proof::{DeviceDescription, ExperimentResult, Mode, SelfCheck};
 
 /// Somewhere to run plans: the lab's guests, or the user's own device.
@@ -80,6 +81,23 @@ impl Findings {
     }
 }
 
+/// When a run ends early.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits<'a> {
+    /// As soon as this is true.
+    pub interrupted: &'a AtomicBool,
+    /// An experiment whose blocks are runs of their own begins none after this.
+    pub until: Option<Instant>,
+}
+
+/// Whether a claim at a point is as precise as it asks to be.
+#[derive(Debug)]
+struct Precision {
+    claim: String,
+    point: String,
+    is_reached: bool,
+}
+
 /// How a run ended.
 #[derive(Debug)]
 pub enum Ending {
@@ -95,6 +113,7 @@ impl Run<'_> {
         Design {
             arms: self.experiment.arms.len(),
             replicates: self.experiment.replicates_by_point(self.quick),
+            left_out: self.experiment.left_out(self.quick),
             warm_up: self.experiment.replicates.warm_up,
             settle_us: self.settle_ms().map(|ms| u64::from(ms) * 1000),
             seed: self.seed,
@@ -121,13 +140,31 @@ impl Run<'_> {
             // A Java machine starts and preloads, under emulation.
             Point::Boot => (15_000, 0),
             Point::Openings(count) => (500 * u64::from(count), 1000 * u64::from(count)),
+            // What is beside it has to wait for, and to be started.
+            Point::Combination(_) => (u64::from(self.foreground_ms(replicate.point)) * 5 / 4 + 200, rest),
         };
         if self.experiment.mode == Mode::Deterministic { 300 + busy / 4 + idle / 8 } else { busy + idle }
     }
 
     /// Shortest and longest rest before a replicate.
     fn settle_ms(&self) -> [u32; 2] {
+        #[cfg(feature = "lab")]
+        if let Some(combinations) = &self.experiment.combinations {
+            return combinations.settle_ms;
+        }
         self.experiment.launches.as_ref().map_or([0, 0], |launches| launches.settle_ms)
+    }
+
+    #[cfg(feature = "lab")]
+    fn foreground_ms(&self, point: usize) -> u32 {
+        let combinations = self.experiment.combinations.iter();
+        let mut of_form = combinations.flat_map(|combinations| combinations.of_form(self.quick));
+        of_form.nth(point).map_or(0, |combination| combination.foreground.lasts_ms())
+    }
+
+    #[cfg(not(feature = "lab"))]
+    fn foreground_ms(&self, _point: usize) -> u32 {
+        0
     }
 
     /// The replicates that `findings` has not, each with its cost.
@@ -147,13 +184,76 @@ impl Run<'_> {
         place: &dyn Place,
         store: &mut Store,
         findings: &mut Findings,
-        interrupted: &AtomicBool,
+        limits: &Limits<'_>,
         progress: &mut dyn FnMut(&Run<'_>, &Line),
     ) -> anyhow::Result<Ending> {
+        let blocks = self.design().blocks();
+        let stages: Vec<Range<u32>> = match self.experiment.replicates.least {
+            Some(_) if !self.quick => (0..blocks).map(|block| block..block + 1).collect(),
+            _ => std::iter::once(0..blocks).collect(),
+        };
+        for stage in stages {
+            if limits.until.is_some_and(|until| until <= Instant::now()) {
+                return Ok(Ending::Complete);
+            }
+            let skipped = self.not_wanted(findings, &stage);
+            if let Ending::Interrupted = self.conduct_stage(&skipped, place, store, findings, limits, progress)? {
+                return Ok(Ending::Interrupted);
+            }
+        }
+        Ok(Ending::Complete)
+    }
+
+    /// The replicates that a stage leaves out: those of other blocks, those that `findings` has, and those of points of
+    /// which enough is known.
+    fn not_wanted(&self, findings: &Findings, stage: &Range<u32>) -> BTreeSet<u32> {
+        let is_late = !self.quick && self.experiment.replicates.least.is_some_and(|least| stage.start >= least);
+        let known = if is_late { self.precise_points(findings) } else { BTreeSet::new() };
+        let is_wanted = |replicate: &Replicate| {
+            stage.contains(&replicate.block)
+                && !findings.measured.contains_key(&replicate.id)
+                && !known.contains(&replicate.point)
+        };
+        blocks(&self.design()).iter().filter(|replicate| !is_wanted(replicate)).map(|replicate| replicate.id).collect()
+    }
+
+    /// The points where every claim that asks for precision has it.
+    fn precise_points(&self, findings: &Findings) -> BTreeSet<usize> {
+        let samples = self.samples(findings);
+        let precisions = self.precisions(&samples);
+        let is_precise = |point: &str| {
+            let mut here = precisions.iter().filter(|precision| precision.point == point).peekable();
+            here.peek().is_some() && here.all(|precision| precision.is_reached)
+        };
+        (0..samples.points().len()).filter(|&point| is_precise(&samples.points()[point].to_string())).collect()
+    }
+
+    /// How precise the claims are that ask for it, point by point.
+    fn precisions(&self, samples: &Samples) -> Vec<Precision> {
+        let limits = self.experiment.claims.iter().filter_map(|claim| Some((claim, claim.precision?)));
+        let reached = limits.flat_map(|(claim, limit)| {
+            judge_one(self.experiment, claim, self.quick, samples).into_iter().map(move |result| Precision {
+                is_reached: is_precise(result.ci, limit),
+                claim: result.id,
+                point: result.point,
+            })
+        });
+        reached.collect()
+    }
+
+    fn conduct_stage(
+        &self,
+        skipped: &BTreeSet<u32>,
+        place: &dyn Place,
+        store: &mut Store,
+        findings: &mut Findings,
+        limits: &Limits<'_>,
+        progress: &mut dyn FnMut(&Run<'_>, &Line),
+    ) -> anyhow::Result<Ending> {
+        let interrupted = limits.interrupted;
         let design = self.design();
         let devices = place.devices(self.experiment).clamp(1, design.blocks());
-        let done = findings.measured.keys().copied().collect();
-        let plans = (0..devices).map(|device| self.plans(&share(&design, device, devices, &done)));
+        let plans = (0..devices).map(|device| self.plans(&share(&design, device, devices, skipped)));
         let plans: Vec<Vec<Plan>> = plans.filter(|plans| !plans.is_empty()).collect();
         let stop = AtomicBool::new(false);
         let (sender, receiver) = mpsc::channel();
@@ -238,14 +338,31 @@ impl Run<'_> {
         plans
     }
 
+    fn samples(&self, findings: &Findings) -> Samples {
+        let all = blocks(&self.design());
+        let pairs = all.iter().filter_map(|replicate| Some((replicate, findings.measured.get(&replicate.id)?)));
+        Samples::new(self.experiment.arms.len(), &self.experiment.points(self.quick), pairs)
+    }
+
+    /// Names what is less precise than its claim asks for. A quick form promises no precision.
+    fn imprecise_note(&self, samples: &Samples) -> Option<String> {
+        let mut by_claim: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for precision in self.precisions(samples).into_iter().filter(|precision| !precision.is_reached && !self.quick) {
+            by_claim.entry(precision.claim).or_default().push(precision.point);
+        }
+        let lists = by_claim.iter().map(|(claim, points)| format!("{claim}: {}", points.join("; ")));
+        let lists: Vec<String> = lists.collect();
+        (!lists.is_empty()).then(|| format!("Less precise than was asked for: {}.", lists.join(". ")))
+    }
+
     /// The result of what was found.
     pub fn result(&self, findings: &Findings, command: String) -> ExperimentResult {
         let experiment = self.experiment;
-        let points = experiment.points(self.quick);
-        let all = blocks(&self.design());
-        let pairs = all.iter().filter_map(|replicate| Some((replicate, findings.measured.get(&replicate.id)?)));
-        let samples = Samples::new(experiment.arms.len(), &points, pairs);
+        let samples = self.samples(findings);
         let mut notes = experiment.notes.clone();
+        #[cfg(feature = "lab")]
+        notes.extend(experiment.combinations.iter().flat_map(|combinations| combinations.notes(self.quick)));
+        notes.extend(self.imprecise_note(&samples));
         notes.extend(mode_note(experiment).map(str::to_owned));
         notes.extend(findings.notes.iter().cloned());
         ExperimentResult {
@@ -277,6 +394,8 @@ fn metrics(experiment: &Experiment) -> Vec<Metric> {
         metric if metric.subject() == Subject::LookUps => experiment.mode == Mode::Deterministic,
         Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
         Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
+        // What music missed is claimed of one arm alone.
+        Metric::MusicMissed => false,
         metric if metric.subject() == Subject::Applications => experiment.claims.iter().any(|c| c.metric == *metric),
         _ => true,
     };
@@ -308,6 +427,10 @@ fn mode_note(experiment: &Experiment) -> Option<&'static str> {
              HotSpot stands in for ART: it compiles while it runs, and two of its threads hardly load classes at the same \
              time. It cannot fork, so the paper's child is a second Java machine, whose start is dearer than fork(2). What \
              is said of 4 and 8 CPUs is predicted by scheduling the costs that were measured natively, not measured.",
+        ),
+        Mode::Parallel if experiment.subject() == Subject::Combinations => Some(
+            "Two emulated CPUs on the host's clock: only ratios of replicates that were run side by side count, and a \
+             replicate in which the host kept a CPU waiting for more than 3 % of the time is refused.",
         ),
         Mode::Parallel => Some(
             "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
@@ -350,5 +473,82 @@ arm = [
         }
         assert_eq!(plans.iter().map(|plan| plan.replicates.len()).sum::<usize>(), all.len());
         assert!(run.plans(&[]).is_empty());
+    }
+
+    /// Scatters by `scatter` at its first point, not at all at its second.
+    struct Device(f64);
+
+    impl Place for Device {
+        fn devices(&self, _: &Experiment) -> u32 {
+            1
+        }
+
+        fn run(
+            &self,
+            _: &Experiment,
+            plan: &Plan,
+            _: u32,
+            _: &AtomicBool,
+            on_line: &mut dyn FnMut(Line),
+        ) -> anyhow::Result<Vec<SelfCheck>> {
+            for replicate in &plan.replicates {
+                let sign = if replicate.block.is_multiple_of(2) { 1.0 } else { -1.0 };
+                let scatter = if (replicate.arm, replicate.point) == (1, 0) { self.0 * sign } else { 0.0 };
+                on_line(Line::Measured(Measured {
+                    replicate: replicate.id,
+                    arm: plan.arms[replicate.arm].name.clone(),
+                    point: plan.points[replicate.point].to_string(),
+                    metrics: BTreeMap::from([("launch_ms".to_owned(), 100.0 + scatter)]),
+                    events: BTreeMap::new(),
+                    courses: BTreeMap::new(),
+                    rejected: None,
+                }));
+            }
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn what_is_precise_is_not_measured_again() {
+        let text = r#"name = "x"
+title = "x"
+description = "x"
+mechanism = "launch"
+mode = "parallel"
+scenario = "x"
+workload = { program = "load", work_ms = [100, 200], settle_ms = [1, 2], window_beyond_work_ms = 500 }
+replicates = { quick = 2, full = 12, least = 3, warm_up = 0 }
+arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title = "" }]
+[[claim]]
+id = "x.y"
+text = ""
+measure = "gain"
+arm = "ours"
+precision = 2
+"#;
+        let experiment = Experiment::parse("x", text).unwrap();
+        let run = |quick, scatter, until| {
+            let run = Run { experiment: &experiment, quick, seed: 5 };
+            let folder = tempfile::tempdir().unwrap();
+            let header = super::super::store::Header {
+                brisk: "1".into(),
+                experiment: text.into(),
+                quick,
+                seed: 5,
+                started: String::new(),
+            };
+            let mut store = Store::create(folder.path(), &header).unwrap();
+            let mut findings = Findings::default();
+            let limits = Limits { interrupted: &AtomicBool::new(false), until };
+            run.conduct(&Device(scatter), &mut store, &mut findings, &limits, &mut |_, _| {}).unwrap();
+            let result = run.result(&findings, String::new());
+            let counts: Vec<usize> = result.arms.iter().map(|arm| arm.samples.len()).collect();
+            let named = result.notes.iter().any(|note| note == "Less precise than was asked for: x.y: work 100 ms.");
+            (counts, named)
+        };
+        assert_eq!(run(false, 30.0, None), (vec![12, 12, 3, 3], true), "two arms at each of two points");
+        assert_eq!(run(false, 0.0, None), (vec![3; 4], false));
+        assert_eq!(run(true, 30.0, None), (vec![2; 4], false), "a quick form promises no precision");
+        assert_eq!(run(false, 0.0, Some(Instant::now())), (vec![], false), "no time");
     }
 }

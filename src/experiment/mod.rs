@@ -18,5 +18,7 @@ pub mod schedule;
 pub mod spec;
 pub mod statistics;
 pub mod store;
+#[cfg(feature = "lab")]
+pub mod tasks;
 pub mod verdict;
 pub mod wall_clock;

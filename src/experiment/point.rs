@@ -1,11 +1,11 @@
-//! A place on a workload's scale: how much is launched, how long nothing is, or how much is looked up.
+//! A place on a workload's scale: how much is launched, how long nothing is, how much is looked up, what runs together.
 
 use serde::{Deserialize, Serialize};
 
 use crate::mechanism::lookup::Traces;
 
 /// One place on the workload's scale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Point {
     /// One launch that takes this much CPU time at the highest frequency, in milliseconds.
@@ -24,6 +24,8 @@ pub enum Point {
     Clients(u32),
     /// The look-ups of one modelled application: its place among [`Traces::built_in`].
     Application(usize),
+    /// Something in front with others beside it, by its name.
+    Combination(String),
 }
 
 impl std::fmt::Display for Point {
@@ -31,6 +33,7 @@ impl std::fmt::Display for Point {
         match self {
             Self::Work(work_ms) => write!(f, "work {work_ms} ms"),
             Self::Boot => f.write_str("boot"),
+            Self::Combination(name) => f.write_str(name),
             Self::Openings(1) => f.write_str("1 opening"),
             Self::Openings(count) => write!(f, "{count} openings"),
             Self::Readings(count) => write!(f, "{count} readings"),

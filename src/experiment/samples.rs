@@ -109,7 +109,7 @@ impl Samples {
                         rejected: cell.rejected.values().sum(),
                         baseline: arm.baseline,
                         change: self.change(metric, index, experiment.baseline(), point),
-                        higher_is_better: matches!(metric, Metric::Alive | Metric::Single),
+                        higher_is_better: matches!(metric, Metric::Alive | Metric::Single | Metric::Background),
                     });
                 }
             }

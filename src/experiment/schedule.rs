@@ -16,6 +16,8 @@ pub struct Design {
     pub arms: usize,
     /// For each point of the workload, the number of counted replicates of each arm.
     pub replicates: Vec<u32>,
+    /// Arms (first) that are not run at a point (second).
+    pub left_out: BTreeSet<(usize, usize)>,
     /// Replicates of each arm, at the first point, that each device runs first and that are not counted.
     pub warm_up: u32,
     /// Shortest and longest rest before a launch, in microseconds.
@@ -48,6 +50,7 @@ pub fn blocks(design: &Design) -> Vec<Replicate> {
         let held = points.clone().filter(|&point| design.holds(block, point));
         let mut cells: Vec<(usize, usize)> =
             (0..design.arms).flat_map(|arm| held.clone().map(move |point| (arm, point))).collect();
+        cells.retain(|cell| !design.left_out.contains(cell));
         random.shuffle(&mut cells);
         for (arm, point) in cells {
             let (settle_us, seed) = conditions[point];
@@ -97,6 +100,7 @@ mod tests {
             |(arms, replicates, warm_up, shortest, span, seed)| Design {
                 arms,
                 replicates,
+                left_out: BTreeSet::new(),
                 warm_up,
                 settle_us: [shortest, shortest + span],
                 seed,
@@ -161,8 +165,21 @@ mod tests {
     }
 
     #[test]
+    fn an_arm_is_left_out_where_nobody_asks_for_it() {
+        let left_out = BTreeSet::from([(0, 1), (2, 0)]);
+        let design = Design { arms: 3, replicates: vec![4; 2], left_out, warm_up: 0, settle_us: [10, 90], seed: 1 };
+        let cells = |block: &[Replicate]| block.iter().map(|r| (r.arm, r.point)).collect::<BTreeSet<_>>();
+        let all = blocks(&design);
+        assert_eq!(all.len(), 4 * 4);
+        for block in all.chunks(4) {
+            assert_eq!(cells(block), BTreeSet::from([(0, 0), (1, 0), (1, 1), (2, 1)]));
+        }
+    }
+
+    #[test]
     fn blocks_are_ordered_differently() {
-        let design = Design { arms: 4, replicates: vec![8; 3], warm_up: 0, settle_us: [10, 90], seed: 1 };
+        let left_out = BTreeSet::new();
+        let design = Design { arms: 4, replicates: vec![8; 3], left_out, warm_up: 0, settle_us: [10, 90], seed: 1 };
         let orders: BTreeSet<Vec<_>> =
             blocks(&design).chunks(12).map(|block| block.iter().map(|r| (r.arm, r.point)).collect()).collect();
         assert_eq!(orders.len(), 8);

@@ -1,5 +1,7 @@
 //! Experiment files: TOML, unknown keys refused, every mistake named with its line and column.
 
+#[cfg(feature = "lab")]
+mod combinations;
 mod fault;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +13,8 @@ use super::claim::{Claim, Subject};
 use super::point::Point;
 use crate::mechanism::lookup::Traces;
 use crate::report::proof::Mode;
+#[cfg(feature = "lab")]
+pub use combinations::{Combination, Combinations, Foreground, Neighbour, is_named};
 
 /// One experiment, as its file describes it.
 #[derive(Debug, Clone, Deserialize)]
@@ -39,6 +43,9 @@ pub struct Experiment {
     pub boots: Option<Boots>,
     /// How often processes are read: for experiments about what that costs on the user's own device.
     pub readings: Option<Readings>,
+    /// What is in front and what runs beside it: for experiments about placement.
+    #[cfg(feature = "lab")]
+    pub combinations: Option<Combinations>,
     /// How often.
     pub replicates: Replicates,
     /// What is compared.
@@ -66,6 +73,9 @@ pub enum Workload {
     Readings(Readings),
     /// A whole boot.
     Boots(Boots),
+    /// Something in front, and others beside it.
+    #[cfg(feature = "lab")]
+    Combinations(Combinations),
 }
 
 /// A boot: kernel, init's services, a zygote that preloads, its system server, the first application's screen. All but the
@@ -255,6 +265,9 @@ pub struct Replicates {
     /// In the full form: one number for all, or a list with one for each point. Points whose figures scatter more need
     /// more for the same precision, and short launches are cheap.
     pub full: Count,
+    /// In the full form, after so many blocks a point has no more of them once all of its claims that have a `precision`
+    /// are as precise: each block is a run of its own then.
+    pub least: Option<u32>,
     /// Before them and not counted, on each device.
     #[serde(default = "one")]
     pub warm_up: u32,
@@ -306,6 +319,9 @@ pub struct Arm {
     pub beside: Vec<String>,
     /// How this arm reads what processes hold.
     pub reads: Option<Reading>,
+    /// True for the arm without background, in an experiment with combinations.
+    #[serde(default)]
+    pub alone: bool,
     /// True for an arm that the quick form cannot afford.
     #[serde(default)]
     pub full_only: bool,
@@ -437,6 +453,10 @@ impl Experiment {
         let applications = || self.applications.clone().map(Workload::Applications);
         let readings = || self.readings.map(Workload::Readings);
         let boots = || self.boots.map(Workload::Boots);
+        #[cfg(feature = "lab")]
+        if let Some(combinations) = &self.combinations {
+            return Some(Workload::Combinations(combinations.clone()));
+        }
         let look_ups = self.look_ups.clone().map(Workload::LookUps);
         look_ups.or_else(applications).or_else(readings).or_else(boots).or_else(launches)
     }
@@ -448,12 +468,18 @@ impl Experiment {
             Some(Workload::Applications(_)) => Subject::Applications,
             Some(Workload::Readings(_)) => Subject::Readings,
             Some(Workload::Boots(_)) => Subject::Boots,
+            #[cfg(feature = "lab")]
+            Some(Workload::Combinations(_)) => Subject::Combinations,
             Some(Workload::Launches(_)) | None => Subject::Launches,
         }
     }
 
     /// The workload's points in the quick or the full form.
     pub fn points(&self, quick: bool) -> Vec<Point> {
+        #[cfg(feature = "lab")]
+        if let Some(combinations) = &self.combinations {
+            return combinations.of_form(quick).map(Combination::point).collect();
+        }
         let short = self.replicates.quick_work_ms.as_ref().filter(|_| quick);
         let launches = self.launches.iter().flat_map(|launches| {
             let work = short.unwrap_or(&launches.work_ms).iter().map(|&work_ms| Point::Work(work_ms));
@@ -464,6 +490,25 @@ impl Experiment {
         let readings = self.readings.map(|readings| Point::Readings(readings.count));
         let boots = self.boots.map(|_| Point::Boot);
         launches.chain(look_ups).chain(openings).chain(readings).chain(boots).collect()
+    }
+
+    /// The arms that are not run at some of [`Experiment::points`]: the foreground alone, where nobody asks for it.
+    pub fn left_out(&self, quick: bool) -> BTreeSet<(usize, usize)> {
+        let points = self.points(quick);
+        let is_left_out = |&(arm, point): &(usize, usize)| self.arms[arm].alone && !self.is_run_alone(&points[point]);
+        let all = (0..self.arms.len()).flat_map(|arm| (0..points.len()).map(move |point| (arm, point)));
+        all.filter(is_left_out).collect()
+    }
+
+    #[cfg(feature = "lab")]
+    fn is_run_alone(&self, point: &Point) -> bool {
+        let combination = self.combinations.as_ref().and_then(|combinations| combinations.at(point));
+        combination.is_some_and(|combination| combination.alone)
+    }
+
+    #[cfg(not(feature = "lab"))]
+    fn is_run_alone(&self, _point: &Point) -> bool {
+        false
     }
 
     /// How often each arm is run at each of [`Experiment::points`].

@@ -2,27 +2,43 @@
 
 use toml::Spanned;
 
-use super::claim::{At, Centre, Claim, Measure, Requirement};
+use super::claim::{At, Centre, Claim, Judge, Measure, Requirement};
 use super::point::Point;
 use super::samples::{Samples, pick};
 use super::spec::Experiment;
+#[cfg(feature = "lab")]
+use super::spec::is_named;
 use super::statistics::{
     cliffs_delta, mean, median, permutation_p, quantile, standard_deviation, stratified_bootstrap,
 };
 use crate::report::proof::{ClaimResult, Verdict};
 
+/// What may be shown by chance, once in so many.
+const CHANCE: f64 = 0.05;
+
 /// The outcome of every claim of `experiment`, in the order of its file.
 pub fn judge(experiment: &Experiment, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
-    let results = experiment.claims.iter().flat_map(|claim| {
-        let groups = points_of(&claim.at, samples.points());
-        groups.into_iter().map(|(label, points)| Judged::new(experiment, claim, samples, &points).result(quick, label))
-    });
-    results.collect()
+    experiment.claims.iter().flat_map(|claim| judge_one(experiment, claim, quick, samples)).collect()
+}
+
+/// The outcome of one of them, at each of its points.
+pub fn judge_one(experiment: &Experiment, claim: &Claim, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
+    let groups = points_of(&claim.at, samples.points());
+    let count = groups.len();
+    let judged = |(label, points): (String, Vec<usize>)| {
+        Judged::new(experiment, claim, samples, &points).result(quick, label, count)
+    };
+    groups.into_iter().map(judged).collect()
 }
 
 /// True when every claim that requires something is shown.
 pub fn all_shown(claims: &[ClaimResult]) -> bool {
     claims.iter().filter(|claim| claim.required != REPORTED).all(|claim| claim.verdict == Verdict::Shown)
+}
+
+/// True when the half-width of `ci` is at most `limit`; never of an interval that is not known.
+pub fn is_precise([low, high]: [f64; 2], limit: f64) -> bool {
+    (high - low) / 2.0 <= limit
 }
 
 /// What stands in the place of a requirement when there is none.
@@ -48,6 +64,8 @@ fn points_of(at: &At, points: &[Point]) -> Vec<(String, Vec<usize>)> {
         (At::Idle, point) => matches!(point, Point::Idle(_)),
         (At::Each | At::Mean, point) => !matches!(point, Point::Idle(_)),
         (At::Work(list), Point::Work(work_ms)) => list.contains(work_ms),
+        #[cfg(feature = "lab")]
+        (At::Named(names), Point::Combination(point)) => names.iter().any(|name| is_named(point, name)),
         _ => false,
     };
     let chosen = points.iter().enumerate().filter(|(_, point)| wanted(point));
@@ -177,14 +195,33 @@ impl<'a> Judged<'a> {
         }
     }
 
-    fn result(&self, quick: bool, point: String) -> ClaimResult {
+    /// What the estimate and the test say about `requirement`; `count` results are tested at the same time.
+    fn by_estimate(&self, requirement: Requirement, measured: f64, ci: [f64; 2], count: usize) -> Verdict {
+        let is_worse = measured < 0.0 && self.p().is_some_and(|p| p < CHANCE / count as f64);
+        match (is_worse, verdict(requirement, [measured; 2])) {
+            (true, _) => Verdict::NotShown,
+            (_, Verdict::NotShown) if !self.is_wide(ci) => Verdict::NotShown,
+            (_, Verdict::NotShown) => verdict(requirement, ci),
+            (_, verdict) => verdict,
+        }
+    }
+
+    /// Less precise than the claim asks for.
+    fn is_wide(&self, ci: [f64; 2]) -> bool {
+        self.claim.precision.is_some_and(|limit| !is_precise(ci, limit))
+    }
+
+    fn result(&self, quick: bool, point: String, count: usize) -> ClaimResult {
         let claim = self.claim;
         let blocks: Vec<usize> = self.points.iter().map(|point| point.arm.len()).collect();
         let all: Vec<Vec<usize>> = blocks.iter().map(|&blocks| (0..blocks).collect()).collect();
         let measured = if blocks.contains(&0) { f64::NAN } else { self.figure(&all) };
         let ci = stratified_bootstrap(&blocks, &mut |drawn| self.figure(drawn));
-        let too_wide = claim.precision.is_some_and(|limit| !quick && (ci[1] - ci[0]) / 2.0 > limit);
+        let too_wide = !quick && self.is_wide(ci);
         let judged = match claim.required {
+            Some(requirement) if claim.judged_by == Judge::Estimate => {
+                self.by_estimate(requirement, measured, ci, count)
+            }
             Some(requirement) => verdict(requirement, ci),
             None if ci.iter().all(|end| end.is_finite()) => Verdict::Shown,
             None => Verdict::Inconclusive,
@@ -305,6 +342,37 @@ arm = [
                 assert!((found.measured - figure).abs() < 1e-9, "{claim}: {}", found.measured);
                 assert!(found.ci.iter().all(|end| (end - figure).abs() < 1e-9), "{claim}: {:?}", found.ci);
             }
+        }
+    }
+
+    #[test]
+    fn an_estimate_is_judged_by_itself_unless_the_arm_is_shown_worse() {
+        use Verdict::{Inconclusive, NotShown, Shown};
+        let claim = "measure = \"gain\"\njudged_by = \"estimate\"\nrequired = \">= -2\"\nprecision = 3\nat = [100]";
+        // Slow takes 120 ms: a hundredth is 1.2.
+        for (case, ours, spread, blocks, expected) in [
+            ("no difference", 120.0, 1.0, 8, Shown),
+            ("a little worse, by chance", 121.0, 30.0, 4, Shown),
+            ("a little worse, surely", 121.0, 0.0, 8, NotShown),
+            ("better, surely", 110.0, 0.0, 8, Shown),
+            ("too much, but hardly known", 126.0, 60.0, 4, Inconclusive),
+            ("too much, and known", 124.0, 0.5, 3, NotShown),
+        ] {
+            let text = format!("{HEAD}[[claim]]\nid = \"x.y\"\ntext = \"\"\narm = \"ours\"\n{claim}");
+            let experiment = Experiment::parse("x", &text).unwrap();
+            let lines: Vec<_> = (0..blocks)
+                .flat_map(|block| {
+                    let scatter = if block % 2 == 0 { spread } else { -spread };
+                    [(0, 120.0), (1, ours + scatter), (2, 100.0)].map(|(arm, figure)| {
+                        let replicate =
+                            Replicate { id: 0, block, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };
+                        (replicate, line(&[("launch_ms", figure)], None))
+                    })
+                })
+                .collect();
+            let pairs = lines.iter().map(|(replicate, line)| (replicate, line));
+            let found = judge(&experiment, true, &Samples::new(3, &experiment.points(true), pairs));
+            assert_eq!(found[0].verdict, expected, "{case}: {} {:?} {:?}", found[0].measured, found[0].ci, found[0].p);
         }
     }
 

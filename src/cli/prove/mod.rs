@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::device::Root;
 use crate::experiment::catalogue::{self, Entry};
-use crate::experiment::conduct::{Ending, Findings, Place, Run};
+use crate::experiment::conduct::{Ending, Findings, Limits, Place, Run};
 use crate::experiment::place::Here;
 #[cfg(feature = "lab")]
 use crate::experiment::place::Lab;
@@ -42,6 +42,7 @@ Examples:
   brisk prove --full launch            the experiments of one mechanism at publishing strength
   brisk prove launch-gap --json        one experiment, as JSON
   brisk prove launch --here            on this device, with its own governor
+  brisk prove --full --minutes 60      as much as an hour shows; --resume goes on
   brisk prove --resume                 go on where an interrupted run stopped")]
 pub struct Arguments {
     /// Experiments, mechanisms, or experiment files (.toml); all of them by default
@@ -65,6 +66,9 @@ pub struct Arguments {
     /// Write results into this folder
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
+    /// End after so long, with what was measured until then, where blocks of an experiment are runs of their own
+    #[arg(long, value_name = "N")]
+    minutes: Option<u64>,
     /// Make another order, other rests and another background load
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -110,7 +114,8 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     if !arguments.here {
         leave_when(Arc::clone(&interrupted), farewell.clone());
     }
-    match conduct(&mut jobs, quick, place.as_ref(), &interrupted) {
+    let until = arguments.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
+    match conduct(&mut jobs, quick, place.as_ref(), &Limits { interrupted: &interrupted, until }) {
         Ok(true) => {}
         Ok(false) => {
             eprintln!("{farewell}");
@@ -181,7 +186,7 @@ fn open(arguments: &Arguments, mut entry: Entry, quick: bool, base: &Path, start
 }
 
 /// Runs one experiment after the other; false when interrupted.
-fn conduct(jobs: &mut [Job], quick: bool, place: &dyn Place, interrupted: &AtomicBool) -> anyhow::Result<bool> {
+fn conduct(jobs: &mut [Job], quick: bool, place: &dyn Place, limits: &Limits<'_>) -> anyhow::Result<bool> {
     let costs = |job: &Job| {
         let run = Run { experiment: &job.entry.experiment, quick, seed: job.seed };
         run.missing(&job.findings).map(|(_, cost_ms)| cost_ms).collect::<Vec<_>>()
@@ -193,7 +198,7 @@ fn conduct(jobs: &mut [Job], quick: bool, place: &dyn Place, interrupted: &Atomi
         progress.begin(&run.experiment.title, &run.experiment.name, costs.len());
         let costs = run.missing(&job.findings).map(|(replicate, cost_ms)| (replicate.id, cost_ms)).collect();
         let costs: std::collections::BTreeMap<u32, u64> = costs;
-        let ending = run.conduct(place, &mut job.store, &mut job.findings, interrupted, &mut |run, line| {
+        let ending = run.conduct(place, &mut job.store, &mut job.findings, limits, &mut |run, line| {
             if let Line::Measured(measured) = line
                 && let Some(&cost_ms) = costs.get(&measured.replicate)
             {
@@ -208,7 +213,7 @@ fn conduct(jobs: &mut [Job], quick: bool, place: &dyn Place, interrupted: &Atomi
         }
     }
     progress.finish();
-    Ok(!interrupted.load(Ordering::Relaxed))
+    Ok(!limits.interrupted.load(Ordering::Relaxed))
 }
 
 /// Judges, prints and writes.

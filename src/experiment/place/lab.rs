@@ -108,7 +108,7 @@ fn longest(plan: &Plan) -> Duration {
     let (window_ms, look_ups) = match &plan.workload {
         Workload::Launches(launches) => (u64::from(launches.window_beyond_work_ms), 0),
         Workload::LookUps(look_ups) => (0, u64::from(look_ups.count)),
-        Workload::Applications(_) | Workload::Readings(_) | Workload::Boots(_) => (0, 0),
+        Workload::Applications(_) | Workload::Readings(_) | Workload::Boots(_) | Workload::Combinations(_) => (0, 0),
     };
     let replicate = |index: usize| match plan.points.get(index) {
         Some(Point::Work(work_ms)) => u64::from(*work_ms) * 6 + window_ms,
@@ -120,6 +120,8 @@ fn longest(plan: &Plan) -> Duration {
         // Each may take as long as the limit lets it.
         Some(Point::Openings(count)) => u64::from(*count) * 4000,
         Some(Point::Boot) => 60_000,
+        // Half a minute on a host that is loaded: what is in front may get a fraction of a CPU.
+        Some(Point::Combination(_)) => 4000,
         Some(Point::Readings(_)) | None => 0,
     };
     let guest_ms: u64 = plan.replicates.iter().map(|r| replicate(r.point) + r.settle_us / 1000).sum();

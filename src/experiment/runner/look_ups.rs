@@ -55,7 +55,7 @@ struct Arm<'a> {
 
 fn measure(
     replicate: &Replicate,
-    point: Point,
+    point: &Point,
     workload: &spec::LookUps,
     arm: &LookUpArm,
     root: &Root,
@@ -67,11 +67,16 @@ fn measure(
     let _cast = Cast::start(&arm.device, format, &Manager::named(&arm.arm.manager), workload.services as usize)?;
     let names = names(workload.services as usize);
     let before = arm.answered();
-    let figures = match point {
+    let figures = match *point {
         Point::LookUps(_) => arm.row(&names)?,
         Point::Clients(clients) => vec![(Metric::LookUpTime, arm.crowd(&names, clients)?)],
         Point::Application(index) => arm.application(&names, index)?,
-        Point::Work(_) | Point::Idle(_) | Point::Openings(_) | Point::Readings(_) | Point::Boot => {
+        Point::Work(_)
+        | Point::Idle(_)
+        | Point::Openings(_)
+        | Point::Readings(_)
+        | Point::Combination(_)
+        | Point::Boot => {
             bail!("a plan of look-ups has a point of another workload")
         }
     };

@@ -6,6 +6,8 @@ mod background;
 mod boot_hold;
 #[cfg(feature = "lab")]
 mod boots;
+#[cfg(feature = "lab")]
+mod combinations;
 mod daemon;
 mod launch;
 mod look_ups;
@@ -79,6 +81,8 @@ pub fn run(
         Workload::Applications(openings) => applications::run(plan, openings, root, interrupted, report),
         #[cfg(feature = "lab")]
         Workload::Boots(boots) => boots::run(plan, *boots, root, interrupted, report),
+        #[cfg(feature = "lab")]
+        Workload::Combinations(list) => combinations::run(plan, list, root, interrupted, report),
         #[cfg(not(feature = "lab"))]
         Workload::Applications(_) | Workload::Boots(_) => {
             bail!("applications are opened and zygotes boot in the lab only, and this brisk was built without it")
@@ -127,7 +131,7 @@ fn run_replicates(
     plan: &Plan,
     interrupted: &AtomicBool,
     report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
-    mut measure: impl FnMut(&Replicate, &Arm, Point, &mut Finding) -> anyhow::Result<anyhow::Result<()>>,
+    mut measure: impl FnMut(&Replicate, &Arm, &Point, &mut Finding) -> anyhow::Result<anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
     for replicate in &plan.replicates {
         if interrupted.load(Ordering::Relaxed) {
@@ -138,7 +142,7 @@ fn run_replicates(
         };
         report(&Line::Started { started: replicate.id })?;
         let mut finding = Finding::default();
-        let outcome = measure(replicate, arm, *point, &mut finding)?;
+        let outcome = measure(replicate, arm, point, &mut finding)?;
         let Finding { metrics, events, courses } = finding;
         report(&Line::Measured(Measured {
             replicate: replicate.id,
@@ -164,7 +168,7 @@ impl Runner<'_> {
         &mut self,
         replicate: &Replicate,
         arm: &Arm,
-        point: Point,
+        point: &Point,
         metrics: &mut Metrics,
     ) -> anyhow::Result<anyhow::Result<()>> {
         self.settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
@@ -192,7 +196,7 @@ impl Runner<'_> {
     fn measure(
         &self,
         replicate: &Replicate,
-        point: Point,
+        point: &Point,
         daemon: Option<&Daemon>,
         metrics: &mut Metrics,
     ) -> anyhow::Result<()> {
@@ -202,7 +206,7 @@ impl Runner<'_> {
         sleep_until(rest_until);
         let mut readings = Vec::from_iter(self.reading());
         let started = BootTime::now();
-        match point {
+        match *point {
             Point::Work(work_ms) => {
                 let window_ms = work_ms + self.workload.window_beyond_work_ms;
                 let window = Duration::from_millis(u64::from(window_ms));
@@ -227,6 +231,7 @@ impl Runner<'_> {
             | Point::Application(_)
             | Point::Openings(_)
             | Point::Readings(_)
+            | Point::Combination(_)
             | Point::Boot => {
                 bail!("a plan of launches has a point of another workload")
             }

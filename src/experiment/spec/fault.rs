@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use toml::Spanned;
 
-use super::super::claim::{At, Claim, Measure, Metric};
+use super::super::claim::{At, Claim, Judge, Measure, Metric, Subject};
 use super::{Arm, Boots, Experiment, Launches, LookUps, Openings, Readings};
 use crate::device::binder::WireFormat;
 use crate::experiment::applications::Applications;
@@ -20,6 +20,10 @@ impl Experiment {
     fn workload_fault(&self) -> Option<String> {
         if (self.mode == Mode::Native) != self.scenario.is_none() {
             return Some("an experiment in the lab names its `scenario`, one with mode = \"native\" has none".into());
+        }
+        #[cfg(feature = "lab")]
+        if let Some(combinations) = &self.combinations {
+            return combinations.fault(self).or_else(|| self.replicates_fault());
         }
         let fault = match (&self.launches, &self.look_ups, &self.applications, self.readings, self.boots) {
             (Some(launches), None, None, None, None) => self.launches_fault(launches),
@@ -155,6 +159,9 @@ impl Experiment {
                 self.points(false).len()
             ));
         }
+        if self.replicates.least.is_some() && self.replicates.warm_up > 0 {
+            return Some("replicates: with `least` each block is a run of its own, and warm_up is 0".into());
+        }
         let too_few = self.replicates.quick < 2 || full.iter().any(|&full| full < self.replicates.quick);
         too_few.then(|| "replicates: quick must be at least 2, and full at least quick".into())
     }
@@ -174,6 +181,9 @@ impl Experiment {
         }
         if self.arms.iter().any(|arm| arm.baseline && arm.full_only) {
             return Some("the quick form has the baseline too".into());
+        }
+        if self.subject() != Subject::Combinations && self.arms.iter().any(|arm| arm.alone) {
+            return Some("an arm is `alone` in an experiment with combinations".into());
         }
         let baselines = self.arms.iter().filter(|arm| arm.baseline).count();
         (baselines != 1).then(|| format!("{baselines} arms have `baseline = true`, exactly one must"))
@@ -210,7 +220,15 @@ impl Experiment {
         if claim.metric.subject() != self.subject() {
             return Some("its metric belongs to the other kind of workload".into());
         }
+        if claim.judged_by == Judge::Estimate && (claim.measure != Measure::Gain || claim.required.is_none()) {
+            return Some("an estimate is judged of a gain that is required".into());
+        }
+        #[cfg(feature = "lab")]
+        if let Some(combinations) = &self.combinations {
+            return combinations.claim_fault(claim, self);
+        }
         match &claim.at {
+            At::Named(_) => Some("names are of combinations".into()),
             At::Idle if self.launches.as_ref().is_none_or(|launches| launches.idle_ms.is_none()) => {
                 Some("at = \"idle\" needs idle_ms in the workload".into())
             }

@@ -199,3 +199,67 @@ fn experiments_about_boots_are_read_and_their_mistakes_named() {
         assert!(error.starts_with(expected), "{error}\n  wanted {expected}");
     }
 }
+
+const COMBINATIONS: &str = r#"name = "together"
+title = "Together"
+description = "One in front."
+mechanism = "placement"
+mode = "parallel"
+scenario = "x"
+replicates = { quick = 2, full = 60, least = 10, warm_up = 0 }
+arm = [
+  { name = "alone", title = "", alone = true },
+  { name = "stock", title = "", baseline = true },
+  { name = "brisk", title = "", brisk = { placement = { enabled = true } } },
+]
+[combinations]
+settle_ms = [1800, 2000]
+list = [
+  { foreground = "frames", background = ["music", "hog"], alone = true, quick = true },
+  { foreground = "thread", background = ["music", "hog", "hog"], unseen = true },
+]
+[[claim]]
+id = "placement.x"
+text = ""
+measure = "gain"
+metric = "foreground"
+arm = "brisk"
+at = ["frames"]
+against = "alone"
+"#;
+
+#[test]
+fn combinations_are_points_and_their_mistakes_are_named() {
+    let experiment = Experiment::parse("x", COMBINATIONS).unwrap();
+    let names: Vec<String> = experiment.points(false).iter().map(Point::to_string).collect();
+    assert_eq!(names, ["frames / music + hog", "thread / music + hog + hog"]);
+    assert_eq!((experiment.points(true).len(), experiment.subject()), (1, Subject::Combinations));
+    assert_eq!(experiment.left_out(false), BTreeSet::from([(0, 1)]), "nobody asks for the thread alone");
+    assert!(experiment.left_out(true).is_empty());
+    for (from, to, expected) in [
+        ("at = [\"frames\"]", "at = [\"frame\"]", "claim placement.x: there is no combination \"frame\""),
+        ("at = [\"frames\"]", "at = [\"thread\"]", "the foreground of \"thread\" is not run alone"),
+        ("against = \"alone\"", "judged_by = \"estimate\"", "an estimate is judged of a gain that is required"),
+        ("metric = \"foreground\"", "metric = \"launch\"", "belongs to the other kind of workload"),
+        ("\"stock\", title = \"\"", "\"stock\", title = \"\", alone = true", "one arm is `alone`"),
+        (", quick = true", "", "some are `quick`"),
+        ("background = [\"music\", \"hog\"]", "background = []", "each has a background"),
+        ("settle_ms = [1800", "settle_ms = [2100", "settle_ms is [shortest, longest]"),
+        ("mode = \"parallel\"", "mode = \"deterministic\"", "with mode = \"parallel\" or \"native\""),
+        ("warm_up = 0", "warm_up = 1", "each block is a run of its own, and warm_up is 0"),
+        ("\"hog\", \"hog\"", "\"pig\"", "unknown variant `pig`"),
+        (
+            "[combinations]",
+            "boots = { classes = 1, services_ms = 1, system_server_ms = 1, application_ms = 1, bursts = \
+         { work_ms = 1, wait_ms = 1 }, turns_per_ms = 1 }\n[combinations]",
+            "has no other workload",
+        ),
+    ] {
+        let text = COMBINATIONS.replacen(from, to, 1);
+        assert_ne!(text, COMBINATIONS, "{from}");
+        let error = Experiment::parse("x", &text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}\n  wanted {expected}");
+    }
+    let lonely = MINIMAL.replacen("governor = \"performance\"", "alone = true", 1);
+    assert!(Experiment::parse("x", &lonely).unwrap_err().to_string().contains("in an experiment with combinations"));
+}

@@ -1,0 +1,67 @@
+//! `brisk task`: plays a program of an experiment about placement. Experiments start it.
+
+use std::ffi::CString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser as _;
+
+use crate::experiment::spec::{Foreground, Neighbour};
+use crate::experiment::tasks::Player;
+
+/// Arguments of `brisk task`.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["front", "beside", "piece"]))]
+pub struct Arguments {
+    /// Be in front
+    #[arg(long, value_name = "NAME", value_parser = named(&Foreground::ALL, Foreground::name))]
+    front: Option<Foreground>,
+    /// Run beside it
+    #[arg(long, value_name = "NAME", value_parser = named(&Neighbour::ALL, Neighbour::name))]
+    beside: Option<Neighbour>,
+    /// Be one short-lived process of a build
+    #[arg(long)]
+    piece: bool,
+    /// Rounds of messages, where any are sent
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    rounds: u32,
+    /// Turns of the work loop in a millisecond
+    #[arg(long, value_name = "N")]
+    turns_per_ms: u64,
+}
+
+fn named<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl clap::builder::TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.iter().map(|&one| name(one)))
+        .try_map(move |text| all.iter().copied().find(|&one| name(one) == text).ok_or("nobody has that name"))
+}
+
+/// Plays, then prints what came of it as one JSON line.
+///
+/// # Errors
+/// When a thread, a socket or a process cannot be had.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let player = Player { turns_per_ms: arguments.turns_per_ms, program };
+    if arguments.piece {
+        rustix::thread::set_name(c"compiler")?;
+        player.compile_piece();
+        return Ok(ExitCode::SUCCESS);
+    }
+    let line = if let Some(what) = arguments.front {
+        // Its name is what the kernel, and whoever looks at threads, sees.
+        rustix::thread::set_name(&CString::new(what.name())?)?;
+        serde_json::to_string(&player.play_in_front(what, arguments.rounds)?)?
+    } else if let Some(what) = arguments.beside {
+        rustix::thread::set_name(&CString::new(what.name())?)?;
+        serde_json::to_string(&player.play_beside(what, &mut io::stdin().lock())?)?
+    } else {
+        anyhow::bail!("nothing to play")
+    };
+    writeln!(io::stdout(), "{line}")?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,154 @@
+//! What runs beside the foreground, until standard input ends.
+
+use std::fs;
+use std::io::{self, BufRead};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::messages::exchange;
+use super::paced::MUSIC;
+use super::{Beside, JOBS, Player, joined, named};
+use crate::experiment::spec::Neighbour;
+
+/// What a download works and then waits.
+const DOWNLOAD_MS: u64 = 15;
+const DOWNLOAD_WAIT: Duration = Duration::from_millis(25);
+/// Pieces of a burst, and the rest after it.
+const BURST_PIECES: u32 = 13;
+const BURST_REST: Duration = Duration::from_secs(2);
+/// A hog looks this often whether it is to end.
+const HOG_MS: u64 = 5;
+/// The unit of times in /proc/self/stat: USER_HZ is 100 on every architecture that Linux has.
+const TICK_MS: f64 = 10.0;
+
+/// What a neighbour counts since it was told to begin.
+#[derive(Debug, Default)]
+struct Tally {
+    stopped: AtomicBool,
+    periods: AtomicU32,
+    missed: AtomicU32,
+}
+
+impl Tally {
+    fn goes_on(&self) -> bool {
+        !self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+impl Player {
+    /// Runs as `what`. A line of `commands` begins the time that is told of; their end ends it.
+    ///
+    /// # Errors
+    /// When a thread, a socket or a process cannot be had, or the kernel does not say what this process used.
+    pub fn play_beside(&self, what: Neighbour, commands: &mut dyn BufRead) -> io::Result<Beside> {
+        let tally = Tally::default();
+        thread::scope(|scope| {
+            let threads = if what == Neighbour::Compile { JOBS } else { 1 };
+            let body = || self.go_on(what, &tally);
+            let crew = (0..threads).map(|_| named(scope, what.name(), body)).collect::<io::Result<Vec<_>>>()?;
+            let told = tell(&tally, commands);
+            tally.stopped.store(true, Ordering::Relaxed);
+            crew.into_iter().try_for_each(joined).and(told)
+        })
+    }
+
+    fn go_on(&self, what: Neighbour, tally: &Tally) -> io::Result<()> {
+        match what {
+            Neighbour::Music => {
+                let mut missed_before = 0;
+                self.keep(MUSIC, |paced| {
+                    let missed = paced.missed - missed_before;
+                    missed_before = paced.missed;
+                    tally.missed.fetch_add(missed, Ordering::Relaxed);
+                    tally.periods.fetch_add(1 + missed, Ordering::Relaxed);
+                    tally.goes_on()
+                });
+            }
+            Neighbour::Messages => exchange(|_| tally.goes_on())?,
+            _ => {
+                while tally.goes_on() {
+                    self.once(what, tally)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One piece of what is neither paced nor sends.
+    fn once(&self, what: Neighbour, tally: &Tally) -> io::Result<()> {
+        match what {
+            Neighbour::Compile => self.compile_one()?,
+            Neighbour::Download => {
+                self.work(DOWNLOAD_MS);
+                thread::sleep(DOWNLOAD_WAIT);
+            }
+            Neighbour::Bursts => {
+                (0..BURST_PIECES).take_while(|_| tally.goes_on()).for_each(|_| self.work(DOWNLOAD_MS));
+                // In pieces, so that nobody waits for its end.
+                let rest = DOWNLOAD_WAIT;
+                let pieces = (BURST_REST.as_millis() / rest.as_millis()) as u32;
+                (0..pieces).take_while(|_| tally.goes_on()).for_each(|_| thread::sleep(rest));
+            }
+            Neighbour::Hog | Neighbour::Music | Neighbour::Messages => self.work(HOG_MS),
+        }
+        Ok(())
+    }
+}
+
+/// Counts from a command on until there are no more, and tells what was counted.
+fn tell(tally: &Tally, commands: &mut dyn BufRead) -> io::Result<Beside> {
+    let mut used_ms = used_ms()?;
+    for command in commands.lines() {
+        command?;
+        used_ms = self::used_ms()?;
+        tally.periods.store(0, Ordering::Relaxed);
+        tally.missed.store(0, Ordering::Relaxed);
+    }
+    Ok(Beside {
+        cpu_ms: self::used_ms()? - used_ms,
+        periods: tally.periods.load(Ordering::Relaxed),
+        missed: tally.missed.load(Ordering::Relaxed),
+    })
+}
+
+/// What this process and its children that have ended got of the CPUs so far.
+fn used_ms() -> io::Result<f64> {
+    const FILE: &str = "/proc/self/stat";
+    used_ticks(&fs::read_to_string(FILE)?)
+        .map(|ticks| ticks as f64 * TICK_MS)
+        .ok_or_else(|| io::Error::other(format!("{FILE} is not as expected")))
+}
+
+/// utime, stime, cutime and cstime of a line of /proc/PID/stat together.
+fn used_ticks(stat: &str) -> Option<u64> {
+    // A name may hold anything; what follows its last parenthesis is numbers.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let times: Vec<u64> =
+        rest.split_whitespace().skip(11).take(4).map(|field| field.parse().ok()).collect::<Option<_>>()?;
+    (times.len() == 4).then(|| times.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_behind_any_name() {
+        let line = "7 (a) b) c) S 1 7 7 0 -1 4194560 100 0 0 0 11 22 33 44 20 0 1 0 100 0 0";
+        assert_eq!(used_ticks(line), Some(110));
+        for broken in ["", "7 (a) S 1 2", "7 (a) S 1 7 7 0 -1 4194560 100 0 0 0 11 x 33 44"] {
+            assert_eq!(used_ticks(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn everybody_ends_when_commands_do() {
+        let player = Player { turns_per_ms: 1, program: "none".into() };
+        for what in [Neighbour::Music, Neighbour::Download, Neighbour::Bursts, Neighbour::Hog, Neighbour::Messages] {
+            let told = player.play_beside(what, &mut "begin\n".as_bytes()).unwrap();
+            assert!(told.cpu_ms >= 0.0 && told.missed <= told.periods, "{told:?}");
+        }
+        assert!(player.play_beside(Neighbour::Compile, &mut io::empty()).is_err(), "there is no such program");
+    }
+}
