@@ -64,6 +64,8 @@ pub struct StatFacts {
     pub command: String,
     /// Field 22.
     pub start_time_ticks: u64,
+    /// Fields 16 and 17 together: CPU time of its children that have ended and of theirs, in clock ticks.
+    pub children_ticks: u64,
     /// Field 3 is `Z` or `X`: nobody has waited for it, but it holds nothing any more.
     pub is_dead: bool,
 }
@@ -108,8 +110,12 @@ pub fn parse_stat(text: &str) -> Option<StatFacts> {
     let mut fields = after.split_ascii_whitespace();
     let is_dead = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
-    let start_time_ticks = fields.nth(17)?.parse().ok()?;
-    Some(StatFacts { parent, command: command.to_owned(), start_time_ticks, is_dead })
+    // Signed, as proc_pid_stat(5) has them.
+    let user: i64 = fields.nth(11)?.parse().ok()?;
+    let system: i64 = fields.next()?.parse().ok()?;
+    let children_ticks = user.saturating_add(system).max(0) as u64;
+    let start_time_ticks = fields.nth(4)?.parse().ok()?;
+    Some(StatFacts { parent, command: command.to_owned(), start_time_ticks, children_ticks, is_dead })
 }
 
 /// The first number of the `Uid:` line of /proc/PID/status. The whole file is not parsed: its lines vary by kernel.

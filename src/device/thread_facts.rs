@@ -22,6 +22,9 @@ pub struct ThreadFacts {
     /// Its control groups, where it may be taken from them.
     #[serde(default)]
     pub groups: Memberships,
+    /// CPU time of its process's children that have ended and of theirs, in clock ticks.
+    #[serde(default)]
+    pub children_ticks: u64,
 }
 
 /// The facts of thread `tid`, on a device where `groups` may be made.
@@ -30,12 +33,14 @@ pub struct ThreadFacts {
 /// [`DeviceError::is_missing`] when it has ended; a kernel before 3.14 does not tell priorities.
 pub fn of(root: &Root, tid: u32, groups: &Groups) -> Result<ThreadFacts, DeviceError> {
     let fault = |error: io::Error| DeviceError::io(&root.path(format!("/proc/{tid}")), Operation::Read, error);
+    let stat = process::stat(root, tid)?;
     Ok(ThreadFacts {
         tid,
-        start_time_ticks: process::start_time_ticks(root, tid)?,
+        start_time_ticks: stat.start_time_ticks,
         allowed: affinity::allowed(root, tid)?,
         priority: priority::of(tid).map_err(fault)?,
         groups: groups.memberships(root, tid),
+        children_ticks: stat.children_ticks,
     })
 }
 

@@ -30,7 +30,7 @@ use crate::device::process_events::monotonic_ns;
 use crate::device::{BootTime, Timer, own_code, scheduling};
 use crate::mechanism::launch::config::Trigger;
 use crate::mechanism::launch::{LearnedDurations, Notice};
-use crate::mechanism::{Event, Mechanism, Process, ProcessEvent, ProcessEventKind};
+use crate::mechanism::{Action, Event, Mechanism, Process, ProcessEvent, ProcessEventKind, Target};
 use control::Control;
 use executor::{Execution, Executor, Sink};
 use mechanisms::{Decided, Mechanisms};
@@ -330,12 +330,22 @@ impl Engine {
     /// Lets every mechanism decide about `event` and carries the decisions out. True when something was written.
     fn dispatch(&mut self, now: BootTime, event: &Event) -> bool {
         let mut written = false;
-        let mut decisions = Vec::new();
+        let (mut decisions, mut refused) = (Vec::new(), Vec::new());
         for mechanism in self.mechanisms.each() {
             mechanism.on_event(now, event, &mut decisions);
             let name = mechanism.name();
             for decision in decisions.drain(..) {
-                match self.executor.execute(now, name, decision) {
+                let group = match &decision.action {
+                    Action::Lease { target: target @ (Target::Group(_) | Target::GroupMember { .. }), .. } => {
+                        Some(target.clone())
+                    }
+                    _ => None,
+                };
+                let execution = self.executor.execute(now, name, decision);
+                if matches!(execution, Execution::Failed | Execution::Missing) {
+                    refused.extend(group);
+                }
+                match execution {
                     Execution::Written => {
                         self.metrics.decisions += 1;
                         written = true;
@@ -348,6 +358,10 @@ impl Engine {
                     }
                 }
             }
+        }
+        // Once one is refused, the mechanism that wanted it makes do without any.
+        if let Some(target) = refused.pop() {
+            self.dispatch(now, &Event::Refused { target });
         }
         self.tell_watchers(now);
         // Within a batch of process events the subscription itself is lent out; it follows at the batch's end.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::device::Target;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
 
@@ -46,6 +47,11 @@ pub enum Event {
     },
     /// CPUs came or went, or a cpufreq policy changed its governor: tunables must be looked up again.
     DeviceChanged,
+    /// What a mechanism has decided about `target` was refused by the device.
+    Refused {
+        /// It is as it was.
+        target: Target,
+    },
     /// The deadline that a mechanism asked for has come.
     Deadline,
 }

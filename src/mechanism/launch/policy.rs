@@ -363,7 +363,11 @@ impl Mechanism for LaunchPolicy {
             Event::Load { busy_permille } => self.on_load(now, *busy_permille),
             // What was in front may have gone: whatever comes now is new. Launches keep their deadlines.
             Event::ProcessEventsLost => self.in_front.clear(),
-            Event::LaunchAnnounced { .. } | Event::Threads { .. } | Event::DeviceChanged | Event::Deadline => {}
+            Event::LaunchAnnounced { .. }
+            | Event::Threads { .. }
+            | Event::DeviceChanged
+            | Event::Refused { .. }
+            | Event::Deadline => {}
         }
         self.settle(decisions);
         if let Some(boost) = &mut self.boost {

@@ -37,6 +37,11 @@ impl Heirs {
             return;
         }
         for thread in &look.born {
+            // That its children begin as it is, is why their parent makes room.
+            let is_front = roster.get(thread.tid).is_some_and(|member| member.is_front);
+            if !is_front && thread.pid != thread.parent && roster.makes_room_for_children(thread.parent) {
+                continue;
+            }
             let inheritance = |(target, value): (&Target, &String)| {
                 let parent = roster.get(target.thread()?)?;
                 let is_relative = parent.thread.pid == thread.pid || parent.thread.pid == thread.parent;

@@ -1,9 +1,11 @@
 //! Placement: CPU-heavy background work makes room for what is in front, where and for as long as that helps.
 //!
 //! `classify` says what a thread is, `roster` who is there, `gain` what could be won, `cores` which cores can be kept
-//! free, `step` what is done to a thread, `heirs` who was born with it, `trial` whether it helped, and `policy` decides.
+//! free, `step` what is done to a thread, `heirs` who was born with it, `broods` whose children are bulk work together, `trial`
+//! whether it helped, and `policy` decides.
 //! Paper: "Developing scheduler to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
 
+mod broods;
 pub mod classify;
 pub mod config;
 pub mod cores;

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::classify::Class;
 use super::config::{PlacementConfig, Rule};
 use super::cores::Machine;
 use super::gain::{Advice, Totals, Window, advise};
@@ -62,6 +63,8 @@ pub struct PlacementPolicy {
     /// What threads have been made to give up.
     leased: Demands,
     heirs: Heirs,
+    /// A group could not be made or entered: masks and nice values say the same of each thread.
+    without_groups: bool,
     back_off: BTreeMap<Rung, BackOff>,
     /// Why it does what it does.
     reason: String,
@@ -100,6 +103,7 @@ impl PlacementPolicy {
             held: None,
             leased: Demands::new(),
             heirs: Heirs::default(),
+            without_groups: false,
             back_off: BTreeMap::new(),
             reason: "nothing was looked at yet".to_owned(),
         }
@@ -124,6 +128,7 @@ impl PlacementPolicy {
         self.present = machine.clone();
         self.machine = machine;
         self.back_off.clear();
+        self.without_groups = false;
         if !self.is_on() {
             self.roster = Roster::default();
             self.looked_at = None;
@@ -168,6 +173,7 @@ impl PlacementPolicy {
         decisions: &mut Vec<Decision>,
     ) {
         let wall_ns = self.looked_at.replace(now).map_or(0, |before| now.since(before).as_nanos() as u64);
+        self.roster.take_broods(now, facts, self.machine.cores().len());
         let totals = self.roster.take(now, wall_ns, look);
         self.release_where("it has ended", decisions, |tid| look.ended.contains(&tid));
         self.heirs.note(look, &self.leased, &self.roster);
@@ -180,6 +186,7 @@ impl PlacementPolicy {
         self.follow_online(online, decisions);
         self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
         self.unknown.extend(self.heirs.tids());
+        self.unknown.extend(self.roster.unknown_broods(now));
         if !self.roster.has_front() {
             self.window.clear();
             return self.release_all("nothing is in front", decisions);
@@ -361,7 +368,7 @@ impl PlacementPolicy {
             let whole_process = facts.groups.cpu.as_ref().is_some_and(|from| from.whole_process);
             whole_process && !self.roster.is_single(member.thread.pid)
         };
-        if facts.groups != Memberships::default() && (is_bound || takes_others()) {
+        if facts.groups != Memberships::default() && (self.without_groups || is_bound || takes_others()) {
             return step.demands_of(&ThreadFacts { groups: Memberships::default(), ..facts.clone() }, nice_levels);
         }
         step.demands_of(facts, nice_levels)
@@ -429,6 +436,15 @@ impl PlacementPolicy {
         self.roster.doubt_facts(|tid| !leased.contains(&tid));
     }
 
+    fn view_of(&self, member: &Member, leased: Option<String>) -> ThreadView {
+        let mut view = ThreadView::of(member, leased);
+        if self.roster.makes_room_for_children(member.thread.pid) && view.class != Class::Bulk {
+            view.class = Class::Bulk;
+            view.reason = "starts short-lived processes that are bulk work together".to_owned();
+        }
+        view
+    }
+
     /// What it does and why, with every thread that is awake.
     pub fn snapshot(&self) -> Snapshot {
         let treatment = |tid: u32| {
@@ -443,7 +459,7 @@ impl PlacementPolicy {
         awake.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
         awake.truncate(MOST_THREADS);
         let threads: Vec<ThreadView> =
-            awake.iter().map(|member| ThreadView::of(member, treatment(member.thread.tid))).collect();
+            awake.iter().map(|member| self.view_of(member, treatment(member.thread.tid))).collect();
         let (totals, step) = (self.window.totals(), self.held.as_ref().map(|held| held.step.clone()));
         Snapshot {
             support: self.support.clone(),
@@ -488,6 +504,10 @@ impl Mechanism for PlacementPolicy {
             Event::Threads { look, facts, online } => self.on_look(now, look, facts, online, decisions),
             Event::Foreground { processes } => {
                 self.put_in_front(processes.iter().map(|process| process.pid).collect(), decisions);
+            }
+            Event::Refused { target: Target::Group(_) | Target::GroupMember { .. } } => {
+                self.without_groups = true;
+                self.apply(now, decisions);
             }
             Event::LaunchAnnounced { process: Some(process), .. } => {
                 self.put_in_front(BTreeSet::from([process.pid]), decisions);

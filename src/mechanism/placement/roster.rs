@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::broods::Broods;
 use super::classify::{Class, Habits};
 use super::gain::Totals;
 use crate::device::BootTime;
@@ -25,6 +26,9 @@ pub struct Member {
     learned_at: BootTime,
 }
 
+/// Ancestors that are followed.
+const MOST_GENERATIONS: usize = 64;
+
 /// Everybody who is known.
 #[derive(Debug, Default)]
 pub struct Roster {
@@ -35,6 +39,7 @@ pub struct Roster {
     roots: BTreeSet<u32>,
     /// Those and their descendants.
     front: BTreeSet<u32>,
+    broods: Broods,
 }
 
 impl Roster {
@@ -126,7 +131,44 @@ impl Roster {
         for tid in silent {
             self.rest(now, tid);
         }
+        // On the first look everybody is new.
+        if wall_ns > 0 {
+            self.broods.note(now, look);
+        }
+        let of_broods = self.broods.bulk().filter(|&(pid, _)| self.makes_room_for_children(pid));
+        totals.bulk_run_ns += of_broods.map(|(_, rate)| (rate * wall_ns as f64) as u64).sum::<u64>();
         totals
+    }
+
+    /// True for a process whose children are bulk work together; not for one that has the foreground among them.
+    pub fn makes_room_for_children(&self, pid: u32) -> bool {
+        self.broods.is_bulk(pid) && !self.front.contains(&pid) && !self.is_before_front(pid)
+    }
+
+    /// True for an ancestor of what is in front.
+    fn is_before_front(&self, pid: u32) -> bool {
+        self.roots.iter().any(|root| {
+            let mut next = self.members.get(root);
+            // Numbers are given out anew: a circle is possible, if not likely.
+            for _ in 0..MOST_GENERATIONS {
+                match next {
+                    Some(member) if member.thread.parent == pid => return true,
+                    Some(member) => next = self.members.get(&member.thread.parent),
+                    None => return false,
+                }
+            }
+            true
+        })
+    }
+
+    /// Takes what was asked for of broods' parents, on a device with so many CPUs.
+    pub fn take_broods(&mut self, now: BootTime, facts: &[ThreadFacts], cpus: usize) {
+        self.broods.take(now, facts, cpus);
+    }
+
+    /// The parents of broods of which something is wanted with the next look.
+    pub fn unknown_broods(&self, now: BootTime) -> impl Iterator<Item = u32> {
+        self.broods.unknown(now)
     }
 
     fn meet(&mut self, now: BootTime, thread: Thread) {
@@ -176,11 +218,13 @@ impl Roster {
     /// Threads that may have to make room, those that ask for most first; no more than `maximum`.
     pub fn bulk<'a>(&'a self, excluded: &'a [Glob], maximum: usize) -> Vec<&'a Member> {
         let awake = self.awake.iter().filter_map(|tid| self.members.get(tid));
-        let may_go = |member: &&Member| {
-            let name = &member.thread.command;
-            !member.is_front && member.habits.class() == Class::Bulk && !excluded.iter().any(|glob| glob.matches(name))
-        };
-        let mut bulk: Vec<&Member> = awake.filter(may_go).collect();
+        let is_bulk = |member: &&Member| !member.is_front && member.habits.class() == Class::Bulk;
+        let parents: BTreeSet<u32> =
+            self.broods.bulk().map(|(pid, _)| pid).filter(|&pid| self.makes_room_for_children(pid)).collect();
+        let has_brood = |member: &&Member| !is_bulk(member) && parents.contains(&member.thread.pid);
+        let with_broods = self.members.values().filter(|member| !parents.is_empty() && has_brood(member));
+        let may_go = |member: &&Member| !excluded.iter().any(|glob| glob.matches(&member.thread.command));
+        let mut bulk: Vec<&Member> = awake.filter(is_bulk).chain(with_broods).filter(may_go).collect();
         bulk.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
         bulk.truncate(maximum);
         bulk
@@ -274,6 +318,7 @@ mod tests {
             allowed: vec![0],
             priority,
             groups: Memberships::default(),
+            children_ticks: 0,
         }]);
         assert_eq!((roster.unknown(&[], 9).len(), roster.bulk(&[], 9).len()), (0, 1));
         assert_eq!(roster.bulk(&["t?".parse().unwrap()], 9).len(), 0, "excluded");

@@ -55,7 +55,7 @@ impl Step {
     /// What is changed of the thread with these facts, and to what; nothing when it is left alone: somebody has bound it,
     /// chosen its policy, or made it less already.
     pub fn demands_of(&self, facts: &ThreadFacts, nice_levels: i32) -> Vec<(Target, String)> {
-        let ThreadFacts { tid, start_time_ticks, allowed, priority, groups } = facts;
+        let ThreadFacts { tid, start_time_ticks, allowed, priority, groups, .. } = facts;
         let (tid, start_time_ticks) = (*tid, *start_time_ticks);
         if priority.policy != SchedulingPolicy::Other {
             return Vec::new();
@@ -125,7 +125,14 @@ mod tests {
     use crate::device::cgroup::membership::Memberships;
 
     fn facts(allowed: Vec<u32>, priority: Priority) -> ThreadFacts {
-        ThreadFacts { tid: 7, start_time_ticks: 70, allowed, priority, groups: Memberships::default() }
+        ThreadFacts {
+            tid: 7,
+            start_time_ticks: 70,
+            allowed,
+            priority,
+            groups: Memberships::default(),
+            children_ticks: 0,
+        }
     }
 
     #[test]

@@ -208,6 +208,61 @@ fn a_bound_thread_stays_in_its_group() {
     assert_eq!(device.threads[&201].mask, [0]);
 }
 
+/// Runs a build of two jobs beside the foreground: processes of 60 ms each, one after the other.
+fn build(device: &mut Device, milliseconds: u64) {
+    for _ in 0..milliseconds / 60 {
+        for job in 0..2 {
+            let tid = 1000 + (device.now_ms / 60 * 2) as u32 + job;
+            device.fork(tid, 200, HOG);
+        }
+        device.run(60);
+        let children: Vec<u32> = device.threads.range(1000..).map(|(&tid, _)| tid).collect();
+        // Each round lasts as long, whatever they got done.
+        children.into_iter().for_each(|tid| device.end(tid));
+    }
+}
+
+#[test]
+fn a_build_makes_room_by_its_parent() {
+    let sleeper = Habit { work_ms: 1, sleep_ms: 500, period_ms: 0 };
+    let mut device = Device::new(&equal(2), config());
+    device.start(200, 200, 1, sleeper);
+    build(&mut device, 6000);
+    device.start(FRONT, FRONT, 1, HOG);
+    device.put_in_front(&[FRONT]);
+    build(&mut device, 3000);
+    assert!(device.treated().contains(&200), "{}", device.policy.reason);
+    device.fork(999, 200, HOG);
+    device.run(100);
+    assert!(device.treated().contains(&999), "its children begin so, and are not freed");
+    device.end(999);
+
+    // The same where the foreground is one of its children.
+    device.put_in_front(&[]);
+    assert_eq!(device.treated(), [0; 0]);
+    device.end(FRONT);
+    device.fork(FRONT, 200, HOG);
+    device.put_in_front(&[FRONT]);
+    build(&mut device, 3000);
+    assert!(!touched(&device).contains(&FRONT) && device.treated().is_empty(), "{}", device.policy.reason);
+}
+
+#[test]
+fn where_no_group_can_be_made_masks_and_nice_values_do() {
+    let mut device = cell(&equal(2), with_groups(), &[HOG; 2], &[HOG; 2]);
+    device.run(1000);
+    assert!(!device.groups.is_empty());
+    let folder = device.groups.keys().next().unwrap().clone();
+    let target = Target::Group(folder);
+    // The group is gone, as where it could not be made.
+    device.tell(&Event::Refused { target });
+    assert!(device.members.is_empty() && device.groups.is_empty());
+    assert_eq!(device.treated(), [200, 201], "{}", device.policy.reason);
+    device.run(5000);
+    assert!(device.groups.is_empty(), "nothing of the kind is tried again: {:?}", device.groups);
+    assert_eq!(device.treated(), [200, 201], "{}", device.policy.reason);
+}
+
 #[test]
 fn frames_come_in_time() {
     let [stock, brisk] = [false, true].map(|enabled| {

@@ -136,6 +136,7 @@ impl Device {
             allowed: allowed.clone(),
             priority,
             groups: self.offered(),
+            children_ticks: 0,
         };
         let running = self.threads.values().filter(|sim| sim.ran_last).map(|sim| sim.virtual_time);
         let least = running.fold(f64::INFINITY, f64::min);
@@ -166,8 +167,20 @@ impl Device {
         self.threads.get_mut(&tid).unwrap()
     }
 
+    /// A process that is a child of another one, and begins as that one is now.
+    pub fn fork(&mut self, tid: u32, parent: u32, habit: Habit) {
+        let Sim { mask, priority, group_weight, .. } = self.threads[&parent].clone();
+        let child = self.start(tid, tid, parent, habit);
+        (child.mask, child.priority, child.group_weight) = (mask, priority, group_weight);
+    }
+
     pub fn end(&mut self, tid: u32) {
-        self.threads.remove(&tid);
+        let ended = self.threads.remove(&tid);
+        if let Some(ended) = ended
+            && let Some(parent) = self.threads.get_mut(&ended.thread.parent)
+        {
+            parent.facts.children_ticks += ended.counters.run_ns / 10_000_000;
+        }
         self.members.retain(|&(_, member), _| member != tid);
         let look = Look { ended: vec![tid], ..Look::default() };
         let event = Event::Threads { look, facts: Vec::new(), online: self.online.clone() };
@@ -268,7 +281,7 @@ impl Device {
         self.next_look_ms = self.now_ms + period.as_millis() as u64;
     }
 
-    fn tell(&mut self, event: &Event) {
+    pub fn tell(&mut self, event: &Event) {
         let mut decisions = Vec::new();
         self.policy.on_event(BootTime::from_milliseconds(self.now_ms), event, &mut decisions);
         self.carry_out(decisions);

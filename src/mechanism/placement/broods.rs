@@ -1,0 +1,169 @@
+//! Processes whose children are bulk work together, though none of them lives long enough to be known: builds, scripts.
+//!
+//! Who has ended by the next look cannot make room. But a child begins as what its parent is at that moment, so the parent
+//! makes room for them all; and what they cost, the kernel adds up as the parent waits for each (cutime, cstime).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::device::BootTime;
+use crate::device::thread_facts::ThreadFacts;
+use crate::device::threads::Look;
+
+/// A process is asked about after so many new children.
+const CHILDREN: u32 = 2;
+/// It is forgotten when no new one has been seen for so long.
+const BARREN: Duration = Duration::from_secs(5);
+/// So many processes are asked about at most.
+const MOST: usize = 8;
+/// What children cost is measured over at least this: it is told when each has ended.
+const PERIOD: Duration = Duration::from_millis(950);
+/// CPUs from which a brood is bulk, and below which it is so no longer.
+const BULK: [f64; 2] = [0.50, 0.35];
+/// More than the CPUs could have given is what a child that has ended had used in a long life.
+const PLAUSIBLE: f64 = 1.25;
+/// The first process is everybody's, and whoever lost its parent is its child.
+const INIT: u32 = 1;
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The parents of short-lived children.
+#[derive(Debug, Default)]
+pub(super) struct Broods(BTreeMap<u32, Brood>);
+
+#[derive(Debug)]
+struct Brood {
+    children: u32,
+    seen_at: BootTime,
+    measured: Option<(BootTime, u64)>,
+    /// CPUs that its children filled.
+    rate: f64,
+    is_bulk: bool,
+}
+
+impl Broods {
+    /// Notes whose children came, and forgets who has none any more.
+    pub(super) fn note(&mut self, now: BootTime, look: &Look) {
+        for child in look.born.iter().filter(|thread| thread.tid == thread.pid && thread.parent > INIT) {
+            if self.0.len() == MOST && !self.0.contains_key(&child.parent) {
+                let oldest = self.0.iter().filter(|(_, brood)| !brood.is_bulk).min_by_key(|(_, brood)| brood.seen_at);
+                let Some(oldest) = oldest.map(|(&pid, _)| pid) else { continue };
+                self.0.remove(&oldest);
+            }
+            let new = || Brood { children: 0, seen_at: now, measured: None, rate: 0.0, is_bulk: false };
+            let brood = self.0.entry(child.parent).or_insert_with(new);
+            brood.children = brood.children.saturating_add(1);
+            brood.seen_at = now;
+        }
+        self.0.retain(|pid, brood| now.since(brood.seen_at) < BARREN && !look.ended.contains(pid));
+    }
+
+    /// The processes whose facts are wanted with the next look.
+    pub(super) fn unknown(&self, now: BootTime) -> impl Iterator<Item = u32> {
+        let is_due = move |(_, brood): &(&u32, &Brood)| {
+            let is_old = brood.measured.is_none_or(|(at, _)| now.since(at) >= PERIOD);
+            brood.children >= CHILDREN && is_old
+        };
+        self.0.iter().filter(is_due).map(|(&pid, _)| pid)
+    }
+
+    /// Learns from what was asked for, on a device with so many CPUs.
+    pub(super) fn take(&mut self, now: BootTime, facts: &[ThreadFacts], cpus: usize) {
+        for facts in facts {
+            let Some(brood) = self.0.get_mut(&facts.tid) else { continue };
+            let Some((at, ticks)) = brood.measured else {
+                brood.measured = Some((now, facts.children_ticks));
+                continue;
+            };
+            let wall = now.since(at);
+            if wall < PERIOD {
+                continue;
+            }
+            brood.measured = Some((now, facts.children_ticks));
+            let used_s = facts.children_ticks.saturating_sub(ticks) as f64 / TICKS_PER_SECOND;
+            let rate = used_s / wall.as_secs_f64();
+            brood.rate = if rate > cpus as f64 * PLAUSIBLE { 0.0 } else { rate };
+            brood.is_bulk = brood.rate >= BULK[usize::from(brood.is_bulk)];
+        }
+    }
+
+    /// True when the children of process `pid` are bulk work together.
+    pub(super) fn is_bulk(&self, pid: u32) -> bool {
+        self.0.get(&pid).is_some_and(|brood| brood.is_bulk)
+    }
+
+    /// Those processes, with the CPUs that their children filled.
+    pub(super) fn bulk(&self) -> impl Iterator<Item = (u32, f64)> {
+        self.0.iter().filter(|(_, brood)| brood.is_bulk).map(|(&pid, brood)| (pid, brood.rate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::cgroup::membership::Memberships;
+    use crate::device::priority::{Priority, SchedulingPolicy};
+    use crate::device::threads::Thread;
+
+    fn facts(tid: u32, children_ticks: u64) -> ThreadFacts {
+        let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
+        let groups = Memberships::default();
+        ThreadFacts { tid, start_time_ticks: 1, allowed: vec![0], priority, groups, children_ticks }
+    }
+
+    fn born(tid: u32, pid: u32, parent: u32) -> Look {
+        let thread = Thread { tid, pid, parent, command: "cc".into() };
+        Look { born: vec![thread], ..Look::default() }
+    }
+
+    /// Process 10 has a new child every 100 ms, and in each second children that used `ticks` are waited for.
+    fn after(ticks: &[u64]) -> Broods {
+        let (mut broods, mut used) = (Broods::default(), 0);
+        for look in 0..ticks.len() as u64 * 10 {
+            let now = BootTime::from_milliseconds(look * 100);
+            let asked: Vec<u32> = broods.unknown(now).collect();
+            broods.note(now, &born(100 + look as u32, 100 + look as u32, 10));
+            used += if look % 10 == 9 { ticks[look as usize / 10] } else { 0 };
+            broods.take(now, &asked.iter().map(|&pid| facts(pid, used)).collect::<Vec<_>>(), 2);
+        }
+        broods
+    }
+
+    #[test]
+    fn children_are_judged_by_what_they_cost_together() {
+        for (name, ticks, expected) in [
+            ("a build with two jobs", vec![190; 4], true),
+            ("one job that shares its CPU", vec![60; 4], true),
+            ("a script that sleeps", vec![5; 4], false),
+            ("a build that has ended", vec![190, 190, 190, 5, 5, 5], false),
+            ("at the border, it stays what it was", vec![60, 60, 45, 45, 45], true),
+            ("one that had lived long", vec![5, 5, 5000], false),
+        ] {
+            assert_eq!(after(&ticks).is_bulk(10), expected, "{name}: {:?}", after(&ticks));
+        }
+    }
+
+    #[test]
+    fn only_processes_that_come_again_and_again_are_asked_about() {
+        let (mut broods, now) = (Broods::default(), BootTime::from_milliseconds(1000));
+        broods.note(now, &born(20, 20, 10));
+        assert_eq!(broods.unknown(now).count(), 0, "one child is no brood");
+        for (tid, pid, parent) in [(21, 21, 10), (22, 22, INIT), (23, 22, 11), (24, 24, 12)] {
+            broods.note(now, &born(tid, pid, parent));
+        }
+        assert_eq!(broods.unknown(now).collect::<Vec<_>>(), [10]);
+        for parent in 100..200 {
+            broods.note(now, &born(parent + 1000, parent + 1000, parent));
+        }
+        assert!(broods.0.len() <= MOST);
+        broods.note(now + BARREN, &Look::default());
+        assert!(broods.0.is_empty(), "nobody has any more");
+    }
+
+    #[test]
+    fn a_parent_that_has_ended_is_forgotten() {
+        let mut broods = after(&[190; 4]);
+        assert_eq!(broods.bulk().map(|(pid, _)| pid).collect::<Vec<_>>(), [10]);
+        broods.note(BootTime::from_milliseconds(4000), &Look { ended: vec![10], ..Look::default() });
+        assert_eq!(broods.bulk().count(), 0);
+    }
+}
