@@ -52,6 +52,7 @@ public final class ParallelPreloader {
     /** Read by the watchdog. */
     private volatile ClassTable mTable;
     private boolean mResourcesDone;
+    private long mResourcesNanos;
     private boolean mMarked;
 
     public ParallelPreloader(PreloadMode mode) {
@@ -111,6 +112,7 @@ public final class ParallelPreloader {
         mMarker = mMarkerFile == null ? null : new BootMarker(mMarkerFile, configuration(list, null, 0));
         mMarked = false;
         mResourcesDone = mResources == null;
+        mResourcesNanos = 0;
         mCrew = new Crew(mWorkerSetup);
         mTable = new ClassTable(list.names(), mLoader);
         PlanReader reader = null;
@@ -130,7 +132,7 @@ public final class ParallelPreloader {
         run(mode, list, mismatch == null ? reader : null);
         finish();
         return new PreloadReport(mReason != null ? PreloadMode.OFF : mode, mReason, mTable, mFaults,
-                System.nanoTime() - startedNanos);
+                mResourcesNanos, System.nanoTime() - startedNanos);
     }
 
     private void run(PreloadMode mode, ClassList list, PlanReader reader) {
@@ -386,6 +388,7 @@ public final class ParallelPreloader {
             }
             mResourcesDone = true;
         }
+        long startedNanos = System.nanoTime();
         try {
             mResources.run();
         } catch (Throwable e) {
@@ -393,5 +396,7 @@ public final class ParallelPreloader {
                 mFaults.add("resources: " + e);
             }
         }
+        // Read after whoever has run them was joined.
+        mResourcesNanos = System.nanoTime() - startedNanos;
     }
 }

@@ -8,17 +8,22 @@ import java.util.List;
 
 /** What a preload did, class by class. */
 public final class PreloadReport {
+    /** What resources are called among costs, where every other name is a class's. */
+    public static final String RESOURCES = "resources";
+
     private final PreloadMode mMode;
     private final String mReason;
     private final ClassTable mTable;
     private final List<String> mFaults;
+    private final long mResourcesNanos;
     private final long mNanos;
 
-    PreloadReport(PreloadMode mode, String reason, ClassTable table, List<String> faults, long nanos) {
+    PreloadReport(PreloadMode mode, String reason, ClassTable table, List<String> faults, long resourcesNanos, long nanos) {
         mMode = mode;
         mReason = reason;
         mTable = table;
         mFaults = Collections.unmodifiableList(new ArrayList<String>(faults));
+        mResourcesNanos = resourcesNanos;
         mNanos = nanos;
     }
 
@@ -55,6 +60,11 @@ public final class PreloadReport {
         return mTable.nanos(index);
     }
 
+    /** How long resources took; 0 where there were none. */
+    public long resourcesNanos() {
+        return mResourcesNanos;
+    }
+
     public int count(Outcome outcome) {
         int count = 0;
         for (int index = 0; index < size(); index++) {
@@ -70,10 +80,13 @@ public final class PreloadReport {
         return mFaults;
     }
 
-    /** Writes what each class took, as the planner reads it: a name, a space, microseconds. */
+    /** Writes what each class and {@value #RESOURCES} took, as the planner reads it: a name, a space, microseconds. */
     public void writeCosts(Appendable out) throws IOException {
         for (int index = 0; index < size(); index++) {
             out.append(name(index)).append(' ').append(Long.toString(nanos(index) / 1000)).append('\n');
+        }
+        if (mResourcesNanos > 0) {
+            out.append(RESOURCES).append(' ').append(Long.toString(mResourcesNanos / 1000)).append('\n');
         }
     }
 

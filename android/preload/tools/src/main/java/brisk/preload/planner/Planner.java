@@ -17,6 +17,7 @@ import java.util.function.Predicate;
 import brisk.preload.ClassList;
 import brisk.preload.JarFingerprint;
 import brisk.preload.PreloadPlan;
+import brisk.preload.PreloadReport;
 
 /** Makes a plan from class files, a class list, and what was measured and seen of the list's initialisation. */
 public final class Planner {
@@ -49,7 +50,7 @@ public final class Planner {
             return this;
         }
 
-        /** What each class costs, in microseconds, by its name with dots. */
+        /** What each class costs, in microseconds, by its name with dots; and {@link PreloadReport#RESOURCES}. */
         public Input costsUs(Map<String, Double> costs) {
             costsUs = costs;
             return this;
@@ -83,7 +84,7 @@ public final class Planner {
     /** A plan, and what is to be known about it. */
     public record Result(PreloadPlan plan, Map<String, JarFingerprint> jars, ClassList list, Schedule schedule,
             Statistics statistics) {
-        /** Microseconds that the classes take on {@code threads}. */
+        /** Microseconds that classes and measured resources take on {@code threads}. */
         public double predictedUs(int threads, Schedule.Speedup speedup) {
             return schedule.makespan(threads, speedup);
         }
@@ -93,7 +94,12 @@ public final class Planner {
             return schedule.with(ownUs).makespan(threads, speedup);
         }
 
-        /** Microseconds that the classes take on one thread. */
+        /** The same where resources take {@code us}. */
+        public Result withResources(double us) {
+            return new Result(plan, jars, list, schedule.withResources(us), statistics);
+        }
+
+        /** Microseconds that classes and measured resources take on one thread. */
         public double sequentialUs() {
             return schedule.total();
         }
@@ -161,26 +167,30 @@ public final class Planner {
             List<String> names = task.classes().stream().map(name -> name.replace('/', '.')).toList();
             all.add(new Tasks.Task(names, shifted(task.dependencies(), shift), task.exclusive()));
         }
-        Tasks.Task forResources = null;
         if (resources >= 0) {
             Tasks.Task task = tasks.taskOf(resources);
-            forResources = new Tasks.Task(List.of(), shifted(task.dependencies(), shift), task.exclusive());
+            all.add(new Tasks.Task(List.of(), shifted(task.dependencies(), shift), task.exclusive()));
         }
         List<Tasks.Task> ranked = ranked(all, input.costsUs);
-        Schedule schedule = new Schedule(ranked, costs(ranked, input.costsUs), loads(ranked, input.loadsUs));
+        Schedule schedule =
+                new Schedule(ranked, costs(ranked, input.costsUs, LEAST_COST_US), loads(ranked, input.loadsUs));
         Map<String, JarFingerprint> jars = new LinkedHashMap<>();
         for (Path jar : input.boundTo) {
             jars.put(jar.getFileName().toString(), JarFingerprint.of(jar.toFile()));
         }
         List<PreloadPlan.Task> planned = new ArrayList<>();
         ranked.forEach(task -> planned.add(planned(task)));
-        PreloadPlan plan = new PreloadPlan(forResources == null ? planned : withResources(all, ranked, planned, forResources));
-        return new Result(plan, jars, input.list, schedule, statistics(input, graph, tasks, ranked, outside, program));
+        return new Result(new PreloadPlan(planned), jars, input.list, schedule,
+                statistics(input, graph, tasks, ranked, outside, program));
     }
 
-    /** The most urgent first; a task is more urgent than all that wait for it. */
+    /**
+     * The most urgent first; a task is more urgent than all that wait for it. Resources that nobody has measured are taken
+     * to be the longest way: begun last, they would be all that one thread does while the others have nothing left.
+     */
     private static List<Tasks.Task> ranked(List<Tasks.Task> tasks, Map<String, Double> costsUs) {
-        Schedule schedule = new Schedule(tasks, costs(tasks, costsUs), new double[tasks.size()]);
+        double longestUs = new Schedule(tasks, costs(tasks, costsUs, LEAST_COST_US), new double[tasks.size()]).longestWay();
+        Schedule schedule = new Schedule(tasks, costs(tasks, costsUs, longestUs), new double[tasks.size()]);
         List<Integer> order = new ArrayList<>();
         for (int task = 0; task < tasks.size(); task++) {
             order.add(task);
@@ -199,34 +209,14 @@ public final class Planner {
         return ranked;
     }
 
-    /** Puts resources right behind the last task that they need: they take long, and nothing waits for them. */
-    private static List<PreloadPlan.Task> withResources(List<Tasks.Task> all, List<Tasks.Task> ranked,
-            List<PreloadPlan.Task> planned, Tasks.Task resources) {
-        Map<List<String>, Integer> places = new HashMap<>();
-        for (int place = 0; place < ranked.size(); place++) {
-            places.put(ranked.get(place).classes(), place);
-        }
-        int[] needed = Arrays.stream(resources.dependencies()).map(task -> places.get(all.get(task).classes())).sorted().toArray();
-        int place = needed.length == 0 ? 0 : needed[needed.length - 1] + 1;
-        List<PreloadPlan.Task> result = new ArrayList<>();
-        for (PreloadPlan.Task task : planned) {
-            if (result.size() == place) {
-                result.add(new PreloadPlan.Task(new String[0], needed, resources.exclusive()));
-            }
-            int[] moved = Arrays.stream(task.dependencies()).map(number -> number < place ? number : number + 1).toArray();
-            result.add(new PreloadPlan.Task(task.classes(), moved, task.exclusive()));
-        }
-        if (result.size() == place) {
-            result.add(new PreloadPlan.Task(new String[0], needed, resources.exclusive()));
-        }
-        return result;
-    }
-
     private static int[] shifted(int[] tasks, int by) {
         return Arrays.stream(tasks).map(task -> task + by).toArray();
     }
 
-    private static double cost(Tasks.Task task, Map<String, Double> costsUs) {
+    private static double cost(Tasks.Task task, Map<String, Double> costsUs, double resourcesUs) {
+        if (task.classes().isEmpty()) {
+            return costsUs.getOrDefault(PreloadReport.RESOURCES, resourcesUs);
+        }
         double cost = LEAST_COST_US;
         for (String name : task.classes()) {
             cost += costsUs.getOrDefault(name, UNKNOWN_COST_US);
@@ -234,8 +224,9 @@ public final class Planner {
         return cost;
     }
 
-    private static double[] costs(List<Tasks.Task> tasks, Map<String, Double> costsUs) {
-        return tasks.stream().mapToDouble(task -> cost(task, costsUs)).toArray();
+    /** {@code resourcesUs} is what resources are taken to cost when nobody has measured them. */
+    private static double[] costs(List<Tasks.Task> tasks, Map<String, Double> costsUs, double resourcesUs) {
+        return tasks.stream().mapToDouble(task -> cost(task, costsUs, resourcesUs)).toArray();
     }
 
     private static double[] loads(List<Tasks.Task> tasks, Map<String, Double> loadsUs) {

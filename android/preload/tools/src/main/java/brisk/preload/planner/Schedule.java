@@ -67,6 +67,17 @@ public final class Schedule {
         return new Schedule(tasks, costs, Arrays.copyOf(mLoads, tasks.size()));
     }
 
+    /** The same where resources take {@code us}. */
+    Schedule withResources(double us) {
+        double[] costs = mCosts.clone();
+        for (int task = 0; task < costs.length; task++) {
+            if (mTasks.get(task).classes().isEmpty()) {
+                costs[task] = us;
+            }
+        }
+        return new Schedule(mTasks, costs, mLoads);
+    }
+
     /** Microseconds on the longest way from the task to the end. */
     double urgency(int task) {
         return mUrgency[task];

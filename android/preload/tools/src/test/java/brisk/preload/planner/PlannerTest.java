@@ -8,9 +8,12 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.file.FileSystem;
+import java.nio.file.FileSystems;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -200,6 +203,32 @@ class PlannerTest {
         assertEquals(List.of("made.Base", "made.Heavy", "made.Light"), order);
         assertEquals(1504, result.sequentialUs(), 1e-6);
         assertEquals(1003, result.predictedUs(2, new Schedule.Speedup(2)), 1e-6);
+    }
+
+    @Test
+    void resources_are_as_urgent_as_what_they_take() throws IOException {
+        Fixture fixture = new Fixture();
+        fixture.add("Drawable");
+        fixture.add("Heavy");
+        fixture.add("Light");
+        Path jar = fixture.jar(mFolder.resolve("made.jar"));
+        try (FileSystem zip = FileSystems.newFileSystem(jar)) {
+            Files.write(zip.getPath("made/Preloading.class"), Fixture.caller("made/Preloading", "preload", "made/Drawable"));
+        }
+        ClassList list = ClassList.read(Fixture.list(mFolder.resolve("list"), fixture.names()).toFile());
+        Map<String, Double> classes = Map.of("made.Drawable", 1.0, "made.Heavy", 1000.0, "made.Light", 500.0);
+        Map<String, Double> brief = new HashMap<>(classes);
+        brief.put("resources", 700.0);
+        for (var entry : Map.of(classes, "Drawable, Heavy, resources, Light", brief, "Heavy, Drawable, resources, Light").entrySet()) {
+            Planner.Result result = Planner.plan(new Planner.Input(List.of(jar), list).costsUs(entry.getKey())
+                    .resources("made.Preloading.preload()V"));
+            List<String> order = new ArrayList<>();
+            result.plan().tasks().forEach(task -> order.add(task.isResources() ? "resources" : task.classes()[0].substring(5)));
+            assertEquals(entry.getValue(), String.join(", ", order));
+            Planner.Result longer = result.withResources(2000);
+            assertEquals(3504, longer.sequentialUs(), 1e-6);
+            assertEquals(2002, longer.predictedUs(2, new Schedule.Speedup(2)), 1e-6, "those that need nothing run beside");
+        }
     }
 
     @Test
