@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package brisk.preload;
 
-import java.io.BufferedReader;
 import java.io.File;
 import java.io.FileInputStream;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -105,24 +103,33 @@ final class Crew {
             return false;
         }
         for (File task : tasks) {
-            if (command(task).startsWith(PREFIX)) {
+            if (isOurs(task)) {
                 return true;
             }
         }
         return false;
     }
 
-    private static String command(File task) {
+    /** Reads bytes alone: what makes lines of them would be most of a short preload's end. */
+    private static boolean isOurs(File task) {
+        byte[] name = new byte[PREFIX.length()];
         try {
             FileInputStream in = new FileInputStream(new File(task, "comm"));
             try {
-                String line = new BufferedReader(new InputStreamReader(in, Text.ENCODING)).readLine();
-                return line == null ? "" : line;
+                if (in.read(name) < name.length) {
+                    return false;
+                }
             } finally {
                 in.close();
             }
         } catch (IOException e) {
-            return ""; // it has gone
+            return false; // it has gone
         }
+        for (int at = 0; at < name.length; at++) {
+            if (name[at] != PREFIX.charAt(at)) {
+                return false;
+            }
+        }
+        return true;
     }
 }

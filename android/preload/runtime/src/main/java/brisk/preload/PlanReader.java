@@ -209,9 +209,12 @@ final class PlanReader {
         }
         mLineBegins = false;
         mFrom = mAt;
-        while (mAt < mBytes.length && mBytes[mAt] != ' ' && mBytes[mAt] != '\n') {
-            mAt++;
+        byte[] bytes = mBytes;
+        int at = mAt;
+        while (at < bytes.length && bytes[at] != ' ' && bytes[at] != '\n') {
+            at++;
         }
+        mAt = at;
         return true;
     }
 
