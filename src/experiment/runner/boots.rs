@@ -1,10 +1,9 @@
 //! Boots of a zygote: the guest has just booted, and goes on to the first screen.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -57,7 +56,7 @@ impl Boot<'_> {
         let began = BootTime::now();
         let hold = if arm.boot_hold { Some(BootHold::start(self.root, self.folder)?) } else { None };
         self.load(self.boots.services_ms).run()?;
-        let mut zygote = Zygote::start(&self.boots, arm, &self.folder.join("zygote"))?;
+        let mut zygote = Zygote::start(&self.boots, arm)?;
         let preload = zygote.preload()?;
         let expected = arm.preload.mode();
         ensure!(preload.mode == expected, "the zygote's preloading was {} and not {expected}", preload.mode);
@@ -67,8 +66,8 @@ impl Boot<'_> {
         let boot =
             self.kernel.since(BootTime::default()) + BootTime::from_nanoseconds(screen.first_screen_ns).since(began);
         let classes = fs::read_to_string(self.root.path(FOLDER).join("classes"))?.lines().count();
-        let predicted = predicted(&self.root.path(FOLDER).join("prediction"))?;
-        Ok(metrics(boot, &preload, classes, &predicted, expected == "off"))
+        let prediction = Prediction::read(&self.root.path(FOLDER).join("prediction"))?;
+        Ok(metrics(boot, &preload, classes, &prediction, expected == "off"))
     }
 
     fn load(&self, work_ms: u32) -> Load {
@@ -83,6 +82,7 @@ struct Preload {
     took: Duration,
     mode: String,
     initialised: usize,
+    resources: Duration,
 }
 
 impl Preload {
@@ -91,12 +91,14 @@ impl Preload {
         let mut words = line.strip_prefix("part preload ")?.split(' ');
         let took = Duration::from_nanos(words.next()?.parse().ok()?);
         let mode = words.next()?.to_owned();
-        Some(Self { took, mode, initialised: words.next()?.parse().ok()? })
+        let initialised = words.next()?.parse().ok()?;
+        let resources = Duration::from_nanos(words.next()?.parse().ok()?);
+        Some(Self { took, mode, initialised, resources })
     }
 }
 
 /// The figures of one boot. What could be won is known of a boot that preloads in order alone.
-fn metrics(boot: Duration, preload: &Preload, classes: usize, predicted: &[(u32, f64)], in_order: bool) -> Metrics {
+fn metrics(boot: Duration, preload: &Preload, classes: usize, prediction: &Prediction, in_order: bool) -> Metrics {
     let [boot_ms, preload_ms] = [boot, preload.took].map(|time| time.as_secs_f64() * 1e3);
     let mut figures = vec![
         (Metric::Boot, boot_ms),
@@ -108,33 +110,59 @@ fn metrics(boot: Duration, preload: &Preload, classes: usize, predicted: &[(u32,
         figures.push((Metric::BootBound, boot_ms - preload_ms / 2.0));
         figures.push((Metric::BoundGain, 50.0 * preload_ms / boot_ms));
         for (cpus, metric) in [(2, Metric::BootOnTwo), (4, Metric::BootOnFour), (8, Metric::BootOnEight)] {
-            let ratio = predicted.iter().find(|(known, _)| *known == cpus).map(|(_, ratio)| ratio);
+            let ratio = prediction.ratio(cpus, 100.0 * preload.resources.as_secs_f64() * 1e3 / preload_ms);
             figures.extend(ratio.map(|ratio| (metric, boot_ms - preload_ms * (1.0 - ratio))));
         }
     }
     figures.into_iter().map(|(metric, figure)| (metric.key().to_owned(), figure)).collect()
 }
 
-/// What a preload takes on so many CPUs, of what it takes on one: a line each.
-fn predicted(path: &Path) -> anyhow::Result<Vec<(u32, f64)>> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let ratio = |line: &str| {
-        let (cpus, ratio) = line.split_once(' ')?;
-        Some((cpus.parse().ok()?, ratio.parse().ok()?))
-    };
-    text.lines().map(|line| ratio(line).with_context(|| format!("{}: {line:?}", path.display()))).collect()
+/// What a preload takes on so many CPUs, of what it takes on one: by how much of it resources are, which is known where it
+/// ran. How its classes compare with each other was measured when the zygote was put together.
+struct Prediction(Vec<Predicted>);
+
+/// A line of it.
+struct Predicted {
+    cpus: u32,
+    resources_percent: f64,
+    ratio: f64,
+}
+
+impl Prediction {
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let line = |line: &str| {
+            let mut words = line.split(' ');
+            let cpus = words.next()?.parse().ok()?;
+            let [resources_percent, ratio] = [words.next()?, words.next()?].map(|word| word.parse().ok());
+            Some(Predicted { cpus, resources_percent: resources_percent?, ratio: ratio? })
+        };
+        let lines = text.lines().map(|text| line(text).with_context(|| format!("{}: {text:?}", path.display())));
+        Ok(Self(lines.collect::<anyhow::Result<_>>()?))
+    }
+
+    /// Between two shares that were predicted: on the line between them.
+    fn ratio(&self, cpus: u32, resources_percent: f64) -> Option<f64> {
+        let of_cpus = || self.0.iter().filter(|known| known.cpus == cpus);
+        let below = of_cpus().rfind(|known| known.resources_percent <= resources_percent)?;
+        let Some(above) = of_cpus().find(|known| known.resources_percent > resources_percent) else {
+            return Some(below.ratio);
+        };
+        let way = (resources_percent - below.resources_percent) / (above.resources_percent - below.resources_percent);
+        Some(below.ratio + way * (above.ratio - below.ratio))
+    }
 }
 
 /// A running one; dropped, it is killed.
 struct Zygote {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
-    socket: PathBuf,
+    /// It takes requests from a descriptor that it has inherited, as from Android's init.
+    requests: ChildStdin,
 }
 
 impl Zygote {
-    fn start(boots: &Boots, arm: &Arm, socket: &Path) -> anyhow::Result<Self> {
-        let _ = fs::remove_file(socket);
+    fn start(boots: &Boots, arm: &Arm) -> anyhow::Result<Self> {
         let file = Path::new(FOLDER).join("command");
         let words = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let mut words = words.lines();
@@ -144,13 +172,14 @@ impl Zygote {
         };
         let bursts = format!(" --burst-ms {} --wait-ms {}", boots.bursts.work_ms, boots.bursts.wait_ms);
         let mut command = Command::new(words.next().context("the zygote's command is empty")?);
-        command.args(words).args(["--mode", arm.preload.mode(), "--threads", &THREADS.to_string(), "--socket"]);
-        command.arg(socket).args(["--system-server", &(load(boots.system_server_ms) + &bursts)]);
+        command.args(words).args(["--mode", arm.preload.mode(), "--threads", &THREADS.to_string()]);
+        command.args(["--system-server", &(load(boots.system_server_ms) + &bursts)]);
         command.args(["--application", &load(boots.application_ms)]);
         let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start the zygote")?;
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start the zygote")?;
         let lines = BufReader::new(child.stdout.take().context("the zygote has no stdout")?).lines();
-        Ok(Self { child, lines, socket: socket.to_owned() })
+        let requests = child.stdin.take().context("the zygote has no stdin")?;
+        Ok(Self { child, lines, requests })
     }
 
     fn next(&mut self) -> anyhow::Result<String> {
@@ -173,7 +202,7 @@ impl Zygote {
     /// Waits for the system server, asks for an application as that does, and waits for its screen.
     fn first_screen(&mut self) -> anyhow::Result<FirstScreen> {
         self.screen()?;
-        drop(UnixStream::connect(&self.socket).context("the zygote takes no requests")?);
+        self.requests.write_all(b"\n").context("the zygote takes no requests")?;
         self.screen()
     }
 
@@ -197,16 +226,27 @@ impl Drop for Zygote {
 mod tests {
     use super::*;
 
+    fn prediction(text: &str) -> anyhow::Result<Prediction> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("prediction");
+        fs::write(&file, text).unwrap();
+        Prediction::read(&file)
+    }
+
     #[test]
     fn a_boots_figures_follow_from_its_preload() {
         let preload = Preload::of("part preload 2000000000 off 390 500000000").unwrap();
-        assert_eq!(preload, Preload { took: Duration::from_secs(2), mode: "off".into(), initialised: 390 });
-        for damaged in ["part preload", "part preload x off 1 1", "part socket 1", "part preload 1 off"] {
+        let [took, resources] = [2000, 500].map(Duration::from_millis);
+        assert_eq!(preload, Preload { took, mode: "off".into(), initialised: 390, resources });
+        for damaged in
+            ["part preload", "part preload x off 1 1", "part socket 1", "part preload 1 off", "part preload 1 off 1"]
+        {
             assert_eq!(Preload::of(damaged), None, "{damaged}");
         }
         let ten = Duration::from_secs(10);
-        let predicted = [(2, 0.6), (4, 0.5), (8, 0.5)];
-        let figures = metrics(ten, &preload, 400, &predicted, true);
+        // A quarter of this preload is resources.
+        let prediction = prediction("2 0 0.5\n2 20 0.58\n2 30 0.62\n8 0 0.3\n8 25 0.5\n").unwrap();
+        let figures = metrics(ten, &preload, 400, &prediction, true);
         for (metric, expected) in [
             (Metric::Boot, 10_000.0),
             (Metric::Preload, 2000.0),
@@ -219,20 +259,20 @@ mod tests {
         ] {
             assert!((figures[metric.key()] - expected).abs() < 1e-6, "{metric:?}: {figures:?}");
         }
-        assert_eq!(
-            metrics(ten, &preload, 400, &predicted, false).len(),
-            3,
-            "a parallel preload has no bound of its own"
-        );
+        assert!(!figures.contains_key(Metric::BootOnFour.key()), "nothing is predicted for four");
+        let in_parallel = metrics(ten, &preload, 400, &prediction, false);
+        assert_eq!(in_parallel.len(), 3, "a parallel preload has no bound of its own");
     }
 
     #[test]
     fn a_prediction_is_read_or_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("prediction");
-        fs::write(&file, "2 0.5732\n4 0.4\n").unwrap();
-        assert_eq!(predicted(&file).unwrap(), [(2, 0.5732), (4, 0.4)]);
-        fs::write(&file, "two 0.5\n").unwrap();
-        assert!(predicted(&file).unwrap_err().to_string().contains("two 0.5"));
+        let known = prediction("2 0 0.5\n2 50 0.75\n").unwrap();
+        for (share, ratio) in [(0.0, 0.5), (10.0, 0.55), (50.0, 0.75), (90.0, 0.75)] {
+            assert!((known.ratio(2, share).unwrap() - ratio).abs() < 1e-9, "{share}");
+        }
+        assert_eq!(known.ratio(4, 10.0), None);
+        for damaged in ["two 0 0.5", "2 0", "2 x 0.5"] {
+            assert!(prediction(damaged).err().unwrap().to_string().contains(damaged), "{damaged}");
+        }
     }
 }

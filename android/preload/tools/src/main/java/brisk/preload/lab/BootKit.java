@@ -32,6 +32,17 @@ public final class BootKit {
     /** How much two threads are taken to get done in units of one, as `brisk boot plan` does unless it is told. */
     private static final double SPEEDUP = 1.9;
     private static final int RUNS = 3;
+    private static final int SHARE_STEP_PERCENT = 5;
+    /**
+     * Interprets alone: Android 4.1.2 starts its compiler in what a zygote has forked, and later releases have compiled
+     * ahead. A compiling thread would keep the second processor busy, so that no arm were sequential.
+     */
+    private static final List<String> MACHINE = List.of("-Xint");
+    /**
+     * Its initialiser sets TLS up, which Android has in native code. HotSpot has it in Java, and interpreted it takes longer
+     * than nine hundred other classes.
+     */
+    private static final Set<String> WITHOUT = Set.of("org.apache.http.conn.ssl.SSLSocketFactory");
     private static final Pattern LIBRARY = Pattern.compile("(?:=> )?(/\\S+) \\(0x");
 
     private final Path mOutput;
@@ -49,9 +60,13 @@ public final class BootKit {
         Options options =
                 new Options(List.of(arguments), Set.of("frameworks", "scratch", "output", "classes"), Set.of());
         Path own = classPath().get(0);
-        Rehearsal rehearsal = new Rehearsal(Framework.JELLY_BEAN, options.path("frameworks"), options.path("scratch"),
-                options.number("classes", Framework.LIST_LENGTH)).withResources(own).plan(RUNS);
-        BootKit kit = new BootKit(options.path("output").toAbsolutePath(), rehearsal);
+        Path output = options.path("output").toAbsolutePath();
+        int classes = options.number("classes", Framework.LIST_LENGTH);
+        Path resources = resources(Framework.JELLY_BEAN.jar(options.path("frameworks")), classes,
+                output.resolve("zygote/resources.jar"));
+        Rehearsal rehearsal = new Rehearsal(Framework.JELLY_BEAN, options.path("frameworks"), options.path("scratch"), classes,
+                WITHOUT).withMachine(MACHINE).withResources(own, resources).plan(RUNS);
+        BootKit kit = new BootKit(output, rehearsal);
         kit.machine();
         kit.framework();
         kit.command();
@@ -100,7 +115,6 @@ public final class BootKit {
         for (Path jar : classPath()) {
             copy(jar, mOutput.resolve(inGuest(jar).substring(1)));
         }
-        resources();
     }
 
     /** The command of a zygote in the guest, a word a line; its options for one boot come after it. */
@@ -108,9 +122,11 @@ public final class BootKit {
         String boot = "-Xbootclasspath/a:/zygote/framework.jar:" + inGuest(Child.preloader());
         List<String> words = new ArrayList<>(List.of("/jvm/bin/java"));
         words.addAll(Child.MACHINE);
+        words.addAll(MACHINE);
         words.addAll(List.of(boot, "-cp", String.join(":", classPath().stream().map(BootKit::inGuest).toList()),
                 BootZygote.class.getName(), "--list", "/zygote/classes", "--plan", "/zygote/plan", "--jars",
-                "/zygote/framework.jar", "--resources", "/zygote/resources.jar", "--machine", boot));
+                "/zygote/framework.jar", "--resources", "/zygote/resources.jar", "--machine",
+                String.join(" ", MACHINE) + " " + boot));
         Files.write(mZygote.resolve("command"), words);
     }
 
@@ -118,13 +134,21 @@ public final class BootKit {
         return "/zygote/lib/" + jar.getFileName();
     }
 
-    /** The original's resources alone, as they lie in it. */
-    private void resources() throws IOException {
-        try (ZipFile from = new ZipFile(mRehearsal.original().toFile());
-                ZipOutputStream to = new ZipOutputStream(Files.newOutputStream(mZygote.resolve("resources.jar")))) {
+    /** As great a part of a framework's resources as {@code classes} are of a zygote's classes. */
+    private static Path resources(Path framework, int classes, Path jar) throws IOException {
+        Files.createDirectories(jar.getParent());
+        try (ZipFile from = new ZipFile(framework.toFile());
+                ZipOutputStream to = new ZipOutputStream(Files.newOutputStream(jar))) {
             to.setLevel(Deflater.BEST_SPEED);
+            long seen = 0;
             for (ZipEntry entry : (Iterable<ZipEntry>) from.stream().map(ZipEntry.class::cast)::iterator) {
-                if (FrameworkResources.uses(entry.getName())) {
+                if (!FrameworkResources.uses(entry.getName())) {
+                    continue;
+                }
+                // One whenever as many classes as stand for one have gone by.
+                boolean wanted = (seen + 1) * classes / Framework.LIST_LENGTH > seen * classes / Framework.LIST_LENGTH;
+                seen++;
+                if (wanted || classes >= Framework.LIST_LENGTH) {
                     to.putNextEntry(new ZipEntry(entry.getName()));
                     try (InputStream in = from.getInputStream(entry)) {
                         in.transferTo(to);
@@ -132,35 +156,26 @@ public final class BootKit {
                 }
             }
         }
+        return jar;
     }
 
-    /** What a preload takes on some threads, of what it takes on one, by the costs that were measured here. */
+    /**
+     * What a preload takes on some threads, of what it takes on one: a line for each number of threads and each share that
+     * resources may have of it. A guest knows what its own are; how classes compare with each other was measured here. The
+     * preloader's own time is left out: it is small where classes are slow.
+     */
     private void prediction() throws IOException {
-        List<Double> classes = new ArrayList<>();
-        List<Double> all = new ArrayList<>();
-        for (int run = 0; run < RUNS; run++) {
-            List<String> arguments = new ArrayList<>(mRehearsal.arguments("off", 1));
-            classes.add(nanos(arguments));
-            arguments.addAll(List.of("--resources", mRehearsal.original().toString()));
-            all.add(nanos(arguments));
-        }
-        double sequentialUs = mRehearsal.result().sequentialUs();
-        double resourcesUs = sequentialUs * Math.max(0, Figures.median(all) / Figures.median(classes) - 1);
+        double classesUs = mRehearsal.result().withResources(0).sequentialUs();
         List<String> lines = new ArrayList<>();
         for (int threads : new int[] {2, 4, 8}) {
-            // Resources wait for nothing and nothing waits for them.
-            double us = mRehearsal.result().predictedUs(threads, new Schedule.Speedup(SPEEDUP), resourcesUs);
-            lines.add(String.format(Locale.ROOT, "%d %.4f", threads, us / (sequentialUs + resourcesUs)));
+            for (int percent = 0; percent < 100; percent += SHARE_STEP_PERCENT) {
+                double us = classesUs * 100 / (100 - percent);
+                double predictedUs = mRehearsal.result().withResources(us - classesUs)
+                        .predictedUs(threads, new Schedule.Speedup(SPEEDUP));
+                lines.add(String.format(Locale.ROOT, "%d %d %.4f", threads, percent, predictedUs / us));
+            }
         }
         Files.write(mZygote.resolve("prediction"), lines);
-    }
-
-    private double nanos(List<String> arguments) throws IOException {
-        Child child = Child.start(mRehearsal.stubbed(), List.of(), arguments);
-        if (child.join() != 0) {
-            throw new IOException("the zygote failed:\n" + child.text());
-        }
-        return child.runs().get(0).nanos();
     }
 
     private static List<String> say(List<String> command) throws IOException {

@@ -3,10 +3,9 @@ package brisk.preload.lab;
 
 import java.io.File;
 import java.io.IOException;
-import java.net.StandardProtocolFamily;
-import java.net.UnixDomainSocketAddress;
-import java.nio.channels.ServerSocketChannel;
-import java.nio.file.Path;
+import java.io.InputStream;
+import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 
@@ -21,11 +20,13 @@ import brisk.preload.planner.Options;
  * Stands in for Android's zygote in a guest that boots. It does the four parts of one in their order, and its standard output
  * has a line a part, {@code part NAME NANOS}; the line of {@code preload} goes on with the mode that ran, how many of the
  * list's classes are initialised in this process, and the nanoseconds that resources took. What it starts says its own lines there.
+ * Its socket is inherited, as Android's zygote has it from init: each byte on standard input asks for an application.
+ *
+ * <p>It has no lambda and no stream: what those cost where they are first met is nothing that a zygote does.
  */
 public final class BootZygote {
     private final Options mOptions;
     private ClassList mList;
-    private long mResourcesNanos;
     private long mBeganNanos = System.nanoTime();
 
     private BootZygote(Options options) {
@@ -33,37 +34,37 @@ public final class BootZygote {
     }
 
     /**
-     * {@code --mode MODE --threads N --list FILE --plan FILE --jars JARS --resources JAR --socket PATH --system-server COMMAND
+     * {@code --mode MODE --threads N --list FILE --plan FILE --jars JARS --resources JAR --system-server COMMAND
      * --application COMMAND [--machine OPTIONS]}; the last are for the Java machine of a fork's child.
      */
     public static void main(String[] arguments) throws IOException {
         Options options = new Options(List.of(arguments), Set.of("mode", "threads", "list", "plan", "jars", "resources",
-                "socket", "system-server", "application", "machine"), Set.of());
+                "system-server", "application", "machine"), Set.of());
         new BootZygote(options).boot();
     }
 
     private void boot() throws IOException {
-        try (ServerSocketChannel socket = ServerSocketChannel.open(StandardProtocolFamily.UNIX)) {
-            socket.bind(UnixDomainSocketAddress.of(mOptions.path("socket")));
-            end("socket", "");
-            PreloadReport report = preload();
-            end("preload", " " + report.mode() + " " + initialised(report) + " " + mResourcesNanos);
-            if (report.reason() != null || !report.faults().isEmpty()) {
-                System.err.println(report);
-            }
-            start("system-server");
-            end("system-server", "");
-            while (true) {
-                socket.accept().close();
-                start("application");
-                end("loop", "");
-            }
+        InputStream requests = System.in;
+        say("socket", lap());
+        PreloadReport report = preload();
+        long preloadNanos = lap();
+        start("system-server");
+        long systemServerNanos = lap();
+        say("preload", preloadNanos + " " + report.mode() + " " + initialised(report) + " " + report.resourcesNanos());
+        say("system-server", systemServerNanos);
+        if (report.reason() != null || !report.faults().isEmpty()) {
+            System.err.println(report);
+        }
+        lap();
+        while (requests.read() >= 0) {
+            start("application");
+            say("loop", lap());
         }
     }
 
     /** How many of the list; a plan may add others. */
     private int initialised(PreloadReport report) {
-        Set<String> listed = Set.copyOf(mList.names());
+        Set<String> listed = new HashSet<>(mList.names());
         int count = 0;
         for (int index = 0; index < report.size(); index++) {
             count += report.outcome(index) == Outcome.INITIALISED && listed.contains(report.name(index)) ? 1 : 0;
@@ -74,31 +75,41 @@ public final class BootZygote {
     private PreloadReport preload() throws IOException {
         FrameworkResources.use(mOptions.path("resources"));
         PreloadMode mode = PreloadMode.called(mOptions.get("mode", "off"));
-        ParallelPreloader preloader = new ParallelPreloader(mode).setThreads(mOptions.number("threads", 2)).setResources(() -> {
-            long beganNanos = System.nanoTime();
-            FrameworkResources.preload();
-            mResourcesNanos = System.nanoTime() - beganNanos;
+        ParallelPreloader preloader = new ParallelPreloader(mode).setThreads(mOptions.number("threads", 2));
+        preloader.setResources(new Runnable() {
+            @Override
+            public void run() {
+                FrameworkResources.preload();
+            }
         });
         if (mode == PreloadMode.FORK) {
             preloader.setFork(new ForkedChild(mOptions, words("machine")));
         }
-        List<File> jars = Options.paths(mOptions.get("jars", "")).stream().map(Path::toFile).toList();
+        List<File> jars = new ArrayList<>();
+        for (String jar : mOptions.get("jars", "").split(File.pathSeparator)) {
+            jars.add(new File(jar));
+        }
         mList = ClassList.read(mOptions.path("list").toFile());
         return preloader.preload(mList, mOptions.path("plan").toFile(), jars);
     }
 
     private void start(String what) throws IOException {
-        new ProcessBuilder(words(what)).inheritIO().start();
+        new ProcessBuilder(words(what)).inheritIO().redirectInput(new File("/dev/null")).start();
     }
 
     private List<String> words(String option) {
         return List.of(mOptions.get(option, "").split(" "));
     }
 
-    private void end(String part, String more) {
-        long nowNanos = System.nanoTime();
-        System.out.println("part " + part + " " + (nowNanos - mBeganNanos) + more);
+    /** Nanoseconds since the last call. */
+    private long lap() {
+        long beganNanos = mBeganNanos;
+        mBeganNanos = System.nanoTime();
+        return mBeganNanos - beganNanos;
+    }
+
+    private static void say(String part, Object what) {
+        System.out.println("part " + part + " " + what);
         System.out.flush();
-        mBeganNanos = nowNanos;
     }
 }

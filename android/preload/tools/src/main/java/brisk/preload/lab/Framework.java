@@ -65,14 +65,15 @@ public enum Framework {
 
     /** A class list of the paper's length, derived from the jar and written into {@code scratch}. */
     public Path list(Path folder, Path scratch) throws IOException {
-        return list(folder, scratch, LIST_LENGTH);
+        return list(folder, scratch, LIST_LENGTH, Set.of());
     }
 
-    /** The same of another length. */
-    public Path list(Path folder, Path scratch, int length) throws IOException {
+    /** The same of another length, without some. */
+    public Path list(Path folder, Path scratch, int length, Set<String> without) throws IOException {
         Path list = scratch.resolve(mVersion + "-classes");
         Files.createDirectories(scratch);
-        Files.write(list, ListMaker.derive(List.of(jar(folder)), length, hosts()));
+        List<String> names = ListMaker.derive(List.of(jar(folder)), length + without.size(), hosts());
+        Files.write(list, names.stream().filter(name -> !without.contains(name)).limit(length).toList());
         return list;
     }
 

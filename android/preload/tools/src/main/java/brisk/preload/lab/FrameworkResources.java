@@ -2,13 +2,13 @@
 package brisk.preload.lab;
 
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.zip.DataFormatException;
 import java.util.zip.Inflater;
@@ -76,7 +76,11 @@ public final class FrameworkResources {
         int documents = 0;
         int chunks = 0;
         long pixelBytes = 0;
-        for (ZipEntry entry : (Iterable<ZipEntry>) jar.stream().map(ZipEntry.class::cast)::iterator) {
+        // No streams: what a lambda costs where it is first met would be counted as resources. And no calls of interfaces
+        // that the framework implements, which would let the planner think that classes of it are needed.
+        ArrayList<? extends ZipEntry> entries = Collections.list(jar.entries());
+        for (int index = 0; index < entries.size(); index++) {
+            ZipEntry entry = entries.get(index);
             String name = entry.getName();
             if (name.equals(TABLE)) {
                 strings += strings(read(jar, entry)).size();
@@ -92,9 +96,8 @@ public final class FrameworkResources {
     }
 
     private static ByteBuffer read(ZipFile jar, ZipEntry entry) throws IOException {
-        try (InputStream in = jar.getInputStream(entry)) {
-            return ByteBuffer.wrap(in.readAllBytes()).order(ByteOrder.LITTLE_ENDIAN);
-        }
+        // It is closed with the jar.
+        return ByteBuffer.wrap(jar.getInputStream(entry).readAllBytes()).order(ByteOrder.LITTLE_ENDIAN);
     }
 
     /** The strings of the table's own pool, which every other part refers to. */
@@ -164,8 +167,8 @@ public final class FrameworkResources {
     static int chunks(ByteBuffer xml) throws IOException {
         int chunks = 0;
         if (xml.limit() < 8 || xml.getShort(0) != CHUNK_XML) {
-            for (int at = 0; at < xml.limit(); at++) {
-                chunks += xml.get(at) == '<' ? 1 : 0;
+            for (byte letter : xml.array()) {
+                chunks += letter == '<' ? 1 : 0;
             }
             return chunks;
         }

@@ -9,9 +9,12 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 import brisk.preload.ClassList;
 import brisk.preload.PreloadPlan;
+import brisk.preload.PreloadReport;
+import brisk.preload.planner.Main;
 import brisk.preload.planner.Observations;
 import brisk.preload.planner.PlanWriter;
 import brisk.preload.planner.Planner;
@@ -29,27 +32,37 @@ public final class Rehearsal {
     private final Path mHooked;
     private final Map<String, Double> mCostsUs = new HashMap<>();
     private final Map<String, Double> mLoadsUs = new HashMap<>();
+    private List<String> mMachine = List.of();
     private Path mResources;
+    private Path mResourceJar;
     private Planner.Result mResult;
 
     /** Prepares the jars and a list of the paper's length in {@code scratch}. */
     public Rehearsal(Framework framework, Path frameworks, Path scratch) throws IOException {
-        this(framework, frameworks, scratch, Framework.LIST_LENGTH);
+        this(framework, frameworks, scratch, Framework.LIST_LENGTH, Set.of());
     }
 
-    /** The same with a list of {@code classes}. */
-    public Rehearsal(Framework framework, Path frameworks, Path scratch, int classes) throws IOException {
+    /** The same with a list of {@code classes}, without some. */
+    public Rehearsal(Framework framework, Path frameworks, Path scratch, int classes, Set<String> without)
+            throws IOException {
         mFramework = framework;
         mFrameworks = frameworks;
         mScratch = scratch.toAbsolutePath();
-        mList = framework.list(frameworks, mScratch, classes);
+        mList = framework.list(frameworks, mScratch, classes, without);
         mStubbed = framework.stubbed(frameworks, mScratch, false);
         mHooked = framework.stubbed(frameworks, mScratch, true);
     }
 
-    /** Lets the plan begin resources as soon as they can; {@code jar} holds what preloads them. */
-    public Rehearsal withResources(Path jar) {
-        mResources = jar;
+    /** Options of the Java machine that costs are measured on. */
+    public Rehearsal withMachine(List<String> options) {
+        mMachine = options;
+        return this;
+    }
+
+    /** Lets the plan begin resources in time; {@code code} holds what preloads them, {@code jar} has them. */
+    public Rehearsal withResources(Path code, Path jar) {
+        mResources = code;
+        mResourceJar = jar;
         return this;
     }
 
@@ -67,6 +80,9 @@ public final class Rehearsal {
         }
         Planner.Result draft = Planner.plan(input.boundTo(List.of(mStubbed)));
         measure(draft.plan(), runs);
+        if (mResources != null) {
+            mCostsUs.put(PreloadReport.RESOURCES, resourcesUs(runs));
+        }
         input.costsUs(mCostsUs).loadsUs(mLoadsUs);
         PlanWriter.write(Planner.plan(input.boundTo(List.of(mHooked))), plan(mHooked));
         mResult = Planner.plan(input.boundTo(List.of(mStubbed)));
@@ -143,7 +159,7 @@ public final class Rehearsal {
         Map<String, List<Double>> costs = new HashMap<>();
         Map<String, List<Double>> loads = new HashMap<>();
         for (int run = 0; run < runs; run++) {
-            expectSuccess(Child.start(mStubbed, List.of(),
+            expectSuccess(Child.start(mStubbed, mMachine,
                     List.of("--mode", Zygote.SPLIT, "--list", list.toString(), "--costs", file("costs").toString())));
             for (String line : Files.readAllLines(file("costs"))) {
                 String[] words = line.split(" ");
@@ -153,6 +169,17 @@ public final class Rehearsal {
         }
         costs.forEach((name, us) -> mCostsUs.put(name, Figures.median(us)));
         loads.forEach((name, us) -> mLoadsUs.put(name, Math.min(Figures.median(us), mCostsUs.get(name))));
+    }
+
+    /** The median of what resources cost behind the classes. */
+    private double resourcesUs(int runs) throws IOException {
+        List<Double> us = new ArrayList<>();
+        for (int run = 0; run < runs; run++) {
+            expectSuccess(Child.start(mStubbed, mMachine, List.of("--mode", "off", "--list", mList.toString(), "--resources",
+                    mResourceJar.toString(), "--costs", file("costs").toString())));
+            us.add(Main.costs(file("costs")).get(PreloadReport.RESOURCES));
+        }
+        return Figures.median(us);
     }
 
     private static void expectSuccess(Child child) throws IOException {

@@ -8,8 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
-import java.net.UnixDomainSocketAddress;
-import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -149,13 +147,12 @@ class RealFrameworkTest {
 
     /** What it says until its loop has served one request. */
     private static List<String> boot(String mode) throws IOException {
-        Path socket = Files.createTempDirectory("zygote").resolve("socket");
         String boot = "-Xbootclasspath/a:" + sRehearsal.stubbed() + File.pathSeparator + Child.preloader();
         List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString()));
         command.addAll(Child.MACHINE);
         command.addAll(List.of(boot, "-cp", System.getProperty("java.class.path"), BootZygote.class.getName()));
         command.addAll(sRehearsal.arguments(mode, 2));
-        command.addAll(List.of("--resources", sRehearsal.original().toString(), "--socket", socket.toString(), "--machine", boot,
+        command.addAll(List.of("--resources", sRehearsal.original().toString(), "--machine", boot,
                 "--system-server", "echo the server", "--application", "echo the application"));
         Process zygote = new ProcessBuilder(command).redirectErrorStream(true).start();
         List<String> said = new ArrayList<>();
@@ -163,7 +160,8 @@ class RealFrameworkTest {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 said.add(line);
                 if (line.startsWith("part system-server ")) {
-                    SocketChannel.open(UnixDomainSocketAddress.of(socket)).close();
+                    zygote.getOutputStream().write('\n');
+                    zygote.getOutputStream().flush();
                 }
                 if (said.containsAll(STARTED) && said.stream().anyMatch(known -> known.startsWith("part loop "))) {
                     break;
