@@ -21,7 +21,7 @@ pub const LONGEST_GAP_LOOKS: u32 = 128;
 /// And so many while somebody works of whom it is not known who it is.
 const ALERT_GAP_LOOKS: u32 = 16;
 /// CPU time that nobody who was looked at has taken, in clock ticks: then the quiet ones are looked at.
-const UNEXPLAINED_TICKS: u64 = 3;
+const UNEXPLAINED_TICKS: u64 = 5;
 /// A process that did nothing so often in a row is quiet.
 const QUIET_AFTER_LOOKS: u32 = 3;
 /// New processes that are met in one look; in a fork storm the others wait for the next, and most end before.

@@ -89,12 +89,17 @@ fn a_boot_recorded_by_its_first_process_is_charted_and_judged() {
 #[test]
 fn recording_three_hundred_processes_takes_less_than_one_percent_of_a_cpu() {
     let Some(report) = Report::of(&["cost"], |_, _| ()) else { return };
-    let report = report.json("cost.report");
-    let [began, ended, cpu] = ["began_ms", "ended_ms", "cpu_ms"].map(|name| report[name].as_f64().unwrap());
-    let percent = cpu / (ended - began) * 100.0;
-    let _ = writeln!(std::io::stderr(), "recorder: {percent:.2} % of a CPU; {report}");
-    assert!(report["recording"]["samples"].as_u64() >= Some(740), "25 a second: {report}");
-    assert!(percent < 1.0, "{percent:.2} %: {report}");
+    let percents = report.all("cost.report").into_iter().map(|text| {
+        let report: Value = serde_json::from_str(text).unwrap();
+        let [began, ended, cpu] = ["began_ms", "ended_ms", "cpu_ms"].map(|name| report[name].as_f64().unwrap());
+        assert!(report["recording"]["samples"].as_u64() >= Some(740), "25 a second: {report}");
+        cpu / (ended - began) * 100.0
+    });
+    let percents: Vec<f64> = percents.collect();
+    let mean = percents.iter().sum::<f64>() / percents.len() as f64;
+    let _ = writeln!(std::io::stderr(), "recorder: {mean:.3} % of a CPU, of {percents:.2?}");
+    assert!(mean < 1.0, "{percents:?}");
+    assert!(percents.iter().all(|&percent| percent < 1.5), "as soon as looks keep step with the clock: {percents:?}");
 }
 
 #[test]
