@@ -157,6 +157,8 @@ impl Prediction {
 struct Zygote {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
+    /// The system server's, who may be done before the zygote has said what it did.
+    early_screen: Option<FirstScreen>,
     /// It takes requests from a descriptor that it has inherited, as from Android's init.
     requests: ChildStdin,
 }
@@ -175,11 +177,15 @@ impl Zygote {
         command.args(words).args(["--mode", arm.preload.mode(), "--threads", &THREADS.to_string()]);
         command.args(["--system-server", &(load(boots.system_server_ms) + &bursts)]);
         command.args(["--application", &load(boots.application_ms)]);
+        Self::of(&mut command)
+    }
+
+    fn of(command: &mut Command) -> anyhow::Result<Self> {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start the zygote")?;
         let lines = BufReader::new(child.stdout.take().context("the zygote has no stdout")?).lines();
         let requests = child.stdin.take().context("the zygote has no stdin")?;
-        Ok(Self { child, lines, requests })
+        Ok(Self { child, lines, early_screen: None, requests })
     }
 
     fn next(&mut self) -> anyhow::Result<String> {
@@ -196,6 +202,7 @@ impl Zygote {
             if line.starts_with("part preload ") {
                 return Preload::of(&line).with_context(|| format!("the zygote said {line:?}"));
             }
+            self.early_screen = serde_json::from_str(&line).ok().or(self.early_screen.take());
         }
     }
 
@@ -207,6 +214,9 @@ impl Zygote {
     }
 
     fn screen(&mut self) -> anyhow::Result<FirstScreen> {
+        if let Some(screen) = self.early_screen.take() {
+            return Ok(screen);
+        }
         loop {
             if let Ok(screen) = serde_json::from_slice(self.next()?.as_bytes()) {
                 return Ok(screen);
@@ -231,6 +241,17 @@ mod tests {
         let file = folder.path().join("prediction");
         fs::write(&file, text).unwrap();
         Prediction::read(&file)
+    }
+
+    #[test]
+    fn a_system_server_may_be_faster_than_what_the_zygote_says_of_itself() {
+        let screen = |ns: u64| format!(r#"{{"first_screen_ns":{ns},"generated_ns":1}}"#);
+        for lines in [[screen(5), "part preload 9 off 1 1".into()], ["part preload 9 off 1 1".into(), screen(5)]] {
+            let script = format!("echo '{}'; echo '{}'; read request; echo '{}'", lines[0], lines[1], screen(7));
+            let mut zygote = Zygote::of(Command::new("sh").args(["-c", &script])).unwrap();
+            assert_eq!(zygote.preload().unwrap().initialised, 1);
+            assert_eq!(zygote.first_screen().unwrap().first_screen_ns, 7);
+        }
     }
 
     #[test]
