@@ -7,12 +7,14 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/atomic.h>
 #include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/hrtimer.h>
 #include <linux/io.h>
 #include <linux/module.h>
 #include <linux/sizes.h>
+#include <linux/wait.h>
 
 #define MAX_DEVICES	4
 
@@ -41,6 +43,10 @@ static unsigned int pages_per_block = 64;
 module_param(pages_per_block, uint, 0444);
 MODULE_PARM_DESC(pages_per_block, "Pages of a block");
 
+static int queue_depth = 128;
+module_param(queue_depth, int, 0444);
+MODULE_PARM_DESC(queue_depth, "Writes that wait at a device before writers do");
+
 static unsigned long erase_budget;
 module_param(erase_budget, ulong, 0444);
 MODULE_PARM_DESC(erase_budget, "Erases of a device before writes fail (0: no end)");
@@ -58,6 +64,9 @@ struct flash {
 	struct gendisk *disk;
 	void *cells;
 	struct hrtimer timer;
+	/* Writes that have not completed, and who waits to add to them */
+	atomic_t writes;
+	wait_queue_head_t writers;
 	/* Protects what follows, and the counters */
 	spinlock_t lock;
 	struct bio_list waiting;
@@ -110,8 +119,13 @@ static enum hrtimer_restart served(struct hrtimer *timer)
 	bio = flash->served;
 	serve_next(flash);
 	spin_unlock_irqrestore(&flash->lock, flags);
-	if (bio)
+	if (bio) {
+		if (bio_op(bio) == REQ_OP_WRITE) {
+			atomic_dec(&flash->writes);
+			wake_up(&flash->writers);
+		}
 		bio_endio(bio);
+	}
 	return HRTIMER_NORESTART;
 }
 
@@ -154,6 +168,13 @@ static void flash_submit_bio(struct bio *bio)
 			bio_endio(bio);
 			return;
 		}
+		/*
+		 * As at any request queue. Without an end to it, reclaim would
+		 * turn all of memory into pages that wait to be written.
+		 */
+		io_wait_event(flash->writers,
+			      atomic_add_unless(&flash->writes, 1,
+						queue_depth));
 		copy_data(flash, bio);
 		break;
 	case REQ_OP_FLUSH:
@@ -183,6 +204,8 @@ static int add_flash(struct flash *flash, unsigned int number,
 
 	flash->number = number;
 	spin_lock_init(&flash->lock);
+	atomic_set(&flash->writes, 0);
+	init_waitqueue_head(&flash->writers);
 	hrtimer_init(&flash->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	flash->timer.function = served;
 	flash->cells = memremap(start, size, MEMREMAP_WB);
@@ -236,7 +259,7 @@ static int __init flash_model_init(void)
 	phys_addr_t start = (phys_addr_t)base_mib * SZ_1M;
 	int i, error;
 
-	if (!pages_per_block)
+	if (!pages_per_block || queue_depth < 1)
 		return -EINVAL;
 	flash_major = register_blkdev(0, "flash");
 	if (flash_major < 0)

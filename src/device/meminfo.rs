@@ -21,6 +21,8 @@ pub struct MemoryInfo {
     pub file_kib: u64,
     /// tmpfs and shared memory (`Shmem`).
     pub shmem_kib: u64,
+    /// What lies in swap and in memory as well (`SwapCached`).
+    pub swap_cached_kib: u64,
     /// All swap together (`SwapTotal`).
     pub swap_total_kib: u64,
     /// What is left of it (`SwapFree`).
@@ -47,6 +49,7 @@ pub fn parse(text: &str) -> Option<MemoryInfo> {
         anonymous_kib: both("Active(anon)", "Inactive(anon)")?,
         file_kib: both("Active(file)", "Inactive(file)")?,
         shmem_kib: kib("Shmem").unwrap_or(0),
+        swap_cached_kib: kib("SwapCached").unwrap_or(0),
         swap_total_kib: kib("SwapTotal").unwrap_or(0),
         swap_free_kib: kib("SwapFree").unwrap_or(0),
     })
@@ -69,7 +72,7 @@ mod tests {
         let info = parse(text).unwrap();
         let found = (info.total_kib, info.free_kib, info.anonymous_kib, info.file_kib, info.swap_total_kib);
         assert_eq!(found, (353_280, 20_000, 34, 506, 8));
-        assert_eq!((info.available_kib, info.swap_free_kib, info.shmem_kib), (None, 5, 7));
+        assert_eq!((info.available_kib, info.swap_free_kib, info.shmem_kib, info.swap_cached_kib), (None, 5, 7, 1));
     }
 
     #[test]

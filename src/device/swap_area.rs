@@ -106,9 +106,13 @@ fn must_fit(root: &Root, name: &str) -> Result<io::Result<()>, DeviceError> {
     let used_kib: u64 = ours.iter().map(|swap| swap.used_kib).sum();
     let held = zram::devices(root).unwrap_or_default().into_iter().find(|zram| zram.name == name);
     let freed_kib = held.and_then(|zram| zram.usage).map_or(0, |usage| usage.memory_bytes >> 10);
+    // As after the death of somebody large whose pages were on their way to a slow device. The kernel does not say of
+    // which area they are.
+    let elsewhere_kib: u64 = others.iter().map(|swap| swap.used_kib).sum();
+    let in_memory_kib = memory.swap_cached_kib.saturating_sub(elsewhere_kib);
     let room_kib =
         memory.available_kib.unwrap_or(memory.free_kib) + others.iter().map(|swap| swap.free_kib()).sum::<u64>();
-    Ok(fits(used_kib, freed_kib, room_kib))
+    Ok(fits(used_kib.saturating_sub(in_memory_kib), freed_kib, room_kib))
 }
 
 fn fits(used_kib: u64, freed_kib: u64, room_kib: u64) -> io::Result<()> {

@@ -105,6 +105,7 @@ fn beside(plan: &Plan) -> BTreeSet<String> {
 
 /// More host time than a plan can take on a host that is loaded several times over.
 fn longest(plan: &Plan) -> Duration {
+    let is_single = matches!(&plan.workload, Workload::Applications(openings) if openings.single);
     let (window_ms, look_ups) = match &plan.workload {
         Workload::Launches(launches) => (u64::from(launches.window_beyond_work_ms), 0),
         Workload::LookUps(look_ups) => (0, u64::from(look_ups.count)),
@@ -117,6 +118,8 @@ fn longest(plan: &Plan) -> Duration {
         Some(Point::LookUps(count)) => u64::from(*count) * 4 + 3000,
         Some(Point::Application(_)) => look_ups * 4 + 3000,
         Some(Point::Clients(clients)) => u64::from(*clients) * look_ups + 3000,
+        // As long as a flash of one GB takes to fill.
+        Some(Point::Openings(_)) if is_single => 120_000,
         // Each may take as long as the limit lets it.
         Some(Point::Openings(count)) => u64::from(*count) * 4000,
         Some(Point::Boot) => 60_000,

@@ -95,7 +95,7 @@ impl Stage<'_> {
             daemon.actions().context("the daemon")?;
             daemon.end()?;
         }
-        drop(swap);
+        swap.map(Flash::off).transpose()?;
         if let Some(left) = swaps::read(root)?.first() {
             bail!("{} is still swap after the replicate", left.path.display());
         }
@@ -147,13 +147,16 @@ impl<'a> Flash<'a> {
         swap_area::switch(root, &name, "on 10")?;
         Ok(Self { root, name })
     }
+
+    fn off(self) -> anyhow::Result<()> {
+        Ok(swap_area::switch(self.root, &self.name, "off")?)
+    }
 }
 
 impl Drop for Flash<'_> {
     fn drop(&mut self) {
-        if let Err(error) = swap_area::switch(self.root, &self.name, "off") {
-            tracing::warn!("{error}");
-        }
+        // After an error, or a second time: what is no swap any more stays so.
+        let _ = swap_area::switch(self.root, &self.name, "off");
     }
 }
 
