@@ -105,9 +105,9 @@ impl Columns {
     }
 }
 
-/// Instructions as perf calls them: the whole word is wider than the column.
+/// Units that are wider than the column; instructions are called as perf does.
 fn abbreviated(median: &str) -> String {
-    median.replace("instructions", "insn")
+    median.replace("instructions", "insn").replace("applications", "apps")
 }
 
 struct Output {
@@ -284,6 +284,7 @@ mod tests {
     #[test]
     fn a_figure_stays_on_its_line() {
         assert_eq!(wrap(&abbreviated("35134.2 instructions"), MOST[1]), ["35134.2 insn"]);
+        assert_eq!(wrap(&abbreviated("\u{2212}9.50 applications"), MOST[1]), ["\u{2212}9.50 apps"]);
     }
 
     #[test]
