@@ -43,6 +43,9 @@ enum LabCommand {
     /// Print the facts of this device as JSON
     #[command(hide = true)]
     Describe,
+    /// Run the guest's command where systemd is the first process, and power off
+    #[command(hide = true)]
+    Job,
 }
 
 #[derive(Debug, Args)]
@@ -125,6 +128,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             writeln!(stdout(), "{}", serde_json::to_string_pretty(&Description::read(root))?)?;
             Ok(ExitCode::SUCCESS)
         }
+        LabCommand::Job => lab::guest::main_of_service(),
     }
 }
 

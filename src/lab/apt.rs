@@ -99,30 +99,55 @@ impl Apt {
     /// # Errors
     /// [`LabError::Package`] when apt does not know it.
     pub fn show(&self, name: &str) -> Result<Package, LabError> {
-        let text = self.run("apt-cache", &["show", "--no-all-versions", name], Path::new("/"), name)?;
-        Package::parse(&text).ok_or_else(|| LabError::Package {
-            package: name.into(),
-            reason: "apt-cache show does not tell its version and architecture".into(),
-        })
+        self.show_all(&[name]).map(|mut packages| packages.remove(0))
     }
 
-    /// Downloads the package into `folder`.
+    /// The newest revision of each of `names`, in their order: apt reads its lists anew at each question.
     ///
     /// # Errors
-    /// [`LabError::Package`] when it cannot be fetched.
-    pub fn download(&self, package: &Package, folder: &Path) -> Result<PathBuf, LabError> {
-        eprintln!("brisk: fetching {} ({:.1} MB)", package.name, package.size_bytes as f64 / 1e6);
-        let wanted = format!("{}={}", package.name, package.version);
-        self.run("apt-get", &["download", &wanted], folder, &package.name)?;
+    /// [`LabError::Package`] when apt does not know one.
+    pub fn show_all(&self, names: &[&str]) -> Result<Vec<Package>, LabError> {
+        let Some(first) = names.first() else { return Ok(Vec::new()) };
+        let arguments = [&["show", "--no-all-versions"], names].concat();
+        let text = self.run("apt-cache", &arguments, Path::new("/"), first)?;
+        let known: Vec<Package> = text.split("\n\n").filter_map(Package::parse).collect();
+        let named = |name: &&str| {
+            known.iter().find(|package| package.name == **name).cloned().ok_or_else(|| LabError::Package {
+                package: (*name).to_owned(),
+                reason: "apt-cache show does not tell its version and architecture".into(),
+            })
+        };
+        names.iter().map(named).collect()
+    }
+
+    /// Downloads `packages` into `folder`: the file of each.
+    ///
+    /// # Errors
+    /// [`LabError::Package`] when one cannot be fetched.
+    pub fn download(&self, packages: &[Package], folder: &Path) -> Result<Vec<PathBuf>, LabError> {
+        let Some(first) = packages.first() else { return Ok(Vec::new()) };
+        let bytes: u64 = packages.iter().map(|package| package.size_bytes).sum();
+        let others = if packages.len() > 1 {
+            format!(" with {} packages that it needs", packages.len() - 1)
+        } else {
+            String::new()
+        };
+        eprintln!("brisk: fetching {}{others} ({:.1} MB)", first.name, bytes as f64 / 1e6);
+        let wanted: Vec<String> = packages.iter().map(|it| format!("{}={}", it.name, it.version)).collect();
+        let arguments: Vec<&str> = ["download"].into_iter().chain(wanted.iter().map(String::as_str)).collect();
+        self.run("apt-get", &arguments, folder, &first.name)?;
         // apt escapes an epoch's colon in the file's name, so look for what came rather than guess.
-        let start = format!("{}_", package.name);
         let files = fs::read_dir(folder).map_err(fault("list", folder))?.filter_map(Result::ok);
-        files.map(|file| file.path()).find(|path| file_name(path).starts_with(&start)).ok_or_else(|| {
-            LabError::Package {
+        let files: Vec<PathBuf> = files.map(|file| file.path()).collect();
+        let file = |package: &Package| {
+            let start = format!("{}_", package.name);
+            let file = files.iter().find(|path| file_name(path).starts_with(&start)).cloned();
+            file.ok_or_else(|| LabError::Package {
                 package: package.name.clone(),
                 reason: format!("apt-get download left no file in {}", folder.display()),
-            }
-        })
+            })
+        };
+        packages.iter().map(file).collect()
     }
 
     fn run(&self, program: &str, arguments: &[&str], folder: &Path, package: &str) -> Result<String, LabError> {

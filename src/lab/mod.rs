@@ -2,7 +2,7 @@
 //!
 //! A [`Scenario`] says which kernel, modules and machine; a [`Job`] adds a command and its files. [`run`] boots it,
 //! hands on what the guest says line by line, and returns how the command ended. The guest is just another device:
-//! its first process is the running brisk binary itself.
+//! its first process is the running brisk binary itself, or Debian's systemd after it.
 
 mod apt;
 pub mod architecture;
@@ -16,6 +16,7 @@ mod image;
 mod initramfs;
 pub mod job;
 mod kernels;
+mod libraries;
 mod machine;
 mod modules;
 mod packages;
@@ -24,6 +25,7 @@ mod programs;
 mod record;
 pub mod scenario;
 pub mod self_check;
+mod systemd;
 mod watch;
 mod zygote;
 
@@ -146,6 +148,9 @@ pub fn driver_sources(scenario: &Scenario, folder: &Path) -> Result<DriverSource
 fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Result<Vec<u8>, LabError> {
     let binary = program::read_static(job.binary.as_deref(), job.scenario.architecture())?;
     let busybox = if job.busybox || job.interactive { Some(packages.busybox()?) } else { None };
+    let systemd = job.scenario.guest.systemd.as_ref();
+    let systemd = systemd.map(|wanted| systemd::files(packages, wanted, job.scenario.architecture().console));
+    let (systemd, systemd_files) = systemd.transpose()?.unzip();
     let module_path = |module: &LoadableModule| format!("/modules/{}.ko", module.name);
     let guest_job = GuestJob {
         command: job.command.clone(),
@@ -155,6 +160,7 @@ fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Resul
         cgroup: job.scenario.guest.cgroup,
         self_check: job.scenario.guest.self_check,
         busybox: busybox.is_some(),
+        systemd,
         modules: modules
             .iter()
             .map(|module| GuestModule {
@@ -175,7 +181,7 @@ fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Resul
             initramfs.file(&module_path(module), &module.object, 0o644)?;
         }
         initramfs.file(JOB_FILE, &serde_json::to_vec(&guest_job)?, 0o644)?;
-        for file in &job.files {
+        for file in systemd_files.iter().flatten().chain(&job.files) {
             initramfs.file(&file.path, &file.contents, file.mode)?;
         }
         initramfs.finish()

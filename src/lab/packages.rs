@@ -1,5 +1,6 @@
 //! Stock kernels from Debian's packages, unpacked into the cache.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use super::architecture::Architecture;
 use super::cache::{Cache, fault};
 use super::error::LabError;
 use super::kernels::{self, Configuration};
+use super::libraries;
 use super::scenario::Scenario;
 
 /// A kernel that can be booted, and its modules.
@@ -147,28 +149,37 @@ impl<'a> Packages<'a> {
         })
     }
 
-    /// A program of the package `name` that needs the C library alone, and what loads it: each file with its place in the
-    /// guest.
+    /// The program of the package `name` that has its name, its libraries, and what loads it: each file with its place in
+    /// the guest.
     ///
     /// # Errors
     /// [`LabError`] when it cannot be fetched or unpacked, or when something of it is missing.
-    pub fn program(&self, name: &str) -> Result<Vec<(String, PathBuf)>, LabError> {
-        const LOADER: &str = "ld-linux-x86-64.so.2";
-        const LIBRARIES: &str = "lib/x86_64-linux-gnu";
-        let folder = self.unpacked("packages", &self.tools, name, &["libc6"], |_, _| Ok(()))?;
-        let found = |places: &[String]| {
-            let paths = places.iter().map(|place| folder.join(place));
-            paths.into_iter().find(|path| path.is_file()).ok_or_else(|| LabError::Package {
-                package: name.into(),
-                reason: format!("it has none of {}", places.join(", ")),
-            })
-        };
-        let library = |file: &str| found(&["", "usr/"].map(|above| format!("{above}{LIBRARIES}/{file}")));
-        Ok(vec![
-            (format!("/bin/{name}"), found(&["usr/bin", "usr/sbin", "bin"].map(|place| format!("{place}/{name}")))?),
-            (format!("/lib64/{LOADER}"), library(LOADER)?),
-            (format!("/{LIBRARIES}/libc.so.6"), library("libc.so.6")?),
-        ])
+    pub fn program(&self, name: &str) -> Result<BTreeMap<String, PathBuf>, LabError> {
+        let folder = self.with_libraries(name)?;
+        let places = ["usr/bin", "usr/sbin", "bin"].map(|place| folder.join(place).join(name));
+        let program = places.into_iter().find(|path| path.is_file()).ok_or_else(|| LabError::Package {
+            package: name.into(),
+            reason: "it has no program of its name".into(),
+        })?;
+        let mut files = libraries::needed_by(std::slice::from_ref(&program), &[&folder])?;
+        files.insert(format!("/bin/{name}"), program);
+        Ok(files)
+    }
+
+    /// The package `name`, unpacked together with the libraries that it depends on.
+    ///
+    /// # Errors
+    /// [`LabError`] when one cannot be fetched or unpacked.
+    pub fn with_libraries(&self, name: &str) -> Result<PathBuf, LabError> {
+        self.unpacked("packages", &self.tools, name, &["lib"], |_, _| Ok(()))
+    }
+
+    /// The package `name`, unpacked.
+    ///
+    /// # Errors
+    /// [`LabError`] when it cannot be fetched or unpacked.
+    pub fn alone(&self, name: &str) -> Result<PathBuf, LabError> {
+        self.unpacked("packages", &self.tools, name, &[], |_, _| Ok(()))
     }
 
     /// The cache's entry of `name`, or of what the meta package `name` stands for, together with those of its
@@ -223,8 +234,7 @@ impl<'a> Packages<'a> {
         self.cache.entry(&entry, |draft, path| {
             let download = draft.join("download");
             fs::create_dir_all(&download).map_err(fault("make", &download))?;
-            for package in &packages {
-                let archive = apt.download(package, &download)?;
+            for (package, archive) in packages.iter().zip(apt.download(&packages, &download)?) {
                 unpack(&package.name, &archive, draft)?;
             }
             fs::remove_dir_all(&download).map_err(fault("remove", &download))?;
@@ -261,15 +271,17 @@ fn is_current(pointer: &Path, apt: &Apt) -> bool {
 fn resolve(apt: &Apt, name: &str, parts: &[&str]) -> Result<Vec<Package>, LabError> {
     let is_part = |name: &str| parts.iter().any(|part| name.starts_with(part));
     let mut found = vec![apt.show(name)?];
-    let mut next = 0;
-    while let Some(package) = found.get(next) {
-        let wanted: Vec<String> = package.dependencies.iter().filter(|name| is_part(name)).cloned().collect();
-        for name in wanted {
-            if found.iter().all(|package| package.name != name) {
-                found.push(apt.show(&name)?);
+    let mut seen = 0;
+    while seen < found.len() {
+        let mut wanted: Vec<&str> = Vec::new();
+        for name in found[seen..].iter().flat_map(|package| &package.dependencies).filter(|name| is_part(name)) {
+            if found.iter().all(|package| package.name != *name) && !wanted.contains(&name.as_str()) {
+                wanted.push(name);
             }
         }
-        next += 1;
+        let packages = apt.show_all(&wanted)?;
+        seen = found.len();
+        found.extend(packages);
     }
     // A meta package is a name for its first dependency and has no files of its own.
     if found.len() > 1 && found[0].size_bytes < 10_000 {

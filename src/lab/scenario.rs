@@ -16,6 +16,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("debian-6.1-checked", include_str!("../../lab/scenarios/debian-6.1-checked.toml")),
     ("zygote-6.1-parallel", include_str!("../../lab/scenarios/zygote-6.1-parallel.toml")),
     ("memory-6.1", include_str!("../../lab/scenarios/memory-6.1.toml")),
+    ("memory-systemd-6.1", include_str!("../../lab/scenarios/memory-systemd-6.1.toml")),
     ("binder-6.1", include_str!("../../lab/scenarios/binder-6.1.toml")),
     ("binder-6.12", include_str!("../../lab/scenarios/binder-6.12.toml")),
     ("binder-6.1-parallel", include_str!("../../lab/scenarios/binder-6.1-parallel.toml")),
@@ -111,6 +112,28 @@ pub struct Guest {
     /// Whether work must prove to take time proportional to 1/f before the command runs.
     #[serde(default)]
     pub self_check: bool,
+    /// Debian's systemd as the first process; brisk is it when absent.
+    #[serde(default)]
+    pub systemd: Option<Systemd>,
+}
+
+/// A guest whose first process is Debian's systemd. The command runs in one of its services; none of systemd's
+/// own units is there.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Systemd {
+    /// Other Debian packages whose programs, units and settings the guest has.
+    #[serde(default)]
+    pub packages: Vec<String>,
+    /// Their services that are started before the command, and must run as long as it does.
+    #[serde(default)]
+    pub services: Vec<String>,
+    /// The users that installing the packages would make.
+    #[serde(default)]
+    pub users: Vec<String>,
+    /// Units and settings of this device: the text of each file by its path in the guest.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
 }
 
 /// Which cgroup hierarchy a guest has.
@@ -263,6 +286,14 @@ impl Scenario {
         if self.kernel.configuration.is_none() && !self.kernel.drivers.is_empty() {
             return Some("kernel.drivers are for a kernel that is built, by kernel.configuration".into());
         }
+        if let Some(systemd) = &self.guest.systemd {
+            if self.guest.cgroup != CgroupVersion::V2 || self.kernel.architecture != "amd64" {
+                return Some("guest.systemd mounts cgroup = \"v2\" itself, and is fetched for amd64".into());
+            }
+            if let Some(path) = systemd.files.keys().find(|path| !path.starts_with('/')) {
+                return Some(format!("guest.systemd.files has {path:?}, which is not absolute"));
+            }
+        }
         match (machine.mode, machine.icount_shift) {
             (Mode::Deterministic, _) if machine.cpus != 1 => {
                 Some("deterministic mode has one CPU: QEMU runs several in turn, not at the same time".into())
@@ -332,6 +363,16 @@ parameters = { frequencies_mhz = [200, 1200], shared_policy = true, overhead_ns 
             ("architecture = \"amd64\"", "architecture = \"vax\"", "known are amd64, arm64"),
             ("[[module]]", "[[modul]]", "unknown field `modul`"),
             ("headers = \"linux-headers-amd64\"", "", "either kernel.headers or"),
+            (
+                "[[module]]",
+                "[guest]\ncgroup = \"v1\"\n[guest.systemd]\n[[module]]",
+                "guest.systemd mounts cgroup = \"v2\" itself",
+            ),
+            (
+                "[[module]]",
+                "[guest.systemd.files]\n\"etc/x\" = \"\"\n[[module]]",
+                "guest.systemd.files has \"etc/x\", which is not absolute",
+            ),
             ("version = \"6.1\"", "version = \"6.1\"\nconfiguration = \"checked\"", "either kernel.headers or"),
             ("version = \"6.1\"", "version = \"6.1\"\ndrivers = [\"binder-cache\"]", "for a kernel that is built"),
         ] {

@@ -8,6 +8,7 @@ mod placement;
 #[path = "../static_brisk/mod.rs"]
 mod static_brisk;
 mod steps;
+mod systemd;
 mod undo;
 
 use std::io::{Read, Write};

@@ -3,6 +3,7 @@
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use super::systemd::GuestSystemd;
 use crate::lab::scenario::CgroupVersion;
 
 /// Where the guest finds its job.
@@ -25,6 +26,8 @@ pub struct GuestJob {
     pub modules: Vec<GuestModule>,
     /// Whether BusyBox is there, to be installed under its applets' names.
     pub busybox: bool,
+    /// What becomes the first process; brisk stays it when absent.
+    pub systemd: Option<GuestSystemd>,
     /// Whether to check time against frequency first.
     pub self_check: bool,
 }

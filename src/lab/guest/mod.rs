@@ -1,9 +1,11 @@
-//! Inside the guest: the first process. It mounts, loads modules, checks the device, runs the command, powers off.
+//! Inside the guest: the first process. It mounts, loads modules, checks the device, runs the command, powers off. Where a
+//! scenario asks for systemd, that becomes the first process before the device is checked, and brisk goes on as a service.
 
 mod job;
 mod mounts;
 mod run;
 mod settle;
+mod systemd;
 
 use std::fs::File;
 use std::io::Write;
@@ -14,6 +16,7 @@ use rustix::system::{RebootCommand, reboot};
 use rustix::termios::{OptionalActions, tcdrain, tcgetattr, tcsetattr};
 
 pub use job::{GuestJob, GuestModule, JOB_FILE};
+pub use systemd::GuestSystemd;
 
 use super::record::Record;
 use super::self_check::SelfCheck;
@@ -26,6 +29,16 @@ pub fn is_first_process() -> bool {
 
 /// The life of a guest; the host hears of success and failure on the results port.
 pub fn main() -> ! {
+    end(live)
+}
+
+/// The rest of that life, when systemd has become the first process.
+pub fn main_of_service() -> ! {
+    end(serve)
+}
+
+/// Lives, tells the host how that ended, and powers off.
+fn end(live: impl FnOnce(&mut Option<File>) -> anyhow::Result<u8>) -> ! {
     let mut results = None;
     let record = match live(&mut results) {
         Ok(status) => Record::Ended { status },
@@ -48,12 +61,33 @@ fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
     mounts::basic()?;
     let job = GuestJob::read()?;
     let port = results.insert(open_results(&job.results)?);
-    mounts::cgroup(job.cgroup)?;
+    if job.systemd.is_none() {
+        mounts::cgroup(job.cgroup)?;
+    }
     if job.busybox {
         run::install_busybox()?;
     }
     run::load_modules(&job.modules)?;
     mounts::binderfs(&root)?;
+    match &job.systemd {
+        Some(systemd) => systemd.become_it(),
+        None => work(&job, port),
+    }
+}
+
+/// What a service of systemd does.
+fn serve(results: &mut Option<File>) -> anyhow::Result<u8> {
+    let job = GuestJob::read()?;
+    let port = results.insert(open_results(&job.results)?);
+    let systemd = job.systemd.as_ref().context("this guest's first process is brisk")?;
+    systemd.check()?;
+    let status = work(&job, port)?;
+    systemd.check().map(|()| status)
+}
+
+/// Checks the device and runs the command.
+fn work(job: &GuestJob, port: &mut File) -> anyhow::Result<u8> {
+    let root = Root::system();
     settle::settle(&root)?;
     if job.self_check {
         let check = check(&root)?;
@@ -61,7 +95,7 @@ fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
         port.write_all(Record::SelfChecked(check).to_line().as_bytes()).context("cannot write the self-check")?;
         anyhow::ensure!(passed, "work does not take time proportional to 1/f");
     }
-    run::command(&job, port)
+    run::command(job, port)
 }
 
 /// A device that is right may be disturbed once; one that is wrong is wrong every time.

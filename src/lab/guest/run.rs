@@ -63,7 +63,11 @@ pub fn load_modules(modules: &[GuestModule]) -> anyhow::Result<()> {
 pub fn command(job: &GuestJob, results: &File) -> anyhow::Result<u8> {
     let (program, arguments) = job.command.split_first().context("the job has no command")?;
     let mut command = Command::new(program);
-    command.args(arguments).env_clear().envs([("PATH", "/bin:/sbin"), ("HOME", "/"), ("LANG", "C.UTF-8")]);
+    command.args(arguments).env_clear().envs([
+        ("PATH", "/bin:/sbin:/usr/bin:/usr/sbin"),
+        ("HOME", "/"),
+        ("LANG", "C.UTF-8"),
+    ]);
     if job.interactive {
         command.env("TERM", "linux");
         take_console(&mut command, &job.console)?;
