@@ -1,8 +1,10 @@
 //! `brisk application`: plays one application of the laboratory's workload. Experiments start it.
 
 use std::fs::File;
+use std::io::stdin;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 
@@ -27,6 +29,9 @@ pub struct Arguments {
     /// Take more and more memory instead, and say so at every MiB
     #[arg(long)]
     grow: bool,
+    /// Say `held`, and begin anew without this at the first line on standard input
+    #[arg(long)]
+    held: bool,
 }
 
 /// Lives until standard input ends.
@@ -34,6 +39,9 @@ pub struct Arguments {
 /// # Errors
 /// When the storage cannot be read, or memory cannot be had.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.held {
+        return begin_when_told();
+    }
     let workload = Applications::standard()?;
     let count = workload.list.len();
     anyhow::ensure!(arguments.number < count, "there are applications 0 to {}", count - 1);
@@ -50,4 +58,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         player.play()?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whatever has started this process is done with it: what follows is the application alone.
+fn begin_when_told() -> anyhow::Result<ExitCode> {
+    println!("held");
+    // Not a byte more than the line: taps come by the same way.
+    let mut byte = [0];
+    while byte != *b"\n" {
+        anyhow::ensure!(rustix::io::read(stdin(), &mut byte)? == 1, "nobody wants this application");
+    }
+    let arguments = std::env::args_os().skip(1).filter(|word| word != "--held");
+    let error = Command::new("/proc/self/exe").args(arguments).exec();
+    Err(error).context("cannot begin anew")
 }

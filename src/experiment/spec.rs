@@ -317,6 +317,9 @@ pub struct Arm {
     /// A program of others that runs during this arm, with its arguments: another killer.
     #[serde(default)]
     pub beside: Vec<String>,
+    /// What starts each application: the words before its own. The clock of a launch starts when they are done.
+    #[serde(default)]
+    pub launcher: Vec<String>,
     /// How this arm reads what processes hold.
     pub reads: Option<Reading>,
     /// True for the arm without background, in an experiment with combinations.

@@ -117,8 +117,8 @@ pub struct Guest {
     pub systemd: Option<Systemd>,
 }
 
-/// A guest whose first process is Debian's systemd. The command runs in one of its services; none of systemd's
-/// own units is there.
+/// A guest whose first process is Debian's systemd. The command runs in one of its services; none of systemd's own units is
+/// there.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Systemd {

@@ -9,7 +9,7 @@ mod beside;
 mod figures;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::experiment::load;
 use crate::experiment::plan::{Line, Plan, Replicate};
 use crate::experiment::spec::{Arm, Openings};
 use crate::mechanism::memory::{kill_log, learned};
-use actor::{Actor, Answer};
+use actor::{Actor, Answer, Entrance};
 use ballast::Ballast;
 use beside::Beside;
 use figures::{Figures, Opening, State};
@@ -84,8 +84,8 @@ impl Stage<'_> {
         let before = (vmstat::read(root)?, flash_written_kib(root));
         let is_told = arm.brisk.as_ref().is_some_and(wants_fronts);
         let mut figures = match self.openings.single {
-            true => self.single(replicate.seed)?,
-            false => self.open_all(replicate.seed, daemon.as_ref().filter(|_| is_told))?,
+            true => self.single(replicate.seed, arm)?,
+            false => self.open_all(replicate.seed, arm, daemon.as_ref().filter(|_| is_told))?,
         };
         drop(beside);
         figures.oom_kills = vmstat::read(root)?.oom_kills - before.0.oom_kills;
@@ -103,9 +103,10 @@ impl Stage<'_> {
     }
 
     /// A person opens one application after the other.
-    fn open_all(&self, seed: u64, daemon: Option<&Daemon>) -> anyhow::Result<Figures> {
+    fn open_all(&self, seed: u64, arm: &Arm, daemon: Option<&Daemon>) -> anyhow::Result<Figures> {
         let actors = self.workload.list.iter().map(|_| None).collect();
-        let mut cast = Cast { stage: self, daemon, seed, actors, last_used: Vec::new(), figures: Figures::default() };
+        let figures = Figures::default();
+        let mut cast = Cast { stage: self, arm, daemon, seed, actors, last_used: Vec::new(), figures };
         for number in self.workload.openings(seed).into_iter().take(self.openings.count as usize) {
             cast.open(number)?;
         }
@@ -115,8 +116,8 @@ impl Stage<'_> {
     }
 
     /// One application takes all that it can get.
-    fn single(&self, seed: u64) -> anyhow::Result<Figures> {
-        let actor = self.launch(SINGLE, seed, true)?;
+    fn single(&self, seed: u64, arm: &Arm) -> anyhow::Result<Figures> {
+        let actor = self.prepare(SINGLE, seed, arm)?.open()?;
         // Of all that lives it is the one that the kernel takes.
         actor.set_adj(self.root, SINGLE_ADJ)?;
         Ok(Figures { single_kib: Some(actor.grown_kib()?), ..Figures::default() })
@@ -163,6 +164,7 @@ impl Drop for Flash<'_> {
 /// The applications that live.
 struct Cast<'a> {
     stage: &'a Stage<'a>,
+    arm: &'a Arm,
     /// Where it is said what comes to the front.
     daemon: Option<&'a Daemon>,
     seed: u64,
@@ -180,15 +182,20 @@ impl Cast<'_> {
         self.last_used.retain(|&other| other != number);
         self.last_used.insert(0, number);
         self.rank()?;
+        let is_launch = self.actors[number].is_none();
+        let entrance = is_launch.then(|| stage.prepare(number, self.seed, self.arm)).transpose()?;
         let started = BootTime::now();
         let limit = started + Duration::from_millis(u64::from(stage.openings.limit_ms));
-        let (is_launch, actor) = match &mut self.actors[number] {
-            Some(actor) => {
+        let actor = match (&mut self.actors[number], entrance) {
+            (Some(actor), _) => {
                 actor.resume();
-                (false, actor)
+                actor
             }
-            empty => (true, empty.insert(stage.launch(number, self.seed, false)?)),
+            (empty, entrance) => empty.insert(entrance.context("nothing was prepared")?.open()?),
         };
+        if is_launch {
+            actor.set_adj(stage.root, FRONT_ADJ)?;
+        }
         if let Some(daemon) = self.daemon {
             daemon.put_in_front(actor.pid())?;
         }
@@ -254,17 +261,14 @@ fn adj(rank: usize) -> i16 {
 }
 
 impl Stage<'_> {
-    fn launch(&self, number: usize, seed: u64, grows: bool) -> anyhow::Result<Actor> {
-        let program = PathBuf::from("/proc/self/exe");
+    fn prepare(&self, number: usize, seed: u64, arm: &Arm) -> anyhow::Result<Entrance> {
         let mut arguments = vec![
             format!("--number={number}"),
             format!("--seed={seed}"),
             format!("--turns-per-ms={}", self.turns_per_ms),
             format!("--storage={}", self.openings.storage.display()),
         ];
-        arguments.extend(grows.then(|| "--grow".to_owned()));
-        let actor = Actor::start(&program, &arguments)?;
-        actor.set_adj(self.root, FRONT_ADJ)?;
-        Ok(actor)
+        arguments.extend(self.openings.single.then(|| "--grow".to_owned()));
+        Entrance::prepare(&arm.launcher, &arguments)
     }
 }

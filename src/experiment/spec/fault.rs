@@ -61,11 +61,12 @@ impl Experiment {
             return Some("window_beyond_work_ms must be above zero".into());
         }
         let strange = |arm: &&Arm| {
-            arm.look_up.is_some() || arm.scenario.is_some() || arm.swap.is_some() || !arm.beside.is_empty()
+            let others = arm.look_up.is_some() || arm.scenario.is_some() || arm.swap.is_some();
+            others || !arm.beside.is_empty() || !arm.launcher.is_empty()
         };
         if let Some(arm) = self.arms.iter().find(strange) {
             return Some(format!(
-                "arm {}: look_up, scenario, swap and beside belong to experiments with look_ups or applications",
+                "arm {}: look_up, scenario, swap, beside and launcher belong to experiments with look_ups or applications",
                 arm.name
             ));
         }

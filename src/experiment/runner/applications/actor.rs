@@ -1,7 +1,6 @@
 //! One application that runs: `brisk application`, tapped through its standard input.
 
 use std::io::{Read, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, bail};
@@ -9,6 +8,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::device::{BootTime, Root};
+
+/// Whatever it is called: as an application it has the application's name.
+const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// How a tap ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,12 +33,56 @@ pub(super) struct Actor {
     expected: u32,
 }
 
-impl Actor {
-    pub(super) fn start(program: &Path, arguments: &[String]) -> anyhow::Result<Self> {
+/// An application that can be started.
+pub(super) enum Entrance {
+    /// By the runner itself.
+    Own(Command),
+    /// Its launcher has done its work and left a process that waits for a word: what a launcher costs is not the
+    /// application's.
+    Held(Actor),
+}
+
+impl Entrance {
+    /// Makes ready the application of `arguments`, by `launcher` where there are such words.
+    pub(super) fn prepare(launcher: &[String], arguments: &[String]) -> anyhow::Result<Self> {
+        let Some((program, words)) = launcher.split_first() else {
+            let mut command = Command::new(OWN_PROGRAM);
+            command.arg("application").args(arguments);
+            return Ok(Self::Own(command));
+        };
+        // By its path, for the launcher is another program.
+        let own = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
-        command.arg("application").args(arguments);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start an application")?;
+        command.args(words).arg(own).args(["application", "--held"]).args(arguments);
+        let mut actor = Actor::spawn(&mut command)?;
+        while !actor.heard.ends_with('\n') {
+            if !actor.listen()? {
+                bail!("{program} started no application; its reason is on stderr");
+            }
+        }
+        actor.heard.clear();
+        Ok(Self::Held(actor))
+    }
+
+    /// Starts it.
+    pub(super) fn open(self) -> anyhow::Result<Actor> {
+        match self {
+            Self::Own(mut command) => Actor::spawn(&mut command),
+            Self::Held(mut actor) => {
+                // One that has been killed meanwhile is noticed when its screen is waited for.
+                if let Some(taps) = &mut actor.child.stdin {
+                    let _ = taps.write_all(b"open\n");
+                }
+                Ok(actor)
+            }
+        }
+    }
+}
+
+impl Actor {
+    fn spawn(command: &mut Command) -> anyhow::Result<Self> {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.context("cannot start an application")?;
         let screens = child.stdout.take().context("the application has no stdout")?;
         Ok(Self { child, screens, heard: String::new(), expected: 0 })
     }
@@ -82,12 +128,18 @@ impl Actor {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            let mut bytes = [0; 256];
-            match self.screens.read(&mut bytes)? {
-                0 => return Ok(Answer::Ended),
-                count => self.heard.push_str(&String::from_utf8_lossy(&bytes[..count])),
+            if !self.listen()? {
+                return Ok(Answer::Ended);
             }
         }
+    }
+
+    /// Waits for something that it says; false when it has ended.
+    fn listen(&mut self) -> anyhow::Result<bool> {
+        let mut bytes = [0; 256];
+        let count = self.screens.read(&mut bytes)?;
+        self.heard.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        Ok(count > 0)
     }
 
     /// Waits until it has ended, and says how much memory it had got by then.
