@@ -31,6 +31,9 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     ("memory-brisk", include_str!("../../experiments/memory-brisk.toml")),
     ("memory-victims", include_str!("../../experiments/memory-victims.toml")),
     ("memory-single", include_str!("../../experiments/memory-single.toml")),
+    // What only the lab can run, a device need not carry.
+    #[cfg(feature = "lab")]
+    ("memory-writeback", include_str!("../../experiments/memory-writeback.toml")),
     ("memory-here", include_str!("../../experiments/memory-here.toml")),
     ("launch-here", include_str!("../../experiments/launch-here.toml")),
 ];
@@ -156,11 +159,11 @@ mod tests {
         );
         assert_eq!(
             names(&["memory"], false).unwrap(),
-            ["memory-paper", "memory-brisk", "memory-victims", "memory-single"]
+            ["memory-paper", "memory-brisk", "memory-victims", "memory-single", "memory-writeback"]
         );
         assert_eq!(names(&["placement"], false).unwrap(), ["placement-combinations"]);
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
-        assert_eq!(names(&[], false).unwrap().len(), 20);
+        assert_eq!(names(&[], false).unwrap().len(), 21);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["memory"], true).unwrap(), ["memory-here"]);

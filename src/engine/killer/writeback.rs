@@ -76,11 +76,13 @@ impl Writeback {
         }
         let due = self.known.due();
         let clock = Clock { boot: &self.boot, now: BootTime::now(), wall_s: wall_s() };
-        if due.is_empty() || self.wear.left_kib(clock, self.config.daily_kib) < page_kib() {
+        if due.is_empty() || self.wear.left_kib(clock, self.config.daily_kib) < wear::RECORD_KIB + page_kib() {
             return Ok(());
         }
         let outcome = self.write_back(&name, &incompressible_first(&self.root, &name, due));
-        self.file.save(&self.wear);
+        if self.wear.settle(self.file.saved()) {
+            self.file.save(&self.wear);
+        }
         match outcome {
             Ok(true) => self.known.settle(),
             // The budget is spent: the rest is due tomorrow.

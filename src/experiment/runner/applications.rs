@@ -22,7 +22,7 @@ use crate::experiment::applications::Applications;
 use crate::experiment::load;
 use crate::experiment::plan::{Line, Plan, Replicate};
 use crate::experiment::spec::{Arm, Openings};
-use crate::mechanism::memory::{kill_log, learned};
+use crate::mechanism::memory::{kill_log, learned, wear};
 use actor::{Actor, Answer, Entrance};
 use ballast::Ballast;
 use beside::Beside;
@@ -75,8 +75,10 @@ impl Stage<'_> {
         root.write("/proc/sys/vm/drop_caches", "3")?;
         let _ballast = Ballast::take(root, self.workload.available_kib)?;
         kill_log::clear(root);
-        // What the arm before has taught is not this one's.
-        let _ = fs::remove_file(root.path(learned::FILE));
+        // What the arm before has taught and spent is not this one's.
+        for file in [learned::FILE, wear::FILE] {
+            let _ = fs::remove_file(root.path(file));
+        }
         let swap = arm.swap.as_deref().map(|device| Flash::swap(root, device)).transpose()?;
         let daemon =
             arm.brisk.as_ref().map(|configuration| Daemon::start(root, self.folder, configuration)).transpose()?;

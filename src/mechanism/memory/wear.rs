@@ -1,7 +1,8 @@
 //! How much is written to flash within a day, kept across runs: pure, the time passed in.
 //!
 //! What is about to be written counts as written before it is: whoever dies in between has spent it. A day is 24 hours of
-//! the time since boot, which nobody sets; only what passed between two boots is told by the wall clock.
+//! the time since boot, which nobody sets; only what passed between two boots is told by the wall clock. The record lies on
+//! flash itself, as a rule, so that keeping it counts as well.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,8 @@ pub const FILE: &str = "/var/lib/brisk/memory-wear.json";
 /// The number of the state file's format.
 const VERSION: u32 = 1;
 const DAY_S: u64 = 24 * 60 * 60;
+/// What keeping the record once writes at most, the journal of its file system included: 65 KiB with ext4.
+pub const RECORD_KIB: u64 = 96;
 
 /// The time, as it is told across boots.
 #[derive(Debug, Clone, Copy)]
@@ -64,18 +67,35 @@ impl Wear {
         daily_kib.saturating_sub(self.today_kib)
     }
 
-    /// Takes up to `wanted_kib` from that, and returns how much it is.
+    /// Takes up to `wanted_kib` from that, and what keeping the record of it costs. Returns how much may be written, or
+    /// zero and takes nothing.
     pub fn reserve(&mut self, clock: Clock<'_>, daily_kib: u64, wanted_kib: u64) -> u64 {
-        let granted_kib = wanted_kib.min(self.left_kib(clock, daily_kib));
-        self.today_kib += granted_kib;
-        self.total_kib = self.total_kib.saturating_add(granted_kib);
+        let granted_kib = wanted_kib.min(self.left_kib(clock, daily_kib).saturating_sub(RECORD_KIB));
+        if granted_kib > 0 {
+            self.spend(granted_kib + RECORD_KIB);
+        }
         granted_kib
+    }
+
+    fn spend(&mut self, kib: u64) {
+        self.today_kib += kib;
+        self.total_kib = self.total_kib.saturating_add(kib);
     }
 
     /// Gives back what was reserved and not written.
     pub fn give_back(&mut self, kib: u64) {
         self.today_kib = self.today_kib.saturating_sub(kib);
         self.total_kib = self.total_kib.saturating_sub(kib);
+    }
+
+    /// True when so much was given back since `kept`, which is on record, that it is worth a record of its own; that is
+    /// taken then.
+    pub fn settle(&mut self, kept: &Self) -> bool {
+        let is_worth_it = kept.today_kib.saturating_sub(self.today_kib) > RECORD_KIB;
+        if is_worth_it {
+            self.spend(RECORD_KIB);
+        }
+        is_worth_it
     }
 
     fn pass(&mut self, clock: Clock<'_>) {
@@ -100,7 +120,7 @@ impl Wear {
 mod tests {
     use super::*;
 
-    const DAILY_KIB: u64 = 100;
+    const DAILY_KIB: u64 = 1000;
 
     fn clock(boot: &str, uptime_s: u64, wall_s: u64) -> Clock<'_> {
         Clock { boot, now: BootTime::from_milliseconds(uptime_s * 1000), wall_s }
@@ -110,19 +130,31 @@ mod tests {
     fn no_more_than_a_days_budget_is_granted_and_the_next_day_has_its_own() {
         let mut wear = Wear::default();
         for (uptime_s, wanted_kib, granted_kib) in [
-            (50, 60, 60),
-            (51, 60, 40),
+            (50, 600, 600),
+            (51, 600, 400 - 2 * RECORD_KIB),
             (52, 1, 0),
             (49 + DAY_S, 1, 0),
-            (50 + DAY_S, 120, 100),
+            (50 + DAY_S, 1200, 1000 - RECORD_KIB),
             (51 + 2 * DAY_S, 0, 0),
             (52 + 2 * DAY_S, 7, 7),
         ] {
             assert_eq!(wear.reserve(clock("a", uptime_s, 0), DAILY_KIB, wanted_kib), granted_kib, "{uptime_s}");
         }
-        assert_eq!((wear.today_kib, wear.total_kib), (7, 207));
+        assert_eq!((wear.today_kib, wear.total_kib), (7 + RECORD_KIB, 2 * DAILY_KIB + 7 + RECORD_KIB));
         wear.give_back(5);
-        assert_eq!((wear.today_kib, wear.total_kib), (2, 202));
+        assert_eq!((wear.today_kib, wear.total_kib), (2 + RECORD_KIB, 2 * DAILY_KIB + 2 + RECORD_KIB));
+    }
+
+    #[test]
+    fn what_was_given_back_is_put_on_record_when_that_is_worth_it() {
+        for (given_back_kib, today_kib) in [(RECORD_KIB, 500), (RECORD_KIB + 4, 500 + RECORD_KIB - 4)] {
+            let mut wear = Wear::default();
+            wear.reserve(clock("a", 50, 0), DAILY_KIB, 500);
+            let kept = wear.clone();
+            wear.give_back(given_back_kib);
+            assert_eq!(wear.settle(&kept), given_back_kib > RECORD_KIB);
+            assert_eq!((wear.today_kib, wear.total_kib), (today_kib, today_kib), "{given_back_kib}");
+        }
     }
 
     #[test]
@@ -136,28 +168,30 @@ mod tests {
 
     #[test]
     fn between_boots_the_wall_clock_tells_and_one_that_goes_back_tells_nothing() {
-        for (wall_s, granted_kib) in [(0, 0), (999, 0), (1000 + DAY_S - 61, 0), (1000 + DAY_S - 60, 100)] {
+        let whole = DAILY_KIB - RECORD_KIB;
+        for (wall_s, granted_kib) in [(0, 0), (999, 0), (1000 + DAY_S - 61, 0), (1000 + DAY_S - 60, whole)] {
             let mut wear = Wear::default();
-            wear.reserve(clock("a", 40, 940), DAILY_KIB, 60);
-            wear.reserve(clock("a", 100, 1000), DAILY_KIB, 40);
+            wear.reserve(clock("a", 40, 940), DAILY_KIB, 600);
+            wear.reserve(clock("a", 100, 1000), DAILY_KIB, 400);
             let mut wear = Wear::parse(&wear.to_text()).unwrap();
-            assert_eq!(wear.reserve(clock("b", 5, wall_s), DAILY_KIB, 100), granted_kib, "{wall_s}");
+            assert_eq!(wear.reserve(clock("b", 5, wall_s), DAILY_KIB, DAILY_KIB), granted_kib, "{wall_s}");
         }
     }
 
     #[test]
     fn a_smaller_budget_holds_at_once_and_none_grants_nothing() {
         let mut wear = Wear::default();
-        wear.reserve(clock("a", 1, 0), DAILY_KIB, 60);
-        assert_eq!(wear.reserve(clock("a", 2, 0), 50, 10), 0);
+        wear.reserve(clock("a", 1, 0), DAILY_KIB, 600);
+        assert_eq!(wear.reserve(clock("a", 2, 0), 500, 10), 0);
         assert_eq!(wear.reserve(clock("a", 2, 0), 0, u64::MAX), 0);
-        assert_eq!(wear.today_kib, 60);
+        assert_eq!(wear.today_kib, 600 + RECORD_KIB);
     }
 
     #[test]
     fn damage_is_refused() {
         let mut wear = Wear::default();
         wear.reserve(clock("a", 1, 0), DAILY_KIB, 60);
+        let total = |kib| format!("\"total_kib\":{}", RECORD_KIB + kib);
         let text = wear.to_text();
         assert_eq!(Wear::parse(&text), Some(wear));
         for damaged in [
@@ -165,8 +199,8 @@ mod tests {
             "{}",
             &text[..text.len() - 2],
             &text.replace("\"version\":1", "\"version\":2"),
-            &text.replace("\"total_kib\":60", "\"total_kib\":59"),
-            &text.replace("\"today_kib\":60", "\"today_kib\":-1"),
+            &text.replace(&total(60), &total(59)),
+            &text.replace("\"today_kib\":", "\"today_kib\":-"),
         ] {
             assert_eq!(Wear::parse(damaged), None, "{damaged}");
         }
