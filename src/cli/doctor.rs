@@ -74,11 +74,12 @@ fn terminal_width() -> usize {
 
 impl Report {
     fn of(root: &Root) -> Self {
-        let device = DeviceReport::of(root);
+        let mut device = DeviceReport::of(root);
         let (config, configuration_fault) = match Layers::read(root) {
             Ok(layers) => (layers.config, None),
             Err(error) => (Config::default(), Some(root.as_on_device(&error.to_string()))),
         };
+        device.interfaces.extend(facts::writeback(root, &config.memory.zram.backing_device));
         let daemon = ask_daemon(root);
         // One line a mechanism; what a running daemon says of its own goes before.
         let mechanisms = [

@@ -28,6 +28,7 @@ pub mod kinship;
 pub mod load;
 pub mod loadavg;
 pub mod meminfo;
+pub mod memory_lock;
 pub mod own_code;
 pub mod pagemap;
 pub mod peer;

@@ -2,6 +2,8 @@
 //!
 //! `/sys/class/zram-control/hot_add` is never read here: reading it makes a device.
 
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+
 use serde::Serialize;
 
 use super::{DeviceError, Operation, Root};
@@ -213,6 +215,20 @@ pub fn set_backing_device(root: &Root, name: &str, path: &str) -> Result<(), Dev
         return Err(DeviceError::io(&root.path(path), Operation::Open, cause));
     }
     root.write(format!("{BLOCK}/{name}/backing_dev"), path)
+}
+
+/// Nobody uses block device `path`, so that it can be written back to: it is not mounted, no swap, and part of nothing.
+///
+/// # Errors
+/// EBUSY when somebody does; when there is no such device, or for lack of rights.
+pub fn is_free(root: &Root, path: &str) -> Result<(), DeviceError> {
+    let path = root.path(path);
+    let fault = |cause| DeviceError::io(&path, Operation::Open, cause);
+    if !std::fs::metadata(&path).map_err(fault)?.file_type().is_block_device() {
+        return Err(fault(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no block device")));
+    }
+    // Of a block device, exclusive means that nobody else has claimed it (open(2)).
+    std::fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&path).map(drop).map_err(fault)
 }
 
 /// How much device `name` takes before compression; zero while it is not set up.

@@ -85,12 +85,13 @@ fn the_right_one_went(report: &Report) {
     assert_eq!(by_brisk + by_kernel, 1, "{report:#?}");
 }
 
+fn without_psi(scenario: &mut Scenario) {
+    scenario.kernel.command_line = scenario.kernel.command_line.replace("psi=1", "psi=0");
+}
+
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn without_psi_memory_is_looked_at_by_the_clock() {
-    let without_psi = |scenario: &mut Scenario| {
-        scenario.kernel.command_line = scenario.kernel.command_line.replace("psi=1", "psi=0");
-    };
     let Some(report) = report_of(&["pressure"], without_psi) else { return };
     the_right_one_went(&report);
 }
@@ -180,4 +181,17 @@ fn a_backing_device_that_is_missing_or_full_harms_nobody() {
     assert_eq!((pages, complaints), (511, 1), "{report:#?}");
     assert!((4 * 511..=4 * 512 + 4 * RECORD_KIB).contains(&spent_kib), "{report:#?}");
     assert_eq!(report.one("faults.alive"), report.one("faults.expected"));
+}
+
+#[test]
+fn a_killer_that_may_not_lock_its_memory_says_so_and_works() {
+    let Some(report) = report_of(&["lock"], without_psi) else { return };
+    let of = |name: &str| {
+        let (locked_kib, said) = report.one(name).split_once(' ').unwrap();
+        (locked_kib.parse::<u64>().unwrap(), said.to_owned())
+    };
+    let (free, little, nothing) = (of("lock.free"), of("lock.little"), of("lock.nothing"));
+    assert!(free.0 > 0 && free.1.is_empty(), "{report:#?}");
+    assert!(little.0 > 0 && little.1.contains("what it allocates from now on is not locked"), "{report:#?}");
+    assert!(nothing.0 == 0 && nothing.1.contains("it may lock 64 KiB: raise that"), "{report:#?}");
 }

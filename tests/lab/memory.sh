@@ -396,6 +396,38 @@ writeback_faults() {
 	say faults.expected " $launched $daemon"
 }
 
+# locks NAME: what the killer has locked, what it says of that, and whether it ends somebody still.
+locks() {
+	# shellcheck disable=SC2016 # its own variable
+	sh -c 'text=$(head -c 1048576 /dev/zero | tr "\0" a); echo 910 >/proc/self/oom_score_adj; [ "$text" ] && read -r _ <>/tmp/never' &
+	victim=$!
+	wait_for 60 has_gone "$victim"
+	locked_kib=$(sed -n 's/^VmLck:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$(killer)/status")
+	say "lock.$1" "$locked_kib $(grep 'wait for its own pages' /tmp/log || true)"
+	size_kib=$(sed -n 's/^VmSize:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$(killer)/status")
+	kill -TERM "$daemon"
+	wait "$daemon"
+}
+
+# The killer may not lock all of its memory. It looks by the clock, and whoever may go goes at once, for less is left than is
+# wanted.
+lock() {
+	configure 'reserve_kib = 67108864'
+	mkfifo /tmp/never
+	start_daemon env
+	locks free
+	# Whatever it is otherwise, it has no right to lock more than it may.
+	cat >/tmp/may_lock <<-'END'
+		ulimit -l "$1"
+		shift
+		exec unshare -U -r "$@"
+	END
+	start_daemon sh /tmp/may_lock $((size_kib + 4096))
+	locks little
+	start_daemon sh /tmp/may_lock 64
+	locks nothing
+}
+
 for name in "$@"; do
 	"$name"
 done

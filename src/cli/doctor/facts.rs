@@ -10,6 +10,7 @@ use crate::device::cpufreq::{self, Policies, Policy};
 use crate::device::energy::Meter;
 use crate::device::journal::JournalState;
 use crate::device::process_events::ProcessEvents;
+use crate::device::zram::{self, Backing};
 use crate::device::{DeviceError, Root, foreground, hotplug, kernel, psi, uclamp};
 use crate::experiment::runner;
 
@@ -101,7 +102,7 @@ impl DeviceReport {
             cpus_present,
             policies: policies.list.into_iter().map(|policy| PolicyReport::of(root, policy)).collect(),
             policies_offline: policies.offline,
-            interfaces: vec![
+            interfaces: [
                 process_events(root),
                 top_app(root),
                 control_groups(root),
@@ -109,7 +110,10 @@ impl DeviceReport {
                 pressure(root),
                 energy(root),
                 rights(root),
-            ],
+            ]
+            .into_iter()
+            .chain(locked_memory(root))
+            .collect(),
             journal: JournalReport::of(root, &root.runtime_folder()),
             experiment_journal: Some(JournalReport::of(root, &runner::runtime_folder(root)))
                 .filter(|report| report.state != Some(JournalState::Empty)),
@@ -196,6 +200,53 @@ fn pressure(root: &Root) -> Interface {
     Interface { name: "pressure stall information", available, reason, advice: advice.to_owned() }
 }
 
+/// Whether zram can write back, and to what; `None` where no device says so. `wished` is what the configuration names.
+pub fn writeback(root: &Root, wished: &str) -> Option<Interface> {
+    let devices = zram::devices(root).ok()?;
+    let first = devices.first()?;
+    let file = format!("/sys/block/{}/backing_dev", first.name);
+    let written_to = devices.iter().find_map(|zram| Some((zram, zram.backing.as_ref()?)));
+    let (available, reason, advice) = match written_to {
+        _ if !first.writeback => (false, format!("{file} does not exist (CONFIG_ZRAM_WRITEBACK)"), ""),
+        Some((zram, backing)) => {
+            let Backing { path, written_kib, .. } = backing;
+            (true, format!("{} writes back to {path}, {written_kib} KiB so far", zram.name), "")
+        }
+        None if wished.is_empty() => (
+            true,
+            format!("{file} exists; no device is configured"),
+            "memory.zram.backing_device names one, memory.killer.writeback.daily_kib what it is written to in a day",
+        ),
+        None => match zram::is_free(root, wished) {
+            Ok(()) => (true, format!("{file} exists; {wished}, which is configured, is free"), ""),
+            Err(error) => (false, root.as_on_device(&error), "see memory.zram.backing_device in the configuration"),
+        },
+    };
+    Some(Interface { name: "writeback of zram", available, reason, advice: advice.to_owned() })
+}
+
+/// What this process may lock, where that is not enough for the killer; `None` where it is, or is not known.
+fn locked_memory(root: &Root) -> Option<Interface> {
+    const FILE: &str = "/proc/self/limits";
+    const ENOUGH_KIB: u64 = 256 << 10;
+    const CAP_IPC_LOCK: u32 = 14;
+    let held = parse_effective_capabilities(&root.read("/proc/self/status").ok()?)?;
+    let limit_kib = parse_lock_limit(&root.read(FILE).ok()?)?;
+    if held >> CAP_IPC_LOCK & 1 == 1 || limit_kib >= ENOUGH_KIB {
+        return None;
+    }
+    let reason =
+        format!("{FILE}: this process may lock {limit_kib} KiB; the killer may have to wait for its own pages");
+    let advice = "give the daemon 256 MiB (LimitMEMLOCK=256M, packaging/systemd/memory.conf), or CAP_IPC_LOCK";
+    Some(Interface { name: "locked memory", available: false, reason, advice: advice.to_owned() })
+}
+
+/// The soft limit of locked memory in /proc/PID/limits (proc(5)), in KiB; `None` without a limit.
+pub fn parse_lock_limit(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
+    Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? >> 10)
+}
+
 fn energy(root: &Root) -> Interface {
     let name = "energy";
     let all = Meter::all(root);
@@ -238,6 +289,45 @@ pub fn parse_effective_capabilities(status: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_limit_of_locked_memory_is_in_bytes() {
+        let limits = |limit: &str| format!("Max processes 9 9 processes\nMax locked memory         {limit} bytes\n");
+        for (limits, kib) in [
+            (limits("8388608              8388608"), Some(8192)),
+            (limits("65536                unlimited"), Some(64)),
+            (limits("unlimited            unlimited"), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(parse_lock_limit(&limits), kib, "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn writeback_is_told_with_what_it_writes_to() {
+        let device = |files: &[(&str, &str)], wished: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            for (file, text) in [("disksize", "0\n")].iter().chain(files) {
+                let path = folder.path().join("sys/block/zram0").join(file);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            writeback(&Root::at(folder.path()), wished).map(|it| (it.available, it.reason)).unwrap()
+        };
+        let none = [("backing_dev", "none\n")];
+        let set = [("backing_dev", "/dev/mmcblk0p9\n"), ("bd_stat", "1 2 3\n")];
+        for (files, wished, available, said) in [
+            (&[][..], "", false, "CONFIG_ZRAM_WRITEBACK"),
+            (&none, "", true, "no device is configured"),
+            (&none, "/dev/none", false, "cannot open /dev/none"),
+            (&none, "/sys/block/zram0/disksize", false, "it is no block device"),
+            (&set, "/dev/mmcblk0p9", true, "zram0 writes back to /dev/mmcblk0p9, 12 KiB so far"),
+        ] {
+            let (is_available, reason) = device(files, wished);
+            assert!(is_available == available && reason.contains(said), "{said}: {reason}");
+        }
+        assert!(writeback(&Root::at("/nowhere"), "").is_none());
+    }
 
     #[test]
     fn the_capability_mask_is_hexadecimal() {

@@ -19,8 +19,8 @@ use std::time::Duration;
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::mm::{MlockAllFlags, mlockall};
 
+use crate::device::memory_lock::{Locked, limit_kib, lock_as_used};
 use crate::device::process_kill::Hold;
 use crate::device::{BootTime, Root, psi, scheduling};
 use crate::mechanism::memory::config::KillerConfig;
@@ -129,9 +129,16 @@ impl<'a> Killer<'a> {
         if let Err(error) = scheduling::become_real_time() {
             tracing::warn!("the killer has to wait for a CPU like everybody: {error}; give it CAP_SYS_NICE");
         }
-        if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT) {
-            tracing::warn!("the killer may have to wait for its own pages: {error}; raise its limit of locked memory");
-        }
+        let what = match lock_as_used() {
+            Ok(Locked::All) => return,
+            Ok(Locked::MappedNow) => "what it allocates from now on is not locked".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let limit = limit_kib().unwrap_or_default();
+        tracing::warn!(
+            "the killer may have to wait for its own pages: {what}; it may lock {limit} KiB: raise that to 256 MiB \
+             (LimitMEMLOCK=), or give it CAP_IPC_LOCK"
+        );
     }
 
     fn watch(&mut self) -> anyhow::Result<()> {
