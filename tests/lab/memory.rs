@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use brisk::lab::Scenario;
+use brisk::lab::scenario::CgroupVersion;
 use brisk::mechanism::memory::wear::RECORD_KIB;
 use serde_json::Value;
 
@@ -183,6 +184,30 @@ fn a_backing_device_that_is_missing_or_full_harms_nobody() {
     assert_eq!(report.one("faults.alive"), report.one("faults.expected"));
 }
 
+/// What a guest with control groups of version 2 said of `step`.
+fn report_in_groups(step: &str, change: impl FnOnce(&mut Scenario)) -> Option<Report> {
+    report_of(&[step], |scenario| {
+        scenario.guest.cgroup = CgroupVersion::V2;
+        change(scenario);
+    })
+}
+
+#[test]
+#[ignore = "a minute: ./dev test --deep"]
+fn what_a_group_shares_is_swapped_out_and_goes_to_flash_once() {
+    let Some(report) = report_in_groups("shared", |_| {}) else { return };
+    let [pages, spent_kib] = numbers(report.one("shared.once"));
+    // 8 MiB that both have, and little that each has of its own.
+    assert!((1500..=2304).contains(&pages), "{report:#?}");
+    assert!((4 * pages..=4 * pages + 16 * RECORD_KIB).contains(&spent_kib), "counted once: {report:#?}");
+    // Little of its own comes to swap later.
+    let [again, _] = numbers(report.one("shared.twice"));
+    assert!((pages..=pages + 128).contains(&again), "and written once: {report:#?}");
+    let [parent_kib, child_kib] = numbers(report.one("shared.swap"));
+    assert!(parent_kib >= 7168 && child_kib >= 7168, "{report:#?}");
+    assert_eq!(report.one("shared.alive"), report.one("shared.expected"));
+}
+
 #[test]
 fn a_killer_that_may_not_lock_its_memory_says_so_and_works() {
     let Some(report) = report_of(&["lock"], without_psi) else { return };
@@ -194,4 +219,17 @@ fn a_killer_that_may_not_lock_its_memory_says_so_and_works() {
     assert!(free.0 > 0 && free.1.is_empty(), "{report:#?}");
     assert!(little.0 > 0 && little.1.contains("what it allocates from now on is not locked"), "{report:#?}");
     assert!(nothing.0 == 0 && nothing.1.contains("it may lock 64 KiB: raise that"), "{report:#?}");
+}
+
+#[test]
+#[ignore = "a minute: ./dev test --deep"]
+fn with_everything_on_it_takes_little_when_nothing_happens() {
+    let Some(report) = report_in_groups("idle", |_| {}) else { return };
+    let found = report.all("idle");
+    assert_eq!(found.len(), 2);
+    for said in found {
+        let [cpu_ms, processes] = numbers(said);
+        // Of 120 s.
+        assert!((1..=360).contains(&cpu_ms) && processes >= 300, "0.3 % of a CPU: {report:#?}");
+    }
 }

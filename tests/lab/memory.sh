@@ -396,6 +396,63 @@ writeback_faults() {
 	say faults.expected " $launched $daemon"
 }
 
+# in_group NAME COMMAND...: runs it in a control group of its own from its first page on; its process is $member.
+in_group() {
+	mkdir -p "/sys/fs/cgroup/$1"
+	# shellcheck disable=SC2016 # its own process, not this one
+	sh -c 'echo $$ >"/sys/fs/cgroup/$0/cgroup.procs"; exec "$@"' "$@" &
+	member=$!
+}
+
+swap_kib() {
+	sed -n 's/^VmSwap:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$1/status"
+}
+
+has_swapped() {
+	[ "$(swap_kib "$1")" -ge "$2" ]
+}
+
+# use_pair: both are in front for a while, and then in the background.
+use_pair() {
+	for adj in 0 950; do
+		for pid in $pair; do echo $adj >"/proc/$pid/oom_score_adj"; done
+		sleep 4
+	done
+}
+
+# What two processes of a group share is swapped out, and goes to flash once.
+shared() {
+	configure_writeback /dev/flash1 65536
+	start_daemon env
+	mkfifo /tmp/never
+	cat >/tmp/pair <<-'END'
+		text=$(head -c 6291456 /dev/urandom | base64 | tr -d '\n')
+		[ "${#text}" -eq 8388608 ]
+		echo 950 >/proc/self/oom_score_adj
+		exec 9<>/tmp/never
+		(read -r _ <&9) &
+		echo "$!" >/tmp/child
+		read -r _ <&9
+	END
+	in_group pair sh -e /tmp/pair
+	wait_for 60 test -s /tmp/child
+	pair="$member $(cat /tmp/child)"
+	for pid in $pair; do wait_for 60 has_swapped "$pid" 7168; done
+	# The looks are a second apart.
+	sleep 3
+	use_pair
+	wait_for 60 has_written 1 1500
+	sleep 3
+	say shared.once "$(written 1) $(today_kib)"
+	use_pair
+	use_pair
+	say shared.twice "$(written 1) $(today_kib)"
+	say shared.swap "$(for pid in $pair; do swap_kib "$pid"; done | tr '\n' ' ')"
+	# shellcheck disable=SC2086 # numbers of processes
+	say shared.alive "$(alive $pair)"
+	say shared.expected " $pair"
+}
+
 # locks NAME: what the killer has locked, what it says of that, and whether it ends somebody still.
 locks() {
 	# shellcheck disable=SC2016 # its own variable
@@ -426,6 +483,46 @@ lock() {
 	locks little
 	start_daemon sh /tmp/may_lock 64
 	locks nothing
+}
+
+# cpu_ms PROCESS...: what all threads of these have run so far.
+cpu_ms() {
+	for pid in "$@"; do cat /proc/"$pid"/task/*/schedstat; done | awk '{ sum += $1 / 1000000 } END { printf "%d", sum }'
+}
+
+# What brisk takes for itself while nothing happens, with everything on and three hundred processes. PAGEOUT_KIB is kept free.
+# idle_with PAGEOUT_KIB
+idle_with() {
+	configure "
+prefetch = true
+[memory.zram]
+enabled = true
+backing_device = \"/dev/flash1\"
+[memory.killer.pageout]
+target_kib = $1
+[memory.killer.writeback]
+daily_kib = 8192"
+	start_daemon env
+	brisks="$daemon $(killer) $(guardian)"
+	sleep 5
+	# shellcheck disable=SC2086 # numbers of processes
+	before_ms=$(cpu_ms $brisks)
+	sleep 120
+	# shellcheck disable=SC2086 # numbers of processes
+	say idle "$(($(cpu_ms $brisks) - before_ms)) $(processes)"
+	kill -TERM "$daemon"
+	wait "$daemon"
+}
+
+idle() {
+	started=0
+	while [ "$started" -lt 300 ]; do
+		sleep 100000 &
+		started=$((started + 1))
+	done
+	idle_with 49152
+	# There is never so much, whatever is swapped out.
+	idle_with 4194304
 }
 
 for name in "$@"; do

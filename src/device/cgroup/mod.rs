@@ -4,3 +4,4 @@
 pub mod group;
 pub mod hierarchy;
 pub mod membership;
+pub mod memory;

@@ -102,6 +102,8 @@ pub struct PageoutConfig {
     /// From applications whose `oom_score_adj` is not below this.
     #[serde(deserialize_with = "adj")]
     pub lowest_adj: i16,
+    /// True takes from an application's control group, where it has one, instead of from each of its processes.
+    pub by_group: bool,
 }
 
 impl PageoutConfig {
@@ -113,7 +115,7 @@ impl PageoutConfig {
 
 impl Default for PageoutConfig {
     fn default() -> Self {
-        Self { target_kib: 0, lowest_adj: 900 }
+        Self { target_kib: 0, lowest_adj: 900, by_group: true }
     }
 }
 
