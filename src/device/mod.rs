@@ -45,6 +45,7 @@ pub mod root;
 pub mod schedstat;
 pub mod scheduling;
 mod scheduling_attributes;
+pub mod session;
 pub mod swap_area;
 pub mod swaps;
 pub mod target;

@@ -27,6 +27,7 @@ use crate::device::error::sentence;
 use crate::device::guardian::Guardian;
 use crate::device::journal::Journal;
 use crate::device::process_events::monotonic_ns;
+use crate::device::session::Sessions;
 use crate::device::{BootTime, Timer, own_code, scheduling};
 use crate::mechanism::launch::config::Trigger;
 use crate::mechanism::launch::{LearnedDurations, Notice};
@@ -222,6 +223,7 @@ impl Engine {
                 }
             }
             Token::Foreground => self.take_foreground(now),
+            Token::Session => self.take_session(now),
             Token::Guardian => self.lose_guardian(now),
             Token::Killer => self.hear_killer(now),
             Token::Listener => {
@@ -241,6 +243,10 @@ impl Engine {
         }
         if let Some(busy_permille) = self.subscriptions.load.sample(now, &self.options.root) {
             self.dispatch(now, &Event::Load { busy_permille });
+        }
+        // Who is in front already need not change first.
+        if self.subscriptions.sessions.as_ref().is_some_and(|sessions| sessions.is_new) {
+            self.take_session(now);
         }
         let asked = self.mechanisms.placement.unknown();
         if let Some(event) = self.subscriptions.threads.look(now, &self.options.root, asked) {
@@ -307,6 +313,17 @@ impl Engine {
             None => return,
         };
         self.tell_foreground(now, pids);
+    }
+
+    fn take_session(&mut self, now: BootTime) {
+        match self.subscriptions.sessions.as_mut().map(Sessions::pids) {
+            Some(Ok(pids)) => {
+                self.dispatch(now, &Event::Session { pids });
+                self.subscriptions.threads.look_now(now);
+            }
+            Some(Err(error)) => tracing::warn!("{}", error.with_advice()),
+            None => {}
+        }
     }
 
     fn tell_foreground(&mut self, now: BootTime, pids: Vec<u32>) {

@@ -24,6 +24,8 @@ pub enum Token {
     KernelObjects,
     /// The group of the processes in front changed.
     Foreground,
+    /// The session in front changed.
+    Session,
     /// The guardian died.
     Guardian,
     /// A client wants to connect to the control socket.
@@ -51,6 +53,7 @@ impl Token {
             Self::Client(number) => (9, number),
             Self::Exit(pid) => (10, pid),
             Self::Killer => (11, 0),
+            Self::Session => (12, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -70,6 +73,7 @@ impl Token {
             9 => Self::Client(number),
             10 => Self::Exit(number),
             11 => Self::Killer,
+            12 => Self::Session,
             _ => return None,
         })
     }

@@ -10,6 +10,7 @@ use super::sensor::processes::Processes;
 use super::sensor::threads::ThreadSampler;
 use super::status::Sensors;
 use crate::device::foreground::Foreground;
+use crate::device::session::Sessions;
 use crate::device::{BootTime, Root};
 use crate::mechanism::{Interest, ProcessEventKind};
 
@@ -20,6 +21,8 @@ pub struct Subscriptions {
     pub processes: Option<Processes>,
     /// The processes in front.
     pub foreground: Option<Foreground>,
+    /// The session in front, where no group tells more.
+    pub sessions: Option<Sessions>,
     /// The ends of launched processes.
     pub exits: Exits,
     /// The load.
@@ -33,6 +36,7 @@ pub struct Subscriptions {
     watched_policies: Vec<PathBuf>,
     processes_error: Option<String>,
     foreground_error: Option<String>,
+    sessions_tried: bool,
     interest: Interest,
 }
 
@@ -42,6 +46,7 @@ impl Subscriptions {
         // What could not be had before may be there now.
         self.processes_error = None;
         self.foreground_error = None;
+        self.sessions_tried = false;
         let policies = policy_folders(root);
         if self.cpufreq_files.is_none() || policies != self.watched_policies {
             let watch = CpufreqFiles::watch(root, &policies);
@@ -90,6 +95,7 @@ impl Subscriptions {
         {
             poller.forget(&foreground);
         }
+        self.follow_sessions(interest.session && self.foreground.is_none(), root, poller);
         self.interest = interest;
     }
 
@@ -133,6 +139,27 @@ impl Subscriptions {
         }
     }
 
+    fn follow_sessions(&mut self, wanted: bool, root: &Root, poller: &Poller) {
+        if !wanted {
+            if let Some(sessions) = self.sessions.take() {
+                poller.forget(&sessions);
+            }
+            self.sessions_tried = false;
+        } else if !std::mem::replace(&mut self.sessions_tried, true) && self.sessions.is_none() {
+            let opened = Sessions::open(root).map_err(|error| error.to_string());
+            let watched = opened.and_then(|sessions| match sessions {
+                Some(sessions) => {
+                    poller.watch(&sessions, Token::Session).map(|()| Some(sessions)).map_err(|error| error.to_string())
+                }
+                None => Ok(None),
+            });
+            match watched {
+                Ok(sessions) => self.sessions = sessions,
+                Err(error) => tracing::warn!("changes of the session in front will not be noticed: {error}"),
+            }
+        }
+    }
+
     /// In words, for `brisk status`.
     pub fn describe(&self, scheduling: &str) -> Sensors {
         let text = |is_open: bool, open: &str, error: &Option<String>| match (is_open, error) {
@@ -142,7 +169,10 @@ impl Subscriptions {
         };
         Sensors {
             process_events: text(self.processes.is_some(), "subscribed", &self.processes_error),
-            foreground: text(self.foreground.is_some(), "watched", &self.foreground_error),
+            foreground: match self.sessions {
+                Some(_) => "the active session (logind); a program may tell the control socket more".to_owned(),
+                None => text(self.foreground.is_some(), "watched", &self.foreground_error),
+            },
             scheduling: scheduling.to_owned(),
         }
     }

@@ -19,6 +19,11 @@ pub enum Event {
         /// The processes now in front.
         processes: Vec<Process>,
     },
+    /// The session in front changed (logind): coarser than [`Event::Foreground`], and nothing that is launched.
+    Session {
+        /// Its processes.
+        pids: Vec<u32>,
+    },
     /// A person or a program announced a launch by name (`brisk launch`, the control socket).
     LaunchAnnounced {
         /// The launching process, where it is known.

@@ -15,6 +15,8 @@ pub struct Interest {
     pub fork_facts: ProcessFacts,
     /// Changes of the set of processes in front.
     pub foreground: bool,
+    /// Which processes belong to the session in front, where nobody tells it any better.
+    pub session: bool,
     /// The load, that often.
     pub load_period: Option<Duration>,
     /// What every thread uses, that often.
@@ -29,6 +31,7 @@ impl Interest {
             facts: self.facts.and(other.facts),
             fork_facts: self.fork_facts.and(other.fork_facts),
             foreground: self.foreground || other.foreground,
+            session: self.session || other.session,
             load_period: shorter(self.load_period, other.load_period),
             look_period: shorter(self.look_period, other.look_period),
         }
@@ -104,13 +107,14 @@ mod tests {
             facts: ProcessFacts { uid: true, ..ProcessFacts::default() },
             fork_facts: ProcessFacts::default(),
             foreground: true,
+            session: true,
             load_period: Some(Duration::from_millis(20)),
             look_period: Some(Duration::from_millis(100)),
         };
         let both = one.and(two);
         assert!(both.kinds.contains(ProcessEventKind::Exec) && both.kinds.contains(ProcessEventKind::Exit));
         assert!(!both.kinds.contains(ProcessEventKind::Fork));
-        assert!(both.facts.uid && !both.facts.stat && both.foreground);
+        assert!(both.facts.uid && !both.facts.stat && both.foreground && both.session);
         assert_eq!(both.load_period, Some(Duration::from_millis(20)));
         assert_eq!(both.look_period, Some(Duration::from_millis(100)));
         assert_eq!(one.and(Interest::default()), one);

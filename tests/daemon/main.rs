@@ -3,6 +3,7 @@
 mod control;
 mod device;
 mod launch;
+mod session;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -367,6 +367,7 @@ impl Mechanism for LaunchPolicy {
             | Event::Threads { .. }
             | Event::DeviceChanged
             | Event::Refused { .. }
+            | Event::Session { .. }
             | Event::Deadline => {}
         }
         self.settle(decisions);
@@ -407,6 +408,7 @@ impl Mechanism for LaunchPolicy {
             fork_facts,
             facts: ProcessFacts { stat: true, ..fork_facts },
             foreground: self.triggers_on(Trigger::Foreground) || self.config.end.foreground,
+            session: false,
             load_period: looks_at_load.then(|| Duration::from_millis(self.config.end.load_period_ms)),
             look_period: None,
         }

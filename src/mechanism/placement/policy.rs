@@ -505,6 +505,7 @@ impl Mechanism for PlacementPolicy {
             Event::Foreground { processes } => {
                 self.put_in_front(processes.iter().map(|process| process.pid).collect(), decisions);
             }
+            Event::Session { pids } => self.put_in_front(pids.iter().copied().collect(), decisions),
             Event::Refused { target: Target::Group(_) | Target::GroupMember { .. } } => {
                 self.without_groups = true;
                 self.apply(now, decisions);
@@ -527,7 +528,12 @@ impl Mechanism for PlacementPolicy {
             (true, true) => self.config.look_ms.div_ceil(2),
             (true, false) => self.config.look_ms,
         };
-        Interest { foreground: true, look_period: Some(Duration::from_millis(look_ms)), ..Interest::default() }
+        Interest {
+            foreground: true,
+            session: true,
+            look_period: Some(Duration::from_millis(look_ms)),
+            ..Interest::default()
+        }
     }
 
     fn deadline(&self) -> Option<BootTime> {

@@ -1,0 +1,55 @@
+//! Who is in front where logind tells it.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use super::device::{Daemon, Device, eventually};
+
+/// Threads are looked at, and nobody is ever made to give anything up.
+const CONFIG: &str = "[launch]\nenabled = false\n[placement]\nenabled = true\nexcluded_commands = [\"*\"]\n";
+
+/// A process that waits; dropped, it ends.
+struct Waiting(Child);
+
+impl Waiting {
+    fn start() -> Self {
+        // It ends with its input, and so with this program.
+        Self(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+fn is_in_front(daemon: &Daemon<'_>, process: &Waiting) -> bool {
+    daemon.ask(&json!({"version": 1, "request": "placement"}))["front"] == json!([process.0.id()])
+}
+
+#[test]
+fn the_active_session_is_in_front_for_placement() {
+    let processes = [Waiting::start(), Waiting::start(), Waiting::start()];
+    let device = Device::with(CONFIG);
+    for (session, process) in processes.iter().take(2).enumerate() {
+        let (scope, pid) = (format!("session-{session}.scope"), process.0.id());
+        device.write(&format!("run/systemd/sessions/{session}"), &format!("UID=1000\nSCOPE={scope}\n"));
+        let group = format!("sys/fs/cgroup/systemd/user.slice/user-1000.slice/{scope}");
+        device.write(&format!("{group}/cgroup.procs"), &format!("{pid}\n"));
+    }
+    device.write("run/systemd/seats/seat0", "ACTIVE=0\n");
+    let daemon = device.daemon();
+    eventually("the active session is in front from the start", || is_in_front(&daemon, &processes[0]));
+    assert!(daemon.status()["sensors"]["foreground"].as_str().unwrap().contains("active session"));
+
+    device.write("run/systemd/other", "ACTIVE=1\n");
+    fs::rename(device.path("run/systemd/other"), device.path("run/systemd/seats/seat0")).unwrap();
+    eventually("another one is active", || is_in_front(&daemon, &processes[1]));
+
+    daemon.ask(&json!({"version": 1, "request": "foreground", "pids": [processes[2].0.id()]}));
+    eventually("a program tells more", || is_in_front(&daemon, &processes[2]));
+}
