@@ -35,6 +35,8 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     #[cfg(feature = "lab")]
     ("memory-writeback", include_str!("../../experiments/memory-writeback.toml")),
     ("memory-here", include_str!("../../experiments/memory-here.toml")),
+    #[cfg(feature = "lab")]
+    ("placement-here", include_str!("../../experiments/placement-here.toml")),
     ("launch-here", include_str!("../../experiments/launch-here.toml")),
 ];
 
@@ -167,6 +169,7 @@ mod tests {
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["memory"], true).unwrap(), ["memory-here"]);
+        assert_eq!(names(&["placement"], true).unwrap(), ["placement-here"]);
         assert!(names(&["launch-here"], false).unwrap_err().contains("add --here"));
         assert!(names(&["launch-gap"], true).unwrap_err().contains("leave --here out"));
         assert!(names(&["lunch"], false).unwrap_err().contains("launch, launch-paper"));

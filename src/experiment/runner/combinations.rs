@@ -27,6 +27,7 @@ pub(super) fn run(
     interrupted: &AtomicBool,
     report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    may_place(plan, rustix::process::geteuid().is_root())?;
     let folder = runtime_folder(root);
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     // A device without frequencies has nothing that an arm could set.
@@ -49,6 +50,14 @@ pub(super) fn run(
         Ok(stage.replicate(replicate, arm, combination).map(|metrics| finding.metrics = metrics))
     })?;
     settings.as_mut().map_or(Ok(()), Settings::give_back)
+}
+
+/// Refuses a device that is somebody's, where the threads of others cannot be given back what they had.
+fn may_place(plan: &Plan, is_root: bool) -> anyhow::Result<()> {
+    if plan.guarded && !is_root && plan.arms.iter().any(|arm| arm.brisk.is_some()) {
+        bail!("placement moves the threads of all users: run this as root, or in the lab: brisk prove --lab placement");
+    }
+    Ok(())
 }
 
 /// Where a replicate takes place.
@@ -151,6 +160,30 @@ impl Drop for Playing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::spec::Workload;
+
+    #[test]
+    fn only_root_measures_placement_here() {
+        let combinations = Combinations { settle_ms: [0, 0], list: Vec::new() };
+        let arm = |text: &str| toml::from_str(&format!("name = \"a\"\ntitle = \"a\"\n{text}")).unwrap();
+        for (text, guarded, is_root, refused) in [
+            ("brisk = {}", true, false, true),
+            ("brisk = {}", true, true, false),
+            ("brisk = {}", false, false, false),
+            ("", true, false, false),
+        ] {
+            let plan = Plan {
+                experiment: "x".into(),
+                arms: vec![arm(text)],
+                points: Vec::new(),
+                scenario: None,
+                workload: Workload::Combinations(combinations.clone()),
+                guarded,
+                replicates: Vec::new(),
+            };
+            assert_eq!(may_place(&plan, is_root).is_err(), refused, "{text} {guarded} {is_root}");
+        }
+    }
 
     #[test]
     fn what_all_neighbours_got_is_told_together() {
