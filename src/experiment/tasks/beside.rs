@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io::{self, BufRead};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -26,13 +27,23 @@ const TICK_MS: f64 = 10.0;
 #[derive(Debug, Default)]
 struct Tally {
     stopped: AtomicBool,
-    periods: AtomicU32,
-    missed: AtomicU32,
+    periods: Mutex<Periods>,
+}
+
+/// Moments at which something was due, and those that were missed.
+#[derive(Debug, Default, Clone, Copy)]
+struct Periods {
+    all: u32,
+    missed: u32,
 }
 
 impl Tally {
     fn goes_on(&self) -> bool {
         !self.stopped.load(Ordering::Relaxed)
+    }
+
+    fn periods(&self) -> MutexGuard<'_, Periods> {
+        self.periods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -60,8 +71,9 @@ impl Player {
                 self.keep(MUSIC, |paced| {
                     let missed = paced.missed - missed_before;
                     missed_before = paced.missed;
-                    tally.missed.fetch_add(missed, Ordering::Relaxed);
-                    tally.periods.fetch_add(1 + missed, Ordering::Relaxed);
+                    let mut periods = tally.periods();
+                    periods.all += 1 + missed;
+                    periods.missed += missed;
                     tally.goes_on()
                 });
             }
@@ -102,14 +114,10 @@ fn tell(tally: &Tally, commands: &mut dyn BufRead) -> io::Result<Beside> {
     for command in commands.lines() {
         command?;
         used_ms = self::used_ms()?;
-        tally.periods.store(0, Ordering::Relaxed);
-        tally.missed.store(0, Ordering::Relaxed);
+        *tally.periods() = Periods::default();
     }
-    Ok(Beside {
-        cpu_ms: self::used_ms()? - used_ms,
-        periods: tally.periods.load(Ordering::Relaxed),
-        missed: tally.missed.load(Ordering::Relaxed),
-    })
+    let Periods { all, missed } = *tally.periods();
+    Ok(Beside { cpu_ms: self::used_ms()? - used_ms, periods: all, missed })
 }
 
 /// What this process and its children that have ended got of the CPUs so far.
@@ -149,6 +157,6 @@ mod tests {
             let told = player.play_beside(what, &mut "begin\n".as_bytes()).unwrap();
             assert!(told.cpu_ms >= 0.0 && told.missed <= told.periods, "{told:?}");
         }
-        assert!(player.play_beside(Neighbour::Compile, &mut io::empty()).is_err(), "there is no such program");
+        assert!(player.once(Neighbour::Compile, &Tally::default()).is_err(), "there is no such program");
     }
 }
