@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-use super::cgroup::hierarchy::{self, Hierarchy};
+use super::cgroup::hierarchy;
 use super::foreground::parse_pids;
 use super::{DeviceError, Operation, Root};
 
@@ -84,8 +84,7 @@ fn members(root: &Root, seat: &str) -> Option<Vec<u32>> {
     let session = root.read(format!("{SESSIONS}/{session}")).ok()?;
     let scope = field(&session, "SCOPE=").filter(|scope| is_name(scope))?;
     let user: u32 = field(&session, "UID=")?.parse().ok()?;
-    let unified = hierarchy::mounts(root).into_iter().find(|mount| mount.hierarchy == Hierarchy::Unified);
-    let mounts = unified.map(|mount| mount.folder).into_iter().chain([PathBuf::from(NAMED_HIERARCHY)]);
+    let mounts = hierarchy::unified(root).into_iter().chain([PathBuf::from(NAMED_HIERARCHY)]);
     let read =
         |mount: PathBuf| root.read(mount.join(format!("user.slice/user-{user}.slice/{scope}/cgroup.procs"))).ok();
     parse_pids(&mounts.filter_map(read).next()?)

@@ -34,6 +34,11 @@ pub fn mounts(root: &Root) -> Vec<Mount> {
     parse_mounts(&root.read("/proc/mounts").unwrap_or_default())
 }
 
+/// Where version 2 is mounted.
+pub fn unified(root: &Root) -> Option<PathBuf> {
+    mounts(root).into_iter().find(|mount| mount.hierarchy == Hierarchy::Unified).map(|mount| mount.folder)
+}
+
 /// Parses /proc/mounts (proc_pid_mounts(5)).
 pub fn parse_mounts(text: &str) -> Vec<Mount> {
     let mut mounts: Vec<Mount> = Vec::new();

@@ -3,18 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::hierarchy::{Hierarchy, group_in, mounts};
+use super::hierarchy::{Hierarchy, group_in};
 use crate::device::{DeviceError, Root};
 
-/// Where version 2 is mounted.
-pub fn mount(root: &Root) -> Option<PathBuf> {
-    mounts(root).into_iter().find(|mount| mount.hierarchy == Hierarchy::Unified).map(|mount| mount.folder)
-}
-
-fn below(root: &Root, folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(root.path(folder)).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.map(|entry| folder.join(entry.file_name())).collect()
+/// Whether the group in `folder` has groups of its own.
+fn has_groups(root: &Root, folder: &Path) -> bool {
+    let mut entries = fs::read_dir(root.path(folder)).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
 }
 
 /// The processes in the group in `folder`.
@@ -32,7 +27,7 @@ pub fn reclaimable(root: &Root, mount: &Path, pid: u32) -> Option<PathBuf> {
     let text = root.read(format!("/proc/{pid}/cgroup")).ok()?;
     let group = group_in(&text, Hierarchy::Unified)?.trim_start_matches('/');
     let folder = mount.join(group);
-    let is_own = !group.is_empty() && root.exists(folder.join("memory.reclaim")) && below(root, &folder).is_empty();
+    let is_own = !group.is_empty() && root.exists(folder.join("memory.reclaim")) && !has_groups(root, &folder);
     is_own.then_some(folder)
 }
 
@@ -47,6 +42,7 @@ pub fn reclaim(root: &Root, folder: &Path, kib: u64) -> Result<(), DeviceError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::cgroup::hierarchy::unified;
 
     /// A tree of groups: each file with its text.
     fn device(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
@@ -74,7 +70,7 @@ mod tests {
             ("/cg/old/memory.current", "1\n"),
             ("/cg/apps/gallery/cgroup.procs", "7\n12\n"),
         ]);
-        let mount = mount(&root).unwrap();
+        let mount = unified(&root).unwrap();
         let found = [7, 8, 9, 10, 11].map(|pid| reclaimable(&root, &mount, pid));
         let gallery = PathBuf::from("/cg/apps/gallery");
         assert_eq!(found, [Some(gallery.clone()), None, None, None, None]);

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::device::cgroup::memory;
+use crate::device::cgroup::{hierarchy, memory};
 use crate::device::meminfo::MemoryInfo;
 use crate::device::process_kill::Hold;
 use crate::device::process_reclaim::{Wish, advise, anonymous_ranges};
@@ -85,7 +85,7 @@ fn refill(root: &Root, config: &PageoutConfig) {
     let mut found = candidates(root, config.lowest_adj, false, &|_| false, &mut Vec::new()).unwrap_or_default();
     // Who was in front longest ago has the highest adj.
     found.sort_by_key(|candidate| std::cmp::Reverse(candidate.oom_score_adj));
-    let groups = memory::mount(root).filter(|_| config.by_group);
+    let groups = hierarchy::unified(root).filter(|_| config.by_group);
     let mut done = BTreeSet::new();
     for candidate in found.iter().filter(|candidate| candidate.rss_anonymous_kib >= WORTHWHILE_KIB) {
         if !lacks(root, config) {
