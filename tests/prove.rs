@@ -344,6 +344,37 @@ fn a_killed_runner_leaves_nothing_changed() {
 }
 
 #[test]
+fn a_killed_experiment_takes_its_runner_and_their_daemon_with_it() {
+    for killed in ["the experiment", "its runner"] {
+        let device = device();
+        let before = tunables(device.path());
+        let mut command = here(device.path(), 100);
+        let file = device.path().join("recorded.toml");
+        let daemon = "[[arm]]\nname = \"brisk\"\ntitle = \"\"\n[arm.brisk]\nlaunch = { enabled = true }\n";
+        std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + daemon).unwrap();
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut family = [0; 2];
+        wait_until("the daemon", || {
+            let Some(runner) = children(child.id()).into_iter().next() else { return false };
+            let daemon = children(runner).into_iter().find(|pid| said(*pid).contains("\0run\0--config\0"));
+            family = [runner, daemon.unwrap_or(0)];
+            daemon.is_some()
+        });
+        let victim = if killed == "the experiment" { child.id() } else { family[0] };
+        let pid = rustix::process::Pid::from_raw(i32::try_from(victim).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        child.wait().unwrap();
+        // An ended process has no command line, reaped or not.
+        wait_until("their end", || family.iter().all(|pid| said(*pid).is_empty()));
+        wait_until("what it was", || tunables(device.path()) == before);
+    }
+}
+
+fn said(pid: u32) -> String {
+    String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).into_owned()
+}
+
+#[test]
 fn restore_gives_back_what_a_runner_has_left_that_was_killed_with_its_guardian() {
     let device = device();
     let before = tunables(device.path());

@@ -31,6 +31,7 @@ pub mod meminfo;
 pub mod memory_lock;
 pub mod own_code;
 pub mod pagemap;
+pub mod parent_death;
 pub mod peer;
 pub mod priority;
 pub mod process;

@@ -8,13 +8,14 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::error::LabError;
 use super::scenario::{Mode, Scenario};
+use crate::device::parent_death;
 
 /// A running machine; dropping it kills and reaps QEMU.
 #[derive(Debug)]
@@ -116,18 +117,13 @@ fn in_memory(contents: &[u8]) -> io::Result<OwnedFd> {
 
 /// Hands the descriptors on, and ties the child's life and place to this thread's.
 fn bind(command: &mut Command, results: OwnedFd, initramfs: OwnedFd, core: Option<usize>) {
-    let parent = getpid();
+    parent_death::follow(command, Signal::KILL);
     let cpus = core.map(|core| {
         let mut cpus = CpuSet::new();
         cpus.set(core);
         cpus
     });
     let prepare = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before the line above took effect.
-        if getppid() != Some(parent) {
-            return Err(Errno::SRCH.into());
-        }
         for descriptor in [&results, &initramfs] {
             fcntl_setfd(descriptor, FdFlags::empty())?;
         }

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::super::conduct::Place;
 use super::super::plan::{Line, Plan};
 use super::super::spec::Experiment;
-use crate::device::process;
+use crate::device::{parent_death, process};
 use crate::report::proof::SelfCheck;
 
 /// The device that brisk is on.
@@ -37,6 +37,7 @@ impl Place for Here {
     ) -> anyhow::Result<Vec<SelfCheck>> {
         let mut command = Command::new(std::env::current_exe().context("cannot find this program's own file")?);
         command.arg("--root").arg(&self.root).args(["replicate", "--plan", "-"]);
+        parent_death::follow(&mut command, Signal::TERM);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start a child")?;
         let mut stdin = child.stdin.take().context("the child has no stdin")?;
         let stdout = child.stdout.take().context("the child has no stdout")?;

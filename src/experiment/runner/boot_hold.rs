@@ -6,9 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rustix::process::Signal;
 
 use crate::device::cpufreq::Policies;
-use crate::device::{BootTime, Root, governor};
+use crate::device::{BootTime, Root, governor, parent_death};
 use crate::mechanism::boot::hand_over::PERFORMANCE;
 
 /// It holds within this time or does not at all.
@@ -33,6 +34,7 @@ impl BootHold {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--root").arg(root.path("/")).args(["boot", "hold", "--timeout-s", "600", "--until"]);
         command.arg(format!("file:{}", completed.display()));
+        parent_death::follow(&mut command, Signal::TERM);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.context("cannot start brisk boot hold")?;
         let mut hold = Self { child, root: root.clone(), completed, before };

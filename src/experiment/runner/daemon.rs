@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rustix::process::{Signal, kill_process};
 
-use crate::device::{BootTime, Root, process};
+use crate::device::{BootTime, Root, parent_death, process};
 
 /// The daemon answers within this time or does not come.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,6 +29,8 @@ impl Daemon {
             .with_context(|| format!("cannot write {}", file.display()))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--root").arg(root.path("/")).arg("run").arg("--config").arg(&file);
+        // It gives back what it holds, also when the experiment is killed.
+        parent_death::follow(&mut command, Signal::TERM);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().context("cannot start brisk run")?;
         let mut daemon = Self { child, socket: root.runtime_folder().join("control") };
         let limit = BootTime::now() + PATIENCE;
