@@ -11,6 +11,7 @@ pub mod html;
 pub mod json;
 pub mod model;
 pub mod perfetto;
+pub mod png;
 pub mod read;
 pub mod summary;
 pub mod svg;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::chart::{Boot, html, json, perfetto, svg};
+use crate::chart::{Boot, html, json, perfetto, png, svg};
 
 /// Arguments of `brisk boot chart`.
 #[derive(Debug, clap::Args)]
@@ -17,6 +17,7 @@ a recording cannot be used is left out, and said on standard error and in the ch
 
 The name of the output decides what is drawn:
   .svg      a picture for documents
+  .png      the same in pixels
   .html     a page to zoom, hover, search and fold in; one file that asks nothing of the network
   .json     the whole recording and its diagnosis, for programs
   .pftrace  a Perfetto trace, for ui.perfetto.dev and trace_processor
@@ -53,14 +54,20 @@ struct Report<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Svg,
+    Png,
     Html,
     Json,
     Perfetto,
 }
 
 impl Format {
-    const ALL: [(&'static str, Self); 4] =
-        [("svg", Self::Svg), ("html", Self::Html), ("json", Self::Json), ("pftrace", Self::Perfetto)];
+    const ALL: [(&'static str, Self); 5] = [
+        ("svg", Self::Svg),
+        ("png", Self::Png),
+        ("html", Self::Html),
+        ("json", Self::Json),
+        ("pftrace", Self::Perfetto),
+    ];
 
     fn of(path: &Path) -> anyhow::Result<Self> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
@@ -73,24 +80,25 @@ impl Format {
         }
     }
 
-    fn draw(self, boot: &Boot) -> Vec<u8> {
-        match self {
+    fn draw(self, boot: &Boot) -> anyhow::Result<Vec<u8>> {
+        Ok(match self {
             Self::Svg => svg::render(boot).into_bytes(),
+            Self::Png => png::render(boot)?,
             Self::Html => html::render(boot).into_bytes(),
             Self::Json => json::render(boot),
             Self::Perfetto => perfetto::render(boot),
-        }
+        })
     }
 }
 
 /// Draws.
 ///
 /// # Errors
-/// When the recording cannot be read, or the output not be written, or its name says nothing that can be drawn.
+/// When the recording cannot be read, or the output not be drawn or written, or its name says nothing that can be drawn.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let format = Format::of(&arguments.output)?;
     let boot = super::open(&arguments.recording)?;
-    let drawing = format.draw(&boot);
+    let drawing = format.draw(&boot)?;
     std::fs::write(&arguments.output, &drawing)
         .with_context(|| format!("cannot write {}", arguments.output.display()))?;
     if arguments.json {

@@ -1,0 +1,155 @@
+//! The chart as PNG: its SVG painted in light colours, at twice its size, with the machine's fonts.
+
+use std::sync::Arc;
+
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::fontdb::{Database, Family, Query};
+use resvg::usvg::{Options, Tree};
+use thiserror::Error;
+
+use super::model::Boot;
+use super::svg;
+
+/// Pixels a unit of the SVG: its smallest text is 11 units high.
+const SCALE: f32 = 2.0;
+/// What stands for `sans-serif` where fontconfig names nothing that is there.
+const SANS_SERIF: [&str; 4] = ["DejaVu Sans", "Noto Sans", "Liberation Sans", "Roboto"];
+
+/// Why there is no picture.
+#[derive(Debug, Error)]
+pub enum PngError {
+    /// A chart without its words says nothing.
+    #[error(
+        "this machine has no font to write a PNG's text with: install one (Debian: fonts-dejavu-core), or draw .svg"
+    )]
+    NoFont,
+    /// The chart's SVG could not be painted.
+    #[error("cannot paint the chart: {0}; draw .svg instead")]
+    Paint(String),
+}
+
+/// Draws `boot`.
+///
+/// # Errors
+/// [`PngError`]
+pub fn render(boot: &Boot) -> Result<Vec<u8>, PngError> {
+    let mut fonts = Database::new();
+    fonts.load_system_fonts();
+    render_with(boot, fonts)
+}
+
+fn render_with(boot: &Boot, mut fonts: Database) -> Result<Vec<u8>, PngError> {
+    choose_sans_serif(&mut fonts)?;
+    let drawing = svg::render(boot).replacen(svg::STYLE, &in_light_colours(svg::STYLE), 1);
+    let options = Options { fontdb: Arc::new(fonts), ..Options::default() };
+    let tree = Tree::from_str(&drawing, &options).map_err(|error| PngError::Paint(error.to_string()))?;
+    let size = tree.size().to_int_size().scale_by(SCALE);
+    let mut pixels = size
+        .and_then(|size| Pixmap::new(size.width(), size.height()))
+        .ok_or_else(|| PngError::Paint("it is too large".into()))?;
+    resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut pixels.as_mut());
+    pixels.encode_png().map_err(|error| PngError::Paint(error.to_string()))
+}
+
+/// Lets `sans-serif`, the last of the style's families, be one that is there.
+fn choose_sans_serif(fonts: &mut Database) -> Result<(), PngError> {
+    let has = |fonts: &Database, family| fonts.query(&Query { families: &[family], ..Query::default() }).is_some();
+    if has(fonts, Family::SansSerif) {
+        return Ok(());
+    }
+    let known = SANS_SERIF.into_iter().find(|name| has(fonts, Family::Name(name))).map(str::to_owned);
+    let any = || fonts.faces().find_map(|face| Some(face.families.first()?.0.clone()));
+    let family = known.or_else(any).ok_or(PngError::NoFont)?;
+    fonts.set_sans_serif_family(family);
+    Ok(())
+}
+
+/// `style` with each variable's first value in its place, which is the light one; painters know no variables.
+fn in_light_colours(style: &str) -> String {
+    let mut variables: Vec<(&str, &str)> = Vec::new();
+    for (at, _) in style.match_indices("--") {
+        let definition = style[at..].split([';', '}']).next().unwrap_or_default();
+        if let Some((name, value)) = definition.split_once(':')
+            && !name.contains(')')
+            && !variables.iter().any(|(known, _)| *known == name.trim())
+        {
+            variables.push((name.trim(), value.trim()));
+        }
+    }
+    let rules = style.lines().skip_while(|line| !line.starts_with(".chart text"));
+    let mut plain = rules.collect::<Vec<_>>().join("\n");
+    for (name, value) in variables {
+        plain = plain.replace(&format!("var({name})"), value);
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::generate::{self, Shape};
+    use crate::chart::read;
+
+    /// In its colours' order, red, green, blue and opacity.
+    fn painted(boot: &Boot) -> Pixmap {
+        Pixmap::decode_png(&render(boot).unwrap()).unwrap()
+    }
+
+    fn generated() -> Boot {
+        let folder = tempfile::tempdir().unwrap();
+        generate::android(&Shape::SMALL, folder.path()).unwrap();
+        read::read(folder.path()).unwrap()
+    }
+
+    /// How many pixels of `rows` are as dark as ink.
+    fn dark(pixels: &Pixmap, rows: std::ops::Range<u32>) -> usize {
+        let width = pixels.width();
+        let rows = &pixels.pixels()[(rows.start * width) as usize..(rows.end * width) as usize];
+        rows.iter().filter(|pixel| pixel.red() < 90 && pixel.green() < 90 && pixel.blue() < 90).count()
+    }
+
+    #[test]
+    fn a_png_is_the_whole_chart_in_its_colours_with_its_text() {
+        let boot = generated();
+        let pixels = painted(&boot);
+        let svg = svg::render(&boot);
+        let height: u32 = svg.split("height=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+        assert_eq!((pixels.width(), pixels.height()), (2 * 1320, 2 * height));
+        assert!(pixels.pixels().iter().all(|pixel| pixel.alpha() == 255), "its ground is painted");
+        let colour = |red, green, blue| {
+            let is = |pixel: &&_| {
+                let pixel: &resvg::tiny_skia::PremultipliedColorU8 = pixel;
+                (pixel.red(), pixel.green(), pixel.blue()) == (red, green, blue)
+            };
+            pixels.pixels().iter().filter(is).count()
+        };
+        assert!(colour(0xff, 0xff, 0xff) > pixels.pixels().len() / 3, "the ground is light");
+        assert!(colour(0x2f, 0x74, 0xb8) > 1000, "CPU time of users has its colour");
+        // The title is 20 units high, and letters are not a bar.
+        let title = dark(&pixels, 0..80);
+        assert!((300..20_000).contains(&title), "{title} dark pixels in the title's rows");
+    }
+
+    #[test]
+    fn without_a_font_there_is_no_picture_but_a_reason() {
+        let error = render_with(&generated(), Database::new()).unwrap_err();
+        assert!(matches!(error, PngError::NoFont) && error.to_string().contains("fonts-dejavu-core"), "{error}");
+    }
+
+    #[test]
+    fn a_painters_style_has_no_variable_left() {
+        let plain = in_light_colours(svg::STYLE);
+        assert!(!plain.contains("var(") && !plain.contains('@') && !plain.contains("--"), "{plain}");
+        assert!(plain.contains(".chart .ground { fill: #ffffff; }"), "{plain}");
+    }
+
+    #[test]
+    fn four_thousand_cpus_and_nothing_at_all_are_painted() {
+        use crate::chart::model::{Core, Span};
+        let cores = (0..4096).map(|number| Core { number, busy: vec![50], io_wait: vec![0], ..Core::default() });
+        let span = Span { start_ms: 0, end_ms: 1000 };
+        let many = painted(&Boot { span, cores: cores.collect(), ..Boot::default() });
+        assert!(many.height() < 4000, "{}", many.height());
+        assert_eq!(painted(&Boot::default()).width(), 2640);
+    }
+}
