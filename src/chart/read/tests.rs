@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::chart::generate::{self, Shape};
 use crate::chart::model::{Format, Kind, Process};
+use crate::chart::{diagnose, html, json, perfetto, svg};
 
 fn small() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -223,6 +224,38 @@ fn bootchart2_adds_command_lines_forks_and_initcalls() {
     let slow = find(&boot, "slow_init");
     assert_eq!((slow.kind, slow.span.start_ms, boot.span.start_ms), (Kind::Initcall, 200, 200));
     assert!(boot.processes.iter().all(|process| process.name != "quick"), "too short to be seen");
+}
+
+/// From the log to each of the drawings.
+#[test]
+fn logs_of_no_cpu_and_of_four_thousand_are_read_judged_and_drawn() {
+    for cpus in [0, 4096] {
+        let mut log = String::new();
+        for at in [100, 200, 300] {
+            // The first one alone works.
+            let busy = at - 100;
+            let idle = 100 + (cpus.max(1) - 1) * at;
+            log += &format!("{at}\ncpu {busy} 0 0 {idle} 0 0 0\n");
+            for cpu in 0..cpus {
+                let busy = if cpu == 0 { busy } else { 0 };
+                log += &format!("cpu{cpu} {busy} 0 0 {} 0 0 0\n", at - busy);
+            }
+            log += "\n";
+        }
+        let limits = Limits::default();
+        let mut recording = Recording::new(&limits);
+        let processes = "100\n1 (init) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n\n300\n1 (init) R 0 0 0 0 0 0 0 0 0 0 90 0 0 0 0 0 0 0 0\n";
+        for (name, text) in [("proc_stat.log", log.as_str()), ("proc_ps.log", processes)] {
+            assert!(recording.take(name, &mut text.as_bytes()).unwrap());
+        }
+        let boot = recording.finish(Path::new("x")).unwrap();
+        check(&boot);
+        assert_eq!(boot.cores.len(), cpus);
+        let diagnosis = diagnose::diagnose(&boot);
+        assert!(!diagnosis.phases.is_empty(), "one of {cpus} works");
+        assert!(svg::render(&boot).ends_with("</svg>\n") && !html::render(&boot).is_empty());
+        assert!(json::render(&boot).len() < 4 << 20 && !perfetto::render(&boot).is_empty());
+    }
 }
 
 proptest! {
