@@ -25,6 +25,8 @@ public final class Planner {
     private static final double UNKNOWN_COST_US = 50;
     /** What a thread needs to take a task, in microseconds. */
     private static final double LEAST_COST_US = 1;
+    /** Tasks are joined until each is about this part of all classes' cost. */
+    private static final int GRAINS = 400;
 
     /** What to plan from. */
     public static final class Input {
@@ -171,7 +173,7 @@ public final class Planner {
             Tasks.Task task = tasks.taskOf(resources);
             all.add(new Tasks.Task(List.of(), shifted(task.dependencies(), shift), task.exclusive()));
         }
-        List<Tasks.Task> ranked = ranked(all, input.costsUs);
+        List<Tasks.Task> ranked = ranked(coarse(all, input.costsUs), input.costsUs);
         Schedule schedule =
                 new Schedule(ranked, costs(ranked, input.costsUs, LEAST_COST_US), loads(ranked, input.loadsUs));
         Map<String, JarFingerprint> jars = new LinkedHashMap<>();
@@ -182,6 +184,15 @@ public final class Planner {
         ranked.forEach(task -> planned.add(planned(task)));
         return new Result(new PreloadPlan(planned), jars, input.list, schedule,
                 statistics(input, graph, tasks, ranked, outside, program));
+    }
+
+    private static List<Tasks.Task> coarse(List<Tasks.Task> tasks, Map<String, Double> costsUs) {
+        double[] costs = costs(tasks, costsUs, 0);
+        double classesUs = 0;
+        for (int task = 0; task < costs.length; task++) {
+            classesUs += tasks.get(task).classes().isEmpty() ? 0 : costs[task];
+        }
+        return Coarsening.of(tasks, costs, classesUs / GRAINS);
     }
 
     /**

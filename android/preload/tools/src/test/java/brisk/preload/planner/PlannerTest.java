@@ -19,6 +19,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import java.util.stream.IntStream;
 
 import brisk.preload.ClassList;
 import brisk.preload.Fixture;
@@ -186,6 +187,78 @@ class PlannerTest {
         // The long one first: begun last it would end at 30.
         Schedule uneven = schedule(List.of(task(false), task(false), task(false)), 10, 10, 20);
         assertEquals(20, uneven.makespan(2, perfect), 1e-9);
+    }
+
+    private static Tasks.Task named(String name, int... dependencies) {
+        return new Tasks.Task(List.of(name), dependencies, false);
+    }
+
+    /** Each task's classes and whose tasks come before it. */
+    private static List<String> words(List<Tasks.Task> tasks) {
+        List<String> words = new ArrayList<>();
+        for (Tasks.Task task : tasks) {
+            StringBuilder text = new StringBuilder(String.join("", task.classes()));
+            for (int dependency : task.dependencies()) {
+                text.append(" ").append(tasks.get(dependency).classes().get(0));
+            }
+            words.add(text.toString());
+        }
+        return words;
+    }
+
+    @Test
+    void small_tasks_are_joined_where_that_keeps_nobody_waiting_for_long() {
+        // B and C need A, D needs both; E and F need nobody.
+        List<Tasks.Task> tasks =
+                List.of(named("A"), named("B", 0), named("C", 0), named("D", 1, 2), named("E"), named("F"));
+        double[] costs = {1, 1, 1, 1, 1, 1};
+        assertEquals(List.of("A", "E", "F", "B A", "C A", "D B C"), words(Coarsening.of(tasks, costs, 1)));
+        assertEquals(List.of("ACBD", "EF"), words(Coarsening.of(tasks, costs, 4)));
+        assertEquals(List.of("A", "EF", "BC A", "D B"), words(Coarsening.of(tasks, new double[] {9, 1, 1, 9, 1, 1}, 2)));
+        List<Tasks.Task> special = List.of(task(false), new Tasks.Task(List.of("X"), new int[0], true), named("E"));
+        assertEquals(3, Coarsening.of(special, costs, 9).size(), "resources and exclusive tasks stay as they are");
+    }
+
+    @Test
+    void whatever_is_joined_everything_still_comes_after_what_it_needs() {
+        Random random = new Random(2);
+        for (int round = 0; round < 300; round++) {
+            int size = 1 + random.nextInt(14);
+            List<Tasks.Task> tasks = new ArrayList<>();
+            double[] costs = new double[size];
+            for (int number = 0; number < size; number++) {
+                int before = number;
+                int[] dependencies = IntStream.range(0, before).filter(other -> random.nextInt(4) == 0).toArray();
+                tasks.add(new Tasks.Task(List.of("" + number), dependencies, random.nextInt(8) == 0));
+                costs[number] = random.nextInt(4);
+            }
+            List<Tasks.Task> coarse = Coarsening.of(tasks, costs, random.nextInt(10));
+            // As one thread would go through it: whoever comes finds done what it needs, and all come once.
+            Map<String, Integer> done = new HashMap<>();
+            for (int place = 0; place < coarse.size(); place++) {
+                for (int dependency : coarse.get(place).dependencies()) {
+                    assertTrue(dependency < place, "round " + round);
+                }
+                for (String name : coarse.get(place).classes()) {
+                    for (int needed : tasks.get(Integer.parseInt(name)).dependencies()) {
+                        Integer at = done.get("" + needed);
+                        assertTrue(at != null && (at == place || comesAfter(coarse, place, at)), "round " + round);
+                    }
+                    done.put(name, place);
+                }
+            }
+            assertEquals(size, done.size(), "round " + round);
+        }
+    }
+
+    /** Whether a task waits for another, over however many. */
+    private static boolean comesAfter(List<Tasks.Task> tasks, int task, int other) {
+        for (int dependency : tasks.get(task).dependencies()) {
+            if (dependency == other || comesAfter(tasks, dependency, other)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     @Test
