@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use super::claim::{Measure, Metric, Subject};
+use super::claim::Measure;
+use super::metric::{Metric, Subject};
 use super::plan::{Line, Measured, Plan, Replicate};
 use super::point::Point;
 use super::samples::Samples;
@@ -389,8 +390,7 @@ fn metrics(experiment: &Experiment) -> Vec<Metric> {
     let claimed = |metric: &Metric| match metric {
         metric if metric.subject() != experiment.subject() => false,
         Metric::LookUpTime => experiment.mode == Mode::Parallel,
-        Metric::Boot | Metric::Preload => true,
-        metric if metric.subject() == Subject::Boots => experiment.claims.iter().any(|c| c.metric == *metric),
+        metric if metric.subject() == Subject::Boots => true,
         metric if metric.subject() == Subject::LookUps => experiment.mode == Mode::Deterministic,
         Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
         Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),

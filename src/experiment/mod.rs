@@ -9,6 +9,7 @@ pub mod claim;
 pub mod conduct;
 pub mod load;
 pub mod lookup;
+pub mod metric;
 pub mod place;
 pub mod plan;
 pub mod point;

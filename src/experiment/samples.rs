@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::claim::Metric;
+use super::metric::Metric;
 use super::plan::{Course, Measured, Replicate};
 use super::point::Point;
 use super::spec::Experiment;

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::claim::{Claim, Subject};
+use super::claim::Claim;
+use super::metric::Subject;
 use super::point::Point;
 use crate::mechanism::lookup::Traces;
 use crate::report::proof::Mode;

@@ -105,7 +105,7 @@ impl Paired {
         }
         match claim.measure {
             Measure::Gain => 100.0 * (1.0 - of(&self.arm) / of(&self.against)),
-            Measure::OffPrediction => 100.0 * (of(&self.arm) / of(&self.against) - 1.0),
+            Measure::OffPrediction => 100.0 * (of(&self.arm) - of(&self.against)) / of(&self.toward),
             Measure::GapClosed | Measure::OfBound => {
                 let start = of(&self.against);
                 100.0 * (start - of(&self.arm)) / (start - of(&self.toward))
@@ -139,7 +139,7 @@ impl<'a> Judged<'a> {
         let arm = index(&claim.arm);
         let against = claim.against.as_ref().map_or(Some(experiment.baseline()), index).filter(|_| !alone);
         let toward = match claim.measure {
-            Measure::OfBound => against,
+            Measure::OfBound | Measure::OffPrediction => against,
             _ => claim.toward.as_ref().and_then(index),
         };
         let paired = |&point: &usize| {
@@ -395,13 +395,19 @@ bursts = { work_ms = 1, wait_ms = 1 }
 turns_per_ms = 1
 "#;
         let figure = |claim: &str| {
-            let text =
-                format!("{head}[[claim]]\nid = \"x.y\"\ntext = \"\"\narm = \"plan\"\nmetric = \"boot\"\n{claim}");
+            let text = format!("{head}[[claim]]\nid = \"x.y\"\ntext = \"\"\narm = \"plan\"\n{claim}");
             let experiment = Experiment::parse("x", &text).unwrap();
             let mut lines = Vec::new();
             for block in 0..4 {
-                let stock = [("boot_ms", 1000.0), ("boot_bound_ms", 900.0), ("boot_on_2_ms", 910.0)];
-                for (arm, metrics) in [(0, &stock[..]), (1, &[("boot_ms", 920.0)])] {
+                let stock = [
+                    ("boot_ms", 1000.0),
+                    ("boot_bound_ms", 900.0),
+                    ("boot_on_2_ms", 910.0),
+                    ("preload_ms", 200.0),
+                    ("preload_bound_ms", 100.0),
+                    ("preload_on_2_ms", 110.0),
+                ];
+                for (arm, metrics) in [(0, &stock[..]), (1, &[("boot_ms", 920.0), ("preload_ms", 130.0)])] {
                     let replicate = Replicate { id: 0, block, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };
                     lines.push((replicate, line(metrics, None)));
                 }
@@ -411,8 +417,16 @@ turns_per_ms = 1
             assert_eq!((found.unit.as_str(), found.point.as_str()), ("%", "boot"));
             found.measured
         };
-        assert!((figure("measure = \"of-bound\"") - 80.0).abs() < 1e-9);
-        assert!((figure("measure = \"off-prediction\"") - 100.0 * (920.0 / 910.0 - 1.0)).abs() < 1e-9);
+        for (metric, measure, expected) in [
+            ("boot", "of-bound", 80.0),
+            ("preload", "of-bound", 70.0),
+            ("boot", "off-prediction", 100.0 * (920.0 / 910.0 - 1.0)),
+            // 20 ms of a boot of 1000.
+            ("preload", "off-prediction", 2.0),
+        ] {
+            let found = figure(&format!("metric = \"{metric}\"\nmeasure = \"{measure}\""));
+            assert!((found - expected).abs() < 1e-9, "{measure} of {metric}: {found}");
+        }
     }
 
     #[test]
@@ -499,7 +513,7 @@ turns_per_ms = 1
             (replicate(1, 1), line(&[("launch_ms", 18.0)], None)),
         ];
         let samples = Samples::new(2, &[Point::Work(1)], lines.iter().map(|(replicate, line)| (replicate, line)));
-        let pairs = samples.paired(super::super::claim::Metric::Launch, &[(0, 0), (1, 0)]);
+        let pairs = samples.paired(super::super::metric::Metric::Launch, &[(0, 0), (1, 0)]);
         assert_eq!(pairs, [vec![20.0], vec![18.0]]);
         let experiment = Experiment::parse("x", HEAD).unwrap();
         let refused = samples.rejections(&experiment);

@@ -13,8 +13,8 @@ use super::boot_hold::BootHold;
 use super::settings::Settings;
 use super::{Metrics, describe, run_replicates, runtime_folder};
 use crate::device::{BootTime, Root};
-use crate::experiment::claim::Metric;
 use crate::experiment::load::{FirstScreen, Load};
+use crate::experiment::metric::Metric;
 use crate::experiment::plan::{Line, Plan};
 use crate::experiment::spec::{Arm, Boots};
 
@@ -56,18 +56,32 @@ impl Boot<'_> {
         let began = BootTime::now();
         let hold = if arm.boot_hold { Some(BootHold::start(self.root, self.folder)?) } else { None };
         self.load(self.boots.services_ms).run()?;
+        let services = BootTime::now();
         let mut zygote = Zygote::start(&self.boots, arm)?;
         let preload = zygote.preload()?;
+        let preloaded = BootTime::now();
         let expected = arm.preload.mode();
         ensure!(preload.mode == expected, "the zygote's preloading was {} and not {expected}", preload.mode);
-        let screen = zygote.first_screen()?;
-        drop(zygote);
+        let [server, screen] = zygote.screens()?;
         hold.map_or(Ok(()), BootHold::end)?;
-        let boot =
-            self.kernel.since(BootTime::default()) + BootTime::from_nanoseconds(screen.first_screen_ns).since(began);
-        let classes = fs::read_to_string(self.root.path(FOLDER).join("classes"))?.lines().count();
-        let prediction = Prediction::read(&self.root.path(FOLDER).join("prediction"))?;
-        Ok(metrics(boot, &preload, classes, &prediction, expected == "off"))
+        let parts = Parts {
+            kernel: self.kernel.since(BootTime::default()),
+            services: services.since(began),
+            zygote_start: preloaded.since(services).saturating_sub(preload.took),
+            preload: preload.took,
+            system_server: server.since(preloaded),
+            application: screen.since(server.max(preloaded)),
+        };
+        let folder = self.root.path(FOLDER);
+        let classes = fs::read_to_string(folder.join("classes"))?.lines().count();
+        let mut figures = parts.figures();
+        figures.push((Metric::ClassesLeft, classes.saturating_sub(preload.initialised) as f64));
+        // What could be won is known of a boot that preloads in order alone.
+        if expected == "off" {
+            let prediction = Prediction::read(&folder.join("prediction"))?;
+            figures.extend(bounds(&parts, &preload, &zygote.measure()?, &prediction));
+        }
+        Ok(figures.into_iter().map(|(metric, figure)| (metric.key().to_owned(), figure)).collect())
     }
 
     fn load(&self, work_ms: u32) -> Load {
@@ -97,29 +111,112 @@ impl Preload {
     }
 }
 
-/// The figures of one boot. What could be won is known of a boot that preloads in order alone.
-fn metrics(boot: Duration, preload: &Preload, classes: usize, prediction: &Prediction, in_order: bool) -> Metrics {
-    let [boot_ms, preload_ms] = [boot, preload.took].map(|time| time.as_secs_f64() * 1e3);
+/// The boot's parts, one after another.
+#[derive(Debug, Clone, Copy)]
+struct Parts {
+    kernel: Duration,
+    services: Duration,
+    /// With its start of the system server.
+    zygote_start: Duration,
+    preload: Duration,
+    system_server: Duration,
+    application: Duration,
+}
+
+impl Parts {
+    fn boot(&self) -> Duration {
+        self.preload + self.rest()
+    }
+
+    fn rest(&self) -> Duration {
+        self.kernel + self.services + self.zygote_start + self.system_server + self.application
+    }
+
+    fn figures(&self) -> Vec<(Metric, f64)> {
+        let parts = [
+            (Metric::Boot, self.boot()),
+            (Metric::Kernel, self.kernel),
+            (Metric::Services, self.services),
+            (Metric::ZygoteStart, self.zygote_start),
+            (Metric::Preload, self.preload),
+            (Metric::SystemServer, self.system_server),
+            (Metric::Application, self.application),
+            (Metric::BootRest, self.rest()),
+        ];
+        parts.into_iter().map(|(metric, time)| (metric, milliseconds(time))).collect()
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// What could be won of a boot that has preloaded in order.
+fn bounds(
+    parts: &Parts,
+    preload: &Preload,
+    measured: &MeasuredAfterwards,
+    prediction: &Prediction,
+) -> Vec<(Metric, f64)> {
+    let [boot_ms, preload_ms] = [parts.boot(), preload.took].map(milliseconds);
+    let (own_ms, worth) = (measured.own_ms(), measured.worth());
     let mut figures = vec![
-        (Metric::Boot, boot_ms),
-        (Metric::Preload, preload_ms),
-        (Metric::ClassesLeft, classes.saturating_sub(preload.initialised) as f64),
+        (Metric::PreloadShare, 100.0 * preload_ms / boot_ms),
+        (Metric::BootBound, boot_ms - preload_ms / 2.0),
+        (Metric::PreloadBound, preload_ms / 2.0),
+        (Metric::BoundGain, 50.0 * preload_ms / boot_ms),
+        (Metric::PreloaderOwn, own_ms),
+        (Metric::CpusWorth, worth),
     ];
-    if in_order {
-        figures.push((Metric::PreloadShare, 100.0 * preload_ms / boot_ms));
-        figures.push((Metric::BootBound, boot_ms - preload_ms / 2.0));
-        figures.push((Metric::BoundGain, 50.0 * preload_ms / boot_ms));
-        for (cpus, metric) in [(2, Metric::BootOnTwo), (4, Metric::BootOnFour), (8, Metric::BootOnEight)] {
-            let ratio = prediction.ratio(cpus, 100.0 * preload.resources.as_secs_f64() * 1e3 / preload_ms);
-            figures.extend(ratio.map(|ratio| (metric, boot_ms - preload_ms * (1.0 - ratio))));
+    for (cpus, metric) in [(2, Metric::BootOnTwo), (4, Metric::BootOnFour), (8, Metric::BootOnEight)] {
+        let resources_percent = 100.0 * milliseconds(preload.resources) / preload_ms;
+        let Some(ratio) = prediction.ratio(cpus, resources_percent, worth) else { continue };
+        let preload_predicted_ms = preload_ms * ratio + own_ms;
+        figures.push((metric, boot_ms - preload_ms + preload_predicted_ms));
+        if cpus == 2 {
+            figures.push((Metric::PreloadOnTwo, preload_predicted_ms));
         }
     }
-    figures.into_iter().map(|(metric, figure)| (metric.key().to_owned(), figure)).collect()
+    figures
+}
+
+/// What a zygote that has booted measures for predictions.
+#[derive(Debug, PartialEq)]
+struct MeasuredAfterwards {
+    /// A plan followed whose classes are done, and the list gone through in order then.
+    own: [Duration; 2],
+    /// Resources on one thread, and on two threads that each preload all of them.
+    two: [Duration; 2],
+}
+
+impl MeasuredAfterwards {
+    /// Reads `measured NAME NANOS NANOS`.
+    fn line(name: &str, line: &str) -> Option<[Duration; 2]> {
+        let mut words = line.strip_prefix("measured ")?.strip_prefix(name)?.split_ascii_whitespace();
+        let mut nanos = || Some(Duration::from_nanos(words.next()?.parse().ok()?));
+        Some([nanos()?, nanos()?])
+    }
+
+    /// How much two CPUs get done together, in units of one.
+    fn worth(&self) -> f64 {
+        let [one, two] = self.two.map(milliseconds);
+        (2.0 * one / two).clamp(1.0, 2.0)
+    }
+
+    /// What following the plan takes beyond asking for each class, which both CPUs do.
+    fn own_ms(&self) -> f64 {
+        let [planned_ms, in_order_ms] = self.own.map(milliseconds);
+        (planned_ms - in_order_ms / self.worth()).max(0.0)
+    }
 }
 
 /// What a preload takes on so many CPUs, of what it takes on one: by how much of it resources are, which is known where it
 /// ran. How its classes compare with each other was measured when the zygote was put together.
-struct Prediction(Vec<Predicted>);
+struct Prediction {
+    /// What two CPUs were taken to be worth.
+    worth: f64,
+    predicted: Vec<Predicted>,
+}
 
 /// A line of it.
 struct Predicted {
@@ -137,13 +234,24 @@ impl Prediction {
             let [resources_percent, ratio] = [words.next()?, words.next()?].map(|word| word.parse().ok());
             Some(Predicted { cpus, resources_percent: resources_percent?, ratio: ratio? })
         };
-        let lines = text.lines().map(|text| line(text).with_context(|| format!("{}: {text:?}", path.display())));
-        Ok(Self(lines.collect::<anyhow::Result<_>>()?))
+        let mut lines = text.lines();
+        let worth = lines.next().and_then(|line| line.strip_prefix("speedup ")?.parse().ok());
+        let worth = worth.filter(|worth| *worth > 1.0);
+        let worth = worth.with_context(|| format!("{} does not begin with its speed-up", path.display()))?;
+        let lines = lines.map(|text| line(text).with_context(|| format!("{}: {text:?}", path.display())));
+        Ok(Self { worth, predicted: lines.collect::<anyhow::Result<_>>()? })
+    }
+
+    /// For CPUs of which two are worth `worth`. What two threads win, they win while both have something to do: `a` of the
+    /// work on each, so that `1 - 2 a + 2 a / worth` is left. More threads are taken to be worth what was assumed.
+    fn ratio(&self, cpus: u32, resources_percent: f64, worth: f64) -> Option<f64> {
+        let assumed = self.assumed(cpus, resources_percent)?;
+        Some(if cpus == 2 { 1.0 - (1.0 - assumed) * (1.0 - 1.0 / worth) / (1.0 - 1.0 / self.worth) } else { assumed })
     }
 
     /// Between two shares that were predicted: on the line between them.
-    fn ratio(&self, cpus: u32, resources_percent: f64) -> Option<f64> {
-        let of_cpus = || self.0.iter().filter(|known| known.cpus == cpus);
+    fn assumed(&self, cpus: u32, resources_percent: f64) -> Option<f64> {
+        let of_cpus = || self.predicted.iter().filter(|known| known.cpus == cpus);
         let below = of_cpus().rfind(|known| known.resources_percent <= resources_percent)?;
         let Some(above) = of_cpus().find(|known| known.resources_percent > resources_percent) else {
             return Some(below.ratio);
@@ -206,11 +314,23 @@ impl Zygote {
         }
     }
 
-    /// Waits for the system server, asks for an application as that does, and waits for its screen.
-    fn first_screen(&mut self) -> anyhow::Result<FirstScreen> {
-        self.screen()?;
+    /// Waits for the system server, asks for an application as that does, and waits for its screen: when each was done.
+    fn screens(&mut self) -> anyhow::Result<[BootTime; 2]> {
+        let server = self.screen()?;
         self.requests.write_all(b"\n").context("the zygote takes no requests")?;
-        self.screen()
+        let application = self.screen()?;
+        Ok([server, application].map(|screen| BootTime::from_nanoseconds(screen.first_screen_ns)))
+    }
+
+    /// Lets it measure, now that its boot is over, what predictions are made from.
+    fn measure(&mut self) -> anyhow::Result<MeasuredAfterwards> {
+        self.requests.write_all(b"m").context("the zygote takes no requests")?;
+        let mut measured = |name| loop {
+            if let Some(times) = MeasuredAfterwards::line(name, &self.next()?) {
+                return anyhow::Ok(times);
+            }
+        };
+        Ok(MeasuredAfterwards { own: measured("own")?, two: measured("two")? })
     }
 
     fn screen(&mut self) -> anyhow::Result<FirstScreen> {
@@ -250,7 +370,21 @@ mod tests {
             let script = format!("echo '{}'; echo '{}'; read request; echo '{}'", lines[0], lines[1], screen(7));
             let mut zygote = Zygote::of(Command::new("sh").args(["-c", &script])).unwrap();
             assert_eq!(zygote.preload().unwrap().initialised, 1);
-            assert_eq!(zygote.first_screen().unwrap().first_screen_ns, 7);
+            assert_eq!(zygote.screens().unwrap().map(BootTime::nanoseconds), [5, 7]);
+        }
+    }
+
+    #[test]
+    fn what_a_zygote_measures_afterwards_is_asked_for_and_read() {
+        let script = "head -c1; echo; echo part loop 3; echo measured own 120 40; echo measured two 100 125";
+        let mut zygote = Zygote::of(Command::new("sh").args(["-c", script])).unwrap();
+        let measured = zygote.measure().unwrap();
+        let expected = [[120, 40], [100, 125]].map(|times| times.map(Duration::from_nanos));
+        assert_eq!([measured.own, measured.two], expected);
+        assert!((measured.worth() - 1.6).abs() < 1e-9);
+        assert!((measured.own_ms() - 95e-6).abs() < 1e-12);
+        for damaged in ["measured own 1", "measured own x 1", "own 1 2", "measured two 1 2"] {
+            assert_eq!(MeasuredAfterwards::line("own", damaged), None, "{damaged}");
         }
     }
 
@@ -264,36 +398,58 @@ mod tests {
         {
             assert_eq!(Preload::of(damaged), None, "{damaged}");
         }
-        let ten = Duration::from_secs(10);
-        // A quarter of this preload is resources.
-        let prediction = prediction("2 0 0.5\n2 20 0.58\n2 30 0.62\n8 0 0.3\n8 25 0.5\n").unwrap();
-        let figures = metrics(ten, &preload, 400, &prediction, true);
+        let second = Duration::from_secs(1);
+        let parts = Parts {
+            kernel: 3 * second,
+            services: 2 * second,
+            zygote_start: second,
+            preload: took,
+            system_server: second,
+            application: second,
+        };
+        // A quarter of this preload is resources; two CPUs are worth what the prediction assumes.
+        let prediction = prediction("speedup 1.6\n2 0 0.5\n2 20 0.58\n2 30 0.62\n8 0 0.3\n8 25 0.5\n").unwrap();
+        let measured =
+            MeasuredAfterwards { own: [900, 1280].map(Duration::from_millis), two: [second, second * 5 / 4] };
+        let figures: Vec<_> =
+            parts.figures().into_iter().chain(bounds(&parts, &preload, &measured, &prediction)).collect();
         for (metric, expected) in [
             (Metric::Boot, 10_000.0),
+            (Metric::Kernel, 3000.0),
             (Metric::Preload, 2000.0),
+            (Metric::BootRest, 8000.0),
             (Metric::PreloadShare, 20.0),
             (Metric::BootBound, 9000.0),
+            (Metric::PreloadBound, 1000.0),
             (Metric::BoundGain, 10.0),
-            (Metric::ClassesLeft, 10.0),
-            (Metric::BootOnTwo, 9200.0),
-            (Metric::BootOnEight, 9000.0),
+            (Metric::CpusWorth, 1.6),
+            (Metric::PreloaderOwn, 100.0),
+            (Metric::PreloadOnTwo, 1300.0),
+            (Metric::BootOnTwo, 9300.0),
+            (Metric::BootOnEight, 9100.0),
         ] {
-            assert!((figures[metric.key()] - expected).abs() < 1e-6, "{metric:?}: {figures:?}");
+            let found = figures.iter().find(|(known, _)| *known == metric).unwrap().1;
+            assert!((found - expected).abs() < 1e-6, "{metric:?}: {figures:?}");
         }
-        assert!(!figures.contains_key(Metric::BootOnFour.key()), "nothing is predicted for four");
-        let in_parallel = metrics(ten, &preload, 400, &prediction, false);
-        assert_eq!(in_parallel.len(), 3, "a parallel preload has no bound of its own");
+        assert!(figures.iter().all(|(metric, _)| *metric != Metric::BootOnFour), "nothing is predicted for four");
     }
 
     #[test]
     fn a_prediction_is_read_or_refused() {
-        let known = prediction("2 0 0.5\n2 50 0.75\n").unwrap();
+        let known = prediction("speedup 1.6\n2 0 0.5\n2 50 0.75\n4 0 0.4\n").unwrap();
         for (share, ratio) in [(0.0, 0.5), (10.0, 0.55), (50.0, 0.75), (90.0, 0.75)] {
-            assert!((known.ratio(2, share).unwrap() - ratio).abs() < 1e-9, "{share}");
+            assert!((known.ratio(2, share, 1.6).unwrap() - ratio).abs() < 1e-9, "{share}");
         }
-        assert_eq!(known.ratio(4, 10.0), None);
+        // Two CPUs that are worth one win nothing; those that are worth two win more.
+        assert!((known.ratio(2, 0.0, 1.0).unwrap() - 1.0).abs() < 1e-9);
+        assert!((known.ratio(2, 0.0, 2.0).unwrap() - (1.0 - 0.5 * 0.5 / 0.375)).abs() < 1e-9);
+        assert_eq!((known.ratio(4, 0.0, 1.2), known.ratio(8, 10.0, 1.6)), (Some(0.4), None));
         for damaged in ["two 0 0.5", "2 0", "2 x 0.5"] {
-            assert!(prediction(damaged).err().unwrap().to_string().contains(damaged), "{damaged}");
+            let error = prediction(&format!("speedup 1.9\n{damaged}")).err().unwrap();
+            assert!(error.to_string().contains(damaged), "{damaged}");
+        }
+        for damaged in ["", "2 0 0.5", "speedup x", "speedup 1"] {
+            assert!(prediction(damaged).err().unwrap().to_string().contains("its speed-up"), "{damaged}");
         }
     }
 }

@@ -25,8 +25,8 @@ use anyhow::{Context, bail};
 use rustix::thread::ClockId;
 use rustix::time::Timespec;
 
-use super::claim::Metric;
 use super::load;
+use super::metric::Metric;
 use super::plan::{Course, Line, Measured, Plan, Replicate};
 use super::point::Point;
 use super::spec::{Arm, Launches, Workload};

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::{Metrics, describe, run_replicates};
 use crate::device::{BootTime, Root, process_memory, psi};
-use crate::experiment::claim::Metric;
+use crate::experiment::metric::Metric;
 use crate::experiment::plan::{Line, Plan};
 use crate::experiment::spec::{Reading, Readings};
 use crate::mechanism::memory::Snapshot;

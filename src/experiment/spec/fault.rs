@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use toml::Spanned;
 
-use super::super::claim::{At, Claim, Judge, Measure, Metric, Subject};
+use super::super::claim::{At, Claim, Judge, Measure};
+use super::super::metric::{Metric, Subject};
 use super::{Arm, Boots, Experiment, Launches, LookUps, Openings, Readings};
 use crate::device::binder::WireFormat;
 use crate::experiment::applications::Applications;
@@ -212,8 +213,8 @@ impl Experiment {
             return Some("gap-closed and loss need `toward`, others have none".into());
         }
         let is_of_boot = matches!(claim.measure, Measure::OfBound | Measure::OffPrediction);
-        if is_of_boot && claim.metric != Metric::Boot {
-            return Some("of-bound and off-prediction are measures of the metric boot".into());
+        if is_of_boot && !matches!(claim.metric, Metric::Boot | Metric::Preload) {
+            return Some("of-bound and off-prediction are measures of the metrics boot and preload".into());
         }
         if (claim.measure == Measure::StaysOff) != (claim.metric == Metric::Actions) {
             return Some("stays-off and the metric actions belong together".into());

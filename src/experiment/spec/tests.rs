@@ -191,7 +191,11 @@ fn experiments_about_boots_are_read_and_their_mistakes_named() {
         ("classes = 400", "classes = 0", "x:1:1: boots: every amount must be above zero"),
         ("wait_ms = 1", "wait_ms = 0", "x:1:1: boots: every amount must be above zero"),
         (", warm_up = 0", "", "x:1:1: a boot begins with nothing: warm_up = 0"),
-        ("metric = \"boot\"", "metric = \"preload\"", "x:28:7: claim boot.of-bound: of-bound and off-prediction are"),
+        (
+            "metric = \"boot\"",
+            "metric = \"classes-left\"",
+            "x:28:7: claim boot.of-bound: of-bound and off-prediction are",
+        ),
         ("preload = \"plan\"", "preload = \"halves\"", "x:22:11: unknown variant `halves`"),
         ("[boots]", "[readings]\ncount = 1\n[boots]", "x:1:1: an experiment has one of a `workload`"),
     ] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::Finding;
-use crate::experiment::claim::Metric;
+use crate::experiment::metric::Metric;
 use crate::experiment::plan::Course;
 use crate::experiment::statistics::{mean, median};
 use crate::mechanism::memory::killer::KillRecord;

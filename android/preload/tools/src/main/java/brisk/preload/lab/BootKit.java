@@ -161,12 +161,12 @@ public final class BootKit {
 
     /**
      * What a preload takes on some threads, of what it takes on one: a line for each number of threads and each share that
-     * resources may have of it. A guest knows what its own are; how classes compare with each other was measured here. The
-     * preloader's own time is left out: it is small where classes are slow.
+     * resources may have of it, behind one that says what two threads are taken to get done. A guest knows its own shares and
+     * speed-up, and what the preloader takes itself; how classes compare with each other was measured here.
      */
     private void prediction() throws IOException {
         double classesUs = mRehearsal.result().withResources(0).sequentialUs();
-        List<String> lines = new ArrayList<>();
+        List<String> lines = new ArrayList<>(List.of("speedup " + SPEEDUP));
         for (int threads : new int[] {2, 4, 8}) {
             for (int percent = 0; percent < 100; percent += SHARE_STEP_PERCENT) {
                 double us = classesUs * 100 / (100 - percent);

@@ -20,7 +20,8 @@ import brisk.preload.planner.Options;
  * Stands in for Android's zygote in a guest that boots. It does the four parts of one in their order, and its standard output
  * has a line a part, {@code part NAME NANOS}; the line of {@code preload} goes on with the mode that ran, how many of the
  * list's classes are initialised in this process, and the nanoseconds that resources took. What it starts says its own lines there.
- * Its socket is inherited, as Android's zygote has it from init: each byte on standard input asks for an application.
+ * Its socket is inherited, as Android's zygote has it from init: each line's end on standard input asks for an application.
+ * An {@code m} asks, after the boot, for what predictions are made from: lines {@code measured own NANOS NANOS} and {@code measured two NANOS NANOS}.
  *
  * <p>It has no lambda and no stream: what those cost where they are first met is nothing that a zygote does.
  */
@@ -56,10 +57,52 @@ public final class BootZygote {
             System.err.println(report);
         }
         lap();
-        while (requests.read() >= 0) {
+        for (int request = requests.read(); request >= 0; request = requests.read()) {
+            if (request == 'm') {
+                measureOwn();
+                measureTwo();
+                continue;
+            }
             start("application");
             say("loop", lap());
         }
+    }
+
+    /**
+     * How long a plan is followed whose classes are initialised and whose resources are nothing, and how long the list is
+     * gone through in order then. What the first takes longer is the preloader's own: reading, starting and joining threads.
+     */
+    private void measureOwn() {
+        long began = System.nanoTime();
+        preloader(PreloadMode.PLAN, new Runnable() {
+            @Override
+            public void run() {
+            }
+        }).preload(mList, mOptions.path("plan").toFile(), jars());
+        long planned = System.nanoTime();
+        new ParallelPreloader(PreloadMode.OFF).preload(mList, null, jars());
+        tell("measured own " + (planned - began) + " " + (System.nanoTime() - planned));
+    }
+
+    /** How long resources take on one thread, and how long when two threads each preload all of them. */
+    private static void measureTwo() {
+        long began = System.nanoTime();
+        FrameworkResources.preload();
+        long one = System.nanoTime();
+        Thread other = new Thread() {
+            @Override
+            public void run() {
+                FrameworkResources.preload();
+            }
+        };
+        other.start();
+        FrameworkResources.preload();
+        try {
+            other.join();
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+        tell("measured two " + (one - began) + " " + (System.nanoTime() - one));
     }
 
     /** How many of the list; a plan may add others. */
@@ -75,8 +118,7 @@ public final class BootZygote {
     private PreloadReport preload() throws IOException {
         FrameworkResources.use(mOptions.path("resources"));
         PreloadMode mode = PreloadMode.called(mOptions.get("mode", "off"));
-        ParallelPreloader preloader = new ParallelPreloader(mode).setThreads(mOptions.number("threads", 2));
-        preloader.setResources(new Runnable() {
+        ParallelPreloader preloader = preloader(mode, new Runnable() {
             @Override
             public void run() {
                 FrameworkResources.preload();
@@ -85,12 +127,20 @@ public final class BootZygote {
         if (mode == PreloadMode.FORK) {
             preloader.setFork(new ForkedChild(mOptions, words("machine")));
         }
+        mList = ClassList.read(mOptions.path("list").toFile());
+        return preloader.preload(mList, mOptions.path("plan").toFile(), jars());
+    }
+
+    private ParallelPreloader preloader(PreloadMode mode, Runnable resources) {
+        return new ParallelPreloader(mode).setThreads(mOptions.number("threads", 2)).setResources(resources);
+    }
+
+    private List<File> jars() {
         List<File> jars = new ArrayList<>();
         for (String jar : mOptions.get("jars", "").split(File.pathSeparator)) {
             jars.add(new File(jar));
         }
-        mList = ClassList.read(mOptions.path("list").toFile());
-        return preloader.preload(mList, mOptions.path("plan").toFile(), jars);
+        return jars;
     }
 
     private void start(String what) throws IOException {
@@ -109,7 +159,11 @@ public final class BootZygote {
     }
 
     private static void say(String part, Object what) {
-        System.out.println("part " + part + " " + what);
+        tell("part " + part + " " + what);
+    }
+
+    private static void tell(String line) {
+        System.out.println(line);
         System.out.flush();
     }
 }

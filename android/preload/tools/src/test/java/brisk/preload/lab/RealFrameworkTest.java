@@ -142,10 +142,14 @@ class RealFrameworkTest {
             assertTrue(mode.equals("fork") ? initialised == 0 : initialised >= 0.95 * listed, mode + " " + initialised);
             assertTrue(Long.parseLong(preload[5]) > 0, "resources took a time");
             assertTrue(said.containsAll(STARTED), said.toString());
+            for (String measured : List.of("own", "two")) {
+                String[] words = said.stream().filter(line -> line.startsWith("measured " + measured + " ")).findFirst().get().split(" ");
+                assertTrue(Long.parseLong(words[2]) > 0 && Long.parseLong(words[3]) > 0, said.toString());
+            }
         }
     }
 
-    /** What it says until its loop has served one request. */
+    /** What it says until its loop has served one request, and what it measures then. */
     private static List<String> boot(String mode) throws IOException {
         String boot = "-Xbootclasspath/a:" + sRehearsal.stubbed() + File.pathSeparator + Child.preloader();
         List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString()));
@@ -163,7 +167,11 @@ class RealFrameworkTest {
                     zygote.getOutputStream().write('\n');
                     zygote.getOutputStream().flush();
                 }
-                if (said.containsAll(STARTED) && said.stream().anyMatch(known -> known.startsWith("part loop "))) {
+                if (line.startsWith("part loop ")) {
+                    zygote.getOutputStream().write('m');
+                    zygote.getOutputStream().flush();
+                }
+                if (said.containsAll(STARTED) && said.stream().anyMatch(known -> known.startsWith("measured two "))) {
                     break;
                 }
             }

@@ -1,0 +1,271 @@
+//! What replicates measure: each metric with its name, its unit and its key.
+
+use serde::Deserialize;
+
+/// A quantity that a replicate measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, serde::Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// From just before the fork to the load's first screen.
+    #[default]
+    Launch,
+    /// Launch time minus the time of the generated load (Jo and Suh 2017, "basic launch time").
+    Basic,
+    /// Energy over a window that is equally long in every arm.
+    Energy,
+    /// What the daemon did about the launch: the number of its actions.
+    Actions,
+    /// A service look-up, its median over a replicate: one call of the driver and all that it causes.
+    LookUp,
+    /// The same, its mean: what papers give, and what hits and misses together make.
+    LookUpMean,
+    /// The same, its 99th percentile.
+    LookUpP99,
+    /// A look-up on the clock, its mean: how long clients took, by how many look-ups each made.
+    LookUpTime,
+    /// A look-up right after the driver's cache was made to forget, its median.
+    Miss,
+    /// A call of the driver that does nothing.
+    EmptyCall,
+    /// A call of the driver that takes one reference and lets it go.
+    ReferencePair,
+    /// Applications that were killed, by whomever.
+    Kills,
+    /// Of those, the ones that were in front.
+    FrontKills,
+    /// Of those, the ones that the kernel itself killed.
+    OomKills,
+    /// Applications that live at the end.
+    Alive,
+    /// The first five launches, their median: memory is there for all.
+    EarlyLaunch,
+    /// The last five of the launches one after another, their median.
+    LateLaunch,
+    /// What a person waits for an application that is opened again, launch or resume: the mean.
+    Reopen,
+    /// An application that lives and is opened again, the median.
+    Resume,
+    /// Openings that showed nothing within the limit.
+    Unresponsive,
+    /// What was written to flash for swap.
+    FlashWritten,
+    /// What a process holds is read: how long that takes for one, on average.
+    Reading,
+    /// What a single application got before the kernel killed it.
+    Single,
+    /// How far the resident size was from what a kill returned: the median over kills.
+    ResidentError,
+    /// The same of the proportional size.
+    ProportionalError,
+    /// The same of the proportional size with swap.
+    ProportionalSwapError,
+    /// The same of brisk's estimate.
+    EstimateError,
+    /// The same of what the arm's own killer had predicted.
+    PredictionError,
+    /// What reading brisk's estimate takes, of what reading the exact figures takes: the median over kills.
+    EstimateCost,
+    /// From the kernel's event to SIGKILL, the longest of a replicate.
+    KillDelay,
+    /// From SIGKILL until the memory was back, the longest of a replicate.
+    KillReturn,
+    /// From the kernel's start to the first screen.
+    Boot,
+    /// Until the boot's first process: the kernel and its initramfs.
+    Kernel,
+    /// Init's services.
+    Services,
+    /// From there on: the zygote's start and, after it has preloaded, its start of the system server.
+    ZygoteStart,
+    /// The zygote's preloading of classes and resources.
+    Preload,
+    /// From the system server's start to its end.
+    SystemServer,
+    /// From the request of an application to its screen.
+    Application,
+    /// All of the boot that is not preloading, and that no way to preload changes.
+    BootRest,
+    /// How much of the boot that is.
+    PreloadShare,
+    /// What the boot would take if its preloading were spread over two CPUs evenly: Amdahl's bound.
+    BootBound,
+    /// What preloading would take, spread over two CPUs evenly.
+    PreloadBound,
+    /// What that bound would win.
+    BoundGain,
+    /// Classes of the list that are not initialised in the zygote when it begins to fork.
+    ClassesLeft,
+    /// What a preloader that follows a plan needs for itself: it reads the plan, starts and joins threads.
+    PreloaderOwn,
+    /// How much two CPUs get done together, in units of one of them.
+    CpusWorth,
+    /// What preloading by a plan is predicted to take on two CPUs.
+    PreloadOnTwo,
+    /// What the boot is predicted to take with a plan on two CPUs.
+    BootOnTwo,
+    /// The same on four.
+    BootOnFour,
+    /// The same on eight.
+    BootOnEight,
+    /// What a person waits for: how long its work takes, or the 95th percentile where it is paced.
+    Foreground,
+    /// Music whose next 20 ms came before the last were done.
+    MusicMissed,
+    /// What everybody beside the foreground got of the CPUs while that was there.
+    Background,
+}
+
+/// What a metric is a metric of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Launches of a program.
+    Launches,
+    /// Look-ups of services.
+    LookUps,
+    /// Applications that share memory.
+    Applications,
+    /// What processes hold.
+    Readings,
+    /// Boots of a device.
+    Boots,
+    /// Something in front, and others beside it.
+    Combinations,
+}
+
+impl Metric {
+    /// Every metric, in the order of tables.
+    pub const ALL: [Self; 53] = [
+        Self::Launch,
+        Self::Basic,
+        Self::Energy,
+        Self::Actions,
+        Self::LookUp,
+        Self::LookUpMean,
+        Self::LookUpP99,
+        Self::LookUpTime,
+        Self::Miss,
+        Self::EmptyCall,
+        Self::ReferencePair,
+        Self::Kills,
+        Self::FrontKills,
+        Self::OomKills,
+        Self::Alive,
+        Self::EarlyLaunch,
+        Self::LateLaunch,
+        Self::Reopen,
+        Self::Resume,
+        Self::Unresponsive,
+        Self::FlashWritten,
+        Self::Single,
+        Self::ResidentError,
+        Self::ProportionalError,
+        Self::ProportionalSwapError,
+        Self::EstimateError,
+        Self::PredictionError,
+        Self::EstimateCost,
+        Self::KillDelay,
+        Self::KillReturn,
+        Self::Reading,
+        Self::Boot,
+        Self::Kernel,
+        Self::Services,
+        Self::ZygoteStart,
+        Self::Preload,
+        Self::SystemServer,
+        Self::Application,
+        Self::BootRest,
+        Self::PreloadShare,
+        Self::BootBound,
+        Self::PreloadBound,
+        Self::BoundGain,
+        Self::ClassesLeft,
+        Self::PreloaderOwn,
+        Self::CpusWorth,
+        Self::PreloadOnTwo,
+        Self::BootOnTwo,
+        Self::BootOnFour,
+        Self::BootOnEight,
+        Self::Foreground,
+        Self::MusicMissed,
+        Self::Background,
+    ];
+
+    /// What it is measured of.
+    pub fn subject(self) -> Subject {
+        self.facts().0
+    }
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        self.facts().1
+    }
+
+    /// The unit in which results give it.
+    pub fn unit(self) -> &'static str {
+        self.facts().2
+    }
+
+    /// The key under which a replicate's line holds it.
+    pub fn key(self) -> &'static str {
+        self.facts().3
+    }
+
+    fn facts(self) -> (Subject, &'static str, &'static str, &'static str) {
+        use Subject::{Applications, Boots, Combinations, Launches, LookUps, Readings};
+        match self {
+            Self::Launch => (Launches, "launch", "ms", "launch_ms"),
+            Self::Basic => (Launches, "basic", "ms", "basic_ms"),
+            Self::Energy => (Launches, "energy", "mJ", "energy_mj"),
+            Self::Actions => (Launches, "actions", "actions", "actions"),
+            Self::LookUp => (LookUps, "look-up", "instructions", "look_up"),
+            Self::LookUpMean => (LookUps, "look-up mean", "instructions", "look_up_mean"),
+            Self::LookUpP99 => (LookUps, "look-up p99", "instructions", "look_up_p99"),
+            Self::LookUpTime => (LookUps, "look-up time", "us", "look_up_us"),
+            Self::Miss => (LookUps, "miss", "instructions", "miss"),
+            Self::EmptyCall => (LookUps, "empty call", "instructions", "empty_call"),
+            Self::ReferencePair => (LookUps, "reference pair", "instructions", "reference_pair"),
+            Self::Kills => (Applications, "kills", "applications", "kills"),
+            Self::FrontKills => (Applications, "kills in front", "applications", "front_kills"),
+            Self::OomKills => (Applications, "kernel's kills", "applications", "oom_kills"),
+            Self::Alive => (Applications, "alive", "applications", "alive"),
+            Self::EarlyLaunch => (Applications, "early launch", "ms", "early_launch_ms"),
+            Self::LateLaunch => (Applications, "late launch", "ms", "late_launch_ms"),
+            Self::Reopen => (Applications, "reopen", "ms", "reopen_ms"),
+            Self::Resume => (Applications, "resume", "ms", "resume_ms"),
+            Self::Unresponsive => (Applications, "unresponsive", "openings", "unresponsive"),
+            Self::FlashWritten => (Applications, "flash written", "KiB", "flash_written_kib"),
+            Self::Single => (Applications, "single task", "KiB", "single_kib"),
+            Self::ResidentError => (Applications, "error of RSS", "%", "error_rss"),
+            Self::ProportionalError => (Applications, "error of PSS", "%", "error_pss"),
+            Self::ProportionalSwapError => (Applications, "error of PSS + swap", "%", "error_pss_swap"),
+            Self::EstimateError => (Applications, "error of the estimate", "%", "error_estimate"),
+            Self::PredictionError => (Applications, "error of its own", "%", "error_prediction"),
+            Self::EstimateCost => (Applications, "cost of the estimate", "%", "cost_estimate"),
+            Self::KillDelay => (Applications, "event to kill", "ms", "kill_delay_ms"),
+            Self::KillReturn => (Applications, "kill to memory", "ms", "kill_return_ms"),
+            Self::Reading => (Readings, "reading", "us", "reading_us"),
+            Self::Boot => (Boots, "boot", "ms", "boot_ms"),
+            Self::Kernel => (Boots, "kernel", "ms", "kernel_ms"),
+            Self::Services => (Boots, "services", "ms", "services_ms"),
+            Self::ZygoteStart => (Boots, "zygote's start", "ms", "zygote_start_ms"),
+            Self::Preload => (Boots, "preload", "ms", "preload_ms"),
+            Self::SystemServer => (Boots, "system server", "ms", "system_server_ms"),
+            Self::Application => (Boots, "application", "ms", "application_ms"),
+            Self::BootRest => (Boots, "rest of the boot", "ms", "boot_rest_ms"),
+            Self::PreloadShare => (Boots, "preload's share", "%", "preload_percent"),
+            Self::BootBound => (Boots, "Amdahl's bound", "ms", "boot_bound_ms"),
+            Self::PreloadBound => (Boots, "preload's bound", "ms", "preload_bound_ms"),
+            Self::BoundGain => (Boots, "Amdahl's gain", "%", "bound_gain_percent"),
+            Self::ClassesLeft => (Boots, "classes left", "classes", "classes_left"),
+            Self::PreloaderOwn => (Boots, "preloader's own", "ms", "preloader_own_ms"),
+            Self::CpusWorth => (Boots, "worth of two CPUs", "times", "cpus_worth"),
+            Self::PreloadOnTwo => (Boots, "preload predicted on 2 CPUs", "ms", "preload_on_2_ms"),
+            Self::BootOnTwo => (Boots, "predicted on 2 CPUs", "ms", "boot_on_2_ms"),
+            Self::BootOnFour => (Boots, "predicted on 4 CPUs", "ms", "boot_on_4_ms"),
+            Self::BootOnEight => (Boots, "predicted on 8 CPUs", "ms", "boot_on_8_ms"),
+            Self::Foreground => (Combinations, "foreground", "ms", "foreground_ms"),
+            Self::MusicMissed => (Combinations, "music missed", "%", "music_missed_percent"),
+            Self::Background => (Combinations, "background", "% of a CPU", "background_percent"),
+        }
+    }
+}
