@@ -21,7 +21,8 @@ import brisk.preload.planner.Options;
  * has a line a part, {@code part NAME NANOS}; the line of {@code preload} goes on with the mode that ran, how many of the
  * list's classes are initialised in this process, and the nanoseconds that resources took. What it starts says its own lines there.
  * Its socket is inherited, as Android's zygote has it from init: each line's end on standard input asks for an application.
- * An {@code m} asks, after the boot, for what predictions are made from: lines {@code measured own NANOS NANOS} and {@code measured two NANOS NANOS}.
+ * An {@code m} asks, after the boot, for what predictions are made from: lines {@code measured own NANOS NANOS} and
+ * {@code measured two NANOS NANOS}.
  *
  * <p>It has no lambda and no stream: what those cost where they are first met is nothing that a zygote does.
  */

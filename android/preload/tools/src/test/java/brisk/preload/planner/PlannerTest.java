@@ -227,8 +227,7 @@ class PlannerTest {
             List<Tasks.Task> tasks = new ArrayList<>();
             double[] costs = new double[size];
             for (int number = 0; number < size; number++) {
-                int before = number;
-                int[] dependencies = IntStream.range(0, before).filter(other -> random.nextInt(4) == 0).toArray();
+                int[] dependencies = IntStream.range(0, number).filter(other -> random.nextInt(4) == 0).toArray();
                 tasks.add(new Tasks.Task(List.of("" + number), dependencies, random.nextInt(8) == 0));
                 costs[number] = random.nextInt(4);
             }
