@@ -1,7 +1,6 @@
 //! Which processes are in front on Android: the members of the `top-app` cpuset, which the system moves them into
 //! (libprocessgroup; `/dev/cpuset/top-app` since Android 7).
 
-use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -9,6 +8,7 @@ use std::path::PathBuf;
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
+use super::cgroup::hierarchy::members;
 use super::{DeviceError, Operation, Root};
 
 /// Where the group may be, as named on the device: Android's mount of the cpuset controller first.
@@ -74,9 +74,7 @@ impl Foreground {
     /// # Errors
     /// [`DeviceError`] when the group cannot be read.
     pub fn pids(&self) -> Result<Vec<u32>, DeviceError> {
-        let file = self.group.join(MEMBER_FILES[0]);
-        let text = self.root.read(&file)?;
-        parse_pids(&text).ok_or_else(|| DeviceError::malformed(&self.root.path(&file), "one process id a line", &text))
+        members(&self.root, &self.group)
     }
 }
 
@@ -84,12 +82,6 @@ impl AsFd for Foreground {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.watch.as_fd()
     }
-}
-
-/// Parses `cgroup.procs`: one process id a line, in any order, some of them twice (v1).
-pub fn parse_pids(text: &str) -> Option<Vec<u32>> {
-    let pids: Option<BTreeSet<u32>> = text.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
-    Some(pids?.into_iter().collect())
 }
 
 #[cfg(test)]
@@ -117,13 +109,5 @@ mod tests {
             assert!(!foreground.moved().unwrap(), "{name}");
         }
         assert_eq!(foreground.pids().unwrap(), [4321]);
-    }
-
-    #[test]
-    fn members_parse_one_a_line() {
-        assert_eq!(parse_pids(""), Some(vec![]));
-        assert_eq!(parse_pids("2\n1\n"), Some(vec![1, 2]));
-        assert_eq!(parse_pids("-1\n"), None);
-        assert_eq!(parse_pids("1 x"), None);
     }
 }

@@ -10,7 +10,6 @@ use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
 use super::cgroup::hierarchy;
-use super::foreground::parse_pids;
 use super::{DeviceError, Operation, Root};
 
 /// One file a seat.
@@ -84,10 +83,9 @@ fn members(root: &Root, seat: &str) -> Option<Vec<u32>> {
     let session = root.read(format!("{SESSIONS}/{session}")).ok()?;
     let scope = field(&session, "SCOPE=").filter(|scope| is_name(scope))?;
     let user: u32 = field(&session, "UID=")?.parse().ok()?;
-    let mounts = hierarchy::unified(root).into_iter().chain([PathBuf::from(NAMED_HIERARCHY)]);
-    let read =
-        |mount: PathBuf| root.read(mount.join(format!("user.slice/user-{user}.slice/{scope}/cgroup.procs"))).ok();
-    parse_pids(&mounts.filter_map(read).next()?)
+    let mut mounts = hierarchy::unified(root).into_iter().chain([PathBuf::from(NAMED_HIERARCHY)]);
+    let group = format!("user.slice/user-{user}.slice/{scope}");
+    mounts.find_map(|mount| hierarchy::members(root, &mount.join(&group)).ok())
 }
 
 /// What follows `name` in a file of one assignment a line.

@@ -1,10 +1,11 @@
 //! Where the hierarchies are mounted, and in which group of each a thread is.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::Root;
+use crate::device::{DeviceError, Root};
 
 /// A hierarchy that can share out CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -63,6 +64,22 @@ pub fn parse_mounts(text: &str) -> Vec<Mount> {
     mounts
 }
 
+/// The processes in the group in `folder`, ascending.
+///
+/// # Errors
+/// [`DeviceError`] when it is gone, is one of single threads (version 2), or its file is not as documented.
+pub fn members(root: &Root, folder: &Path) -> Result<Vec<u32>, DeviceError> {
+    let file = folder.join("cgroup.procs");
+    let text = root.read(&file)?;
+    parse_members(&text).ok_or_else(|| DeviceError::malformed(&root.path(&file), "one process id a line", &text))
+}
+
+/// Parses `cgroup.procs`: one process id a line, in any order, some of them twice (v1).
+pub fn parse_members(text: &str) -> Option<Vec<u32>> {
+    let pids: Option<BTreeSet<u32>> = text.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
+    Some(pids?.into_iter().collect())
+}
+
 /// The group of a thread in `hierarchy`, from /proc/TID/cgroup; none where it is outside of what can be seen.
 pub fn group_in(text: &str, hierarchy: Hierarchy) -> Option<&str> {
     let group = text.lines().find_map(|line| {
@@ -107,6 +124,14 @@ mod tests {
         );
         assert_eq!(parse_mounts(debian), [mount(Hierarchy::Cpu, "/sys/fs/cgroup/cpu,cpuacct", true)]);
         assert_eq!(parse_mounts(""), []);
+    }
+
+    #[test]
+    fn members_parse_one_a_line() {
+        assert_eq!(parse_members(""), Some(vec![]));
+        assert_eq!(parse_members("2\n1\n2\n"), Some(vec![1, 2]));
+        assert_eq!(parse_members("-1\n"), None);
+        assert_eq!(parse_members("1 x"), None);
     }
 
     #[test]

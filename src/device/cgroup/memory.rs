@@ -12,15 +12,6 @@ fn has_groups(root: &Root, folder: &Path) -> bool {
     entries.any(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
 }
 
-/// The processes in the group in `folder`.
-///
-/// # Errors
-/// [`DeviceError`] when it is gone, or is one of single threads.
-pub fn members(root: &Root, folder: &Path) -> Result<Vec<u32>, DeviceError> {
-    let text = root.read(folder.join("cgroup.procs"))?;
-    Ok(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
-}
-
 /// The group of process `pid` below `mount` whose memory can be taken at once: one that has no groups below itself, and is
 /// not the root.
 pub fn reclaimable(root: &Root, mount: &Path, pid: u32) -> Option<PathBuf> {
@@ -42,7 +33,7 @@ pub fn reclaim(root: &Root, folder: &Path, kib: u64) -> Result<(), DeviceError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cgroup::hierarchy::unified;
+    use crate::device::cgroup::hierarchy::{members, unified};
 
     /// A tree of groups: each file with its text.
     fn device(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {

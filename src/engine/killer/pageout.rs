@@ -106,7 +106,7 @@ fn refill(root: &Root, config: &PageoutConfig) {
 fn own_group(root: &Root, mount: &Path, pid: u32, found: &[Candidate]) -> Option<PathBuf> {
     let group = memory::reclaimable(root, mount, pid)?;
     let is_found = |pid| found.iter().any(|candidate| candidate.pid == pid);
-    memory::members(root, &group).ok()?.into_iter().all(is_found).then_some(group)
+    hierarchy::members(root, &group).ok()?.into_iter().all(is_found).then_some(group)
 }
 
 fn reclaim(root: &Root, config: &PageoutConfig, group: &Path) {

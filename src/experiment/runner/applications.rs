@@ -97,7 +97,7 @@ impl Stage<'_> {
             daemon.actions().context("the daemon")?;
             daemon.end()?;
         }
-        swap.map(Flash::off).transpose()?;
+        swap.map_or(Ok(()), Flash::off)?;
         if let Some(left) = swaps::read(root)?.first() {
             bail!("{} is still swap after the replicate", left.path.display());
         }
@@ -151,15 +151,17 @@ impl<'a> Flash<'a> {
         Ok(Self { root, name })
     }
 
-    fn off(self) -> anyhow::Result<()> {
-        Ok(swap_area::switch(self.root, &self.name, "off")?)
+    fn off(mut self) -> anyhow::Result<()> {
+        Ok(swap_area::switch(self.root, &std::mem::take(&mut self.name), "off")?)
     }
 }
 
 impl Drop for Flash<'_> {
     fn drop(&mut self) {
-        // After an error, or a second time: what is no swap any more stays so.
-        let _ = swap_area::switch(self.root, &self.name, "off");
+        // After an error: what is off by then has no name.
+        if !self.name.is_empty() {
+            let _ = swap_area::switch(self.root, &self.name, "off");
+        }
     }
 }
 
