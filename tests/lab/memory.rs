@@ -11,17 +11,24 @@ use serde_json::Value;
 use super::steps::Report;
 use super::{job, static_brisk};
 
-/// What a guest said of `steps` of memory.sh; `None` where no machine can be emulated.
-fn report(steps: &[&str]) -> Option<Report> {
-    report_of(steps, |_| {})
+/// What a guest said of `step` of one of the scripts in tests/lab/memory/; `None` where no machine can be emulated.
+fn report(script: &str, step: &str) -> Option<Report> {
+    report_of(script, step, |_| {})
 }
 
 /// The same of a guest that is changed before.
-fn report_of(steps: &[&str], change: impl FnOnce(&mut Scenario)) -> Option<Report> {
-    let command = [&["sh", "/memory.sh"], steps].concat();
-    let mut job = job(static_brisk()?, "memory-6.1", &command);
+fn report_of(script: &str, step: &str, change: impl FnOnce(&mut Scenario)) -> Option<Report> {
+    let text = match script {
+        "plan" => include_str!("memory/plan.sh"),
+        "killer" => include_str!("memory/killer.sh"),
+        "writeback" => include_str!("memory/writeback.sh"),
+        other => panic!("there is no script {other}"),
+    };
+    let path = format!("/{script}.sh");
+    let mut job = job(static_brisk()?, "memory-6.1", &["sh", &path, step]);
     change(&mut job.scenario);
-    Some(Report::of(job, "/memory.sh", include_str!("memory.sh"), Duration::from_secs(900)))
+    let job = job.with_file("/device.sh", include_str!("memory/device.sh"));
+    Some(Report::of(job, &path, text, Duration::from_secs(900)))
 }
 
 /// What is said of the mechanism by `brisk status` or `brisk doctor`.
@@ -32,7 +39,7 @@ fn memory_in(answer: &Value) -> Value {
 
 #[test]
 fn a_plan_is_given_back_wherever_its_holder_dies() {
-    let Some(report) = report(&["undo"]) else { return };
+    let Some(report) = report("plan", "undo") else { return };
     let before = report.one("undo.before");
     assert!(before.starts_with("swaps 0 size 0 algorithm lzo-rle vm 60 3 10 "), "{before}");
     for applied in [report.one("undo.applied"), report.one("undo.kept")] {
@@ -50,7 +57,7 @@ fn a_plan_is_given_back_wherever_its_holder_dies() {
 
 #[test]
 fn swap_that_does_not_fit_stays_in_use() {
-    let Some(report) = report(&["fit"]) else { return };
+    let Some(report) = report("plan", "fit") else { return };
     assert_eq!((report.one("fit.exit"), report.one("fit.swaps")), ("2", "1"));
     let error = report.one("fit.error");
     assert!(error.contains("KiB lie there") && error.trim_end().ends_with("run `brisk restore`"), "{error}");
@@ -59,7 +66,7 @@ fn swap_that_does_not_fit_stays_in_use() {
 
 #[test]
 fn under_pressure_the_right_one_goes_and_the_kernel_kills_nobody() {
-    let Some(report) = report(&["pressure"]) else { return };
+    let Some(report) = report("killer", "pressure") else { return };
     assert_eq!(report.one("pressure.oom"), "0");
     assert_eq!(report.one("pressure.alive"), report.one("pressure.expected"));
     let explained = report.json("pressure.explain");
@@ -93,14 +100,16 @@ fn without_psi(scenario: &mut Scenario) {
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn without_psi_memory_is_looked_at_by_the_clock() {
-    let Some(report) = report_of(&["pressure"], without_psi) else { return };
+    let Some(report) = report_of("killer", "pressure", without_psi) else { return };
     the_right_one_went(&report);
 }
 
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn a_device_without_zram_gets_the_rest() {
-    let Some(report) = report_of(&["bare"], |scenario| scenario.modules.retain(|it| it.name != "zram")) else { return };
+    let Some(report) = report_of("killer", "bare", |scenario| scenario.modules.retain(|it| it.name != "zram")) else {
+        return;
+    };
     assert_eq!((report.one("bare.swaps"), report.one("bare.restored")), ("0", "10"));
     assert_ne!(report.one("bare.watermarks"), "10");
     the_right_one_went(&report);
@@ -108,7 +117,7 @@ fn a_device_without_zram_gets_the_rest() {
 
 #[test]
 fn zram_that_is_busy_is_given_back_later_and_anothers_is_left_alone() {
-    let Some(report) = report(&["busy"]) else { return };
+    let Some(report) = report("plan", "busy") else { return };
     assert_eq!((report.one("busy.exit"), report.one("busy.error"), report.one("busy.restored")), ("2", "1", "yes"));
     assert_eq!(report.one("busy.owned"), report.one("busy.owner"));
     assert_eq!(report.one("busy.left"), report.one("busy.owner"));
@@ -117,7 +126,7 @@ fn zram_that_is_busy_is_given_back_later_and_anothers_is_left_alone() {
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn a_fork_bomb_takes_nobody_with_it() {
-    let Some(report) = report(&["bomb"]) else { return };
+    let Some(report) = report("killer", "bomb") else { return };
     assert_eq!(report.one("bomb.alive"), report.one("bomb.expected"), "{report:#?}");
     assert_eq!(memory_in(&report.json("bomb.status"))["state"], "active");
 }
@@ -128,7 +137,7 @@ const RECOVERY_US: u64 = 500_000;
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn whoever_outruns_reclaim_is_gone_in_bounded_time_and_nobody_else() {
-    let Some(report) = report(&["outrun"]) else { return };
+    let Some(report) = report("killer", "outrun") else { return };
     assert_eq!((report.one("outrun.rounds"), report.one("outrun.oom")), ("3", "0"), "{report:#?}");
     assert_eq!(report.one("outrun.alive"), report.one("outrun.expected"), "{report:#?}");
     let explained = report.json("outrun.explain");
@@ -149,7 +158,7 @@ fn numbers<const COUNT: usize>(text: &str) -> [u64; COUNT] {
 #[test]
 fn what_is_written_back_stays_within_the_days_budget_whoever_dies() {
     const BUDGET_KIB: u64 = 8192;
-    let Some(report) = report(&["writeback"]) else { return };
+    let Some(report) = report("writeback", "writeback") else { return };
     let [pages, spent_kib] = numbers(report.one("writeback.killed"));
     assert!(4 * pages <= spent_kib && spent_kib < BUDGET_KIB, "what is about to be written is on record: {report:#?}");
     let [all_pages] = numbers(report.one("writeback.spent"));
@@ -175,7 +184,7 @@ fn a_backing_device_that_is_missing_or_full_harms_nobody() {
         let flash = scenario.modules.iter_mut().find(|module| module.name == "flash_model").unwrap();
         flash.parameters.insert("sizes_mib".into(), toml::Value::from(vec![256, 1024, 2]));
     };
-    let Some(report) = report_of(&["writeback_faults"], with_a_small_one) else { return };
+    let Some(report) = report_of("writeback", "writeback_faults", with_a_small_one) else { return };
     assert_eq!((report.one("faults.missing"), report.one("faults.why")), ("nothing", "1"), "{report:#?}");
     let [pages, spent_kib, complaints] = numbers(report.one("faults.full"));
     // The first page of a device is never used.
@@ -185,8 +194,8 @@ fn a_backing_device_that_is_missing_or_full_harms_nobody() {
 }
 
 /// What a guest with control groups of version 2 said of `step`.
-fn report_in_groups(step: &str, change: impl FnOnce(&mut Scenario)) -> Option<Report> {
-    report_of(&[step], |scenario| {
+fn report_in_groups(script: &str, step: &str, change: impl FnOnce(&mut Scenario)) -> Option<Report> {
+    report_of(script, step, |scenario| {
         scenario.guest.cgroup = CgroupVersion::V2;
         change(scenario);
     })
@@ -195,7 +204,7 @@ fn report_in_groups(step: &str, change: impl FnOnce(&mut Scenario)) -> Option<Re
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn what_a_group_shares_is_swapped_out_and_goes_to_flash_once() {
-    let Some(report) = report_in_groups("shared", |_| {}) else { return };
+    let Some(report) = report_in_groups("writeback", "shared", |_| {}) else { return };
     let [pages, spent_kib] = numbers(report.one("shared.once"));
     // 8 MiB that both have, and little that each has of its own.
     assert!((1500..=2304).contains(&pages), "{report:#?}");
@@ -208,9 +217,41 @@ fn what_a_group_shares_is_swapped_out_and_goes_to_flash_once() {
     assert_eq!(report.one("shared.alive"), report.one("shared.expected"));
 }
 
+/// What is locked of the program itself, which the lab has larger than a device, is so much of it at most ...
+const LOCKED_SHARE: f64 = 0.67;
+/// ... and of the rest, stacks and what is allocated, so much. A device's program is of 3 MiB at most.
+const LOCKED_DATA_KIB: u64 = 1024;
+
+#[test]
+fn the_killer_locks_little_and_what_it_does_ahead_of_need_it_does_on_an_idle_cpu() {
+    let Some(report) = report_of("killer", "everything", without_psi) else { return };
+    let [daemon_kib, guardian_kib, program_kib, locked_program_kib, data_kib] =
+        numbers(report.one("everything.locked"));
+    assert_eq!((daemon_kib, guardian_kib), (0, 0), "{report:#?}");
+    assert!(locked_program_kib as f64 <= LOCKED_SHARE * program_kib as f64, "{report:#?}");
+    assert!((1..=LOCKED_DATA_KIB).contains(&data_kib), "{report:#?}");
+    // By name: the policy (FIFO is 1, IDLE 5) and the priority in real time.
+    let threads: BTreeSet<&str> = report.one("everything.threads").split_terminator(',').collect();
+    assert_eq!(threads, BTreeSet::from(["exe 1 1", "pageout 5 0", "prefetch 5 0", "writeback 5 0"]));
+    assert_eq!(report.one("everything.adj"), "-1000");
+}
+
+#[test]
+fn nobody_else_goes_before_the_one_that_does_not_go_is_given_up() {
+    let Some(report) = report_of("killer", "stuck", without_psi) else { return };
+    let (first, state) = report.one("stuck.first").split_once(' ').unwrap();
+    assert_ne!(state, "Z", "{report:#?}");
+    assert_eq!(report.one("stuck.said"), "1");
+    let explained = report.json("stuck.explain");
+    let kills = explained["kills"].as_array().unwrap();
+    assert_eq!((kills.len(), kills[0]["pid"].to_string().as_str()), (2, first), "{explained}");
+    let [given_up, next] = [0, 1].map(|kill| kills[kill]["at"].as_u64().unwrap());
+    assert!(next - given_up >= 1_000_000_000, "a second of patience: {explained}");
+}
+
 #[test]
 fn a_killer_that_may_not_lock_its_memory_says_so_and_works() {
-    let Some(report) = report_of(&["lock"], without_psi) else { return };
+    let Some(report) = report_of("killer", "lock", without_psi) else { return };
     let of = |name: &str| {
         let (locked_kib, said) = report.one(name).split_once(' ').unwrap();
         (locked_kib.parse::<u64>().unwrap(), said.to_owned())
@@ -224,7 +265,7 @@ fn a_killer_that_may_not_lock_its_memory_says_so_and_works() {
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn with_everything_on_it_takes_little_when_nothing_happens() {
-    let Some(report) = report_in_groups("idle", |_| {}) else { return };
+    let Some(report) = report_in_groups("killer", "idle", |_| {}) else { return };
     let found = report.all("idle");
     assert_eq!(found.len(), 2);
     for said in found {

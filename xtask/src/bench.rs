@@ -39,6 +39,9 @@ const IN_LAB: Extent = Extent { blocks: 2, pairs: 3, forks: 1_000 };
 const STORM_BEGINNING: u32 = 300;
 /// What is launched.
 const SHORTEST: &str = "/bin/true";
+/// The killer with everything on, and one who may go.
+const KILLS_ONE: &str = "[launch]\nenabled = false\n[memory.killer]\nenabled = true\nprefetch = true\nlowest_adj = 1000\n\
+                         reserve_kib = 67108864\npageout.target_kib = 67108864\nwriteback.daily_kib = 8192\n";
 const IDLE: Duration = Duration::from_secs(30);
 
 /// The files of the tree besides /proc, which is the machine's own.
@@ -66,9 +69,10 @@ pub fn run(brisk: &Path, lab_alone: bool) -> anyhow::Result<()> {
     if !lab_alone {
         measure_here(brisk, &mut rows)?;
     }
-    eprintln!("in the lab: latency, storm");
-    let LabPart { latency, storm } = measure_in_lab(brisk)?;
+    eprintln!("in the lab: latency, storm, locked memory");
+    let LabPart { latency, storm, locked_kib } = measure_in_lab(brisk)?;
     rows.push(("in the lab, deterministic", String::new(), ""));
+    rows.push(("  locked by daemon and killer", format!("{locked_kib} KiB"), "<= 3072 KiB"));
     add_rows(&latency, &storm, &mut rows);
     println!("{:<36} {:>36} {:>14}", "daemon", "measured", "wanted");
     for (what, measured, wanted) in rows {
@@ -116,12 +120,14 @@ fn add_rows(latency: &Latency, storm: &Storm, rows: &mut Vec<Row>) {
 struct LabPart {
     latency: Latency,
     storm: Storm,
+    locked_kib: u64,
 }
 
 /// The guest's part: one JSON line.
 pub fn run_in_guest(brisk: &Path) -> anyhow::Result<()> {
     let tree = Tree::of_the_guest()?;
-    let part = LabPart { latency: latency(brisk, &tree, &IN_LAB)?, storm: storm(brisk, &tree, &IN_LAB)? };
+    let locked_kib = locked(brisk, &tree)?;
+    let part = LabPart { latency: latency(brisk, &tree, &IN_LAB)?, storm: storm(brisk, &tree, &IN_LAB)?, locked_kib };
     println!("{}", serde_json::to_string(&part)?);
     Ok(())
 }
@@ -392,6 +398,32 @@ fn resident_kib(pid: &str) -> anyhow::Result<u64> {
     Ok(line.split_ascii_whitespace().next().context("an empty VmRSS")?.parse()?)
 }
 
+/// What the daemon and its children have locked in memory, after the killer has ended somebody: what is resident of all
+/// locked mappings, each page as often as it is mapped.
+fn locked(brisk: &Path, tree: &Tree) -> anyhow::Result<u64> {
+    let mut victim = Command::new(std::env::current_exe()?).arg("receiver").stdin(Stdio::piped()).spawn()?;
+    fs::write(format!("/proc/{}/oom_score_adj", victim.id()), "1000")?;
+    let daemon = Daemon::start(brisk, tree, KILLS_ONE)?;
+    ensure!(!victim.wait()?.success(), "nobody was killed");
+    let pid = daemon.child.id();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    let pids = children.split_ascii_whitespace().map(str::to_owned).chain([pid.to_string()]);
+    pids.map(|pid| Ok(locked_in(&fs::read_to_string(format!("/proc/{pid}/smaps"))?))).sum()
+}
+
+fn locked_in(smaps: &str) -> u64 {
+    let mut resident_kib = 0;
+    let mut locked_kib = 0;
+    for line in smaps.lines() {
+        if let Some(size) = line.strip_prefix("Rss:") {
+            resident_kib = size.split_ascii_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(0);
+        } else if line.starts_with("VmFlags:") && line.split_ascii_whitespace().any(|flag| flag == "lo") {
+            locked_kib += resident_kib;
+        }
+    }
+    locked_kib
+}
+
 #[derive(Serialize, Deserialize)]
 struct Storm {
     /// The 95 % interval of the median and the median between its ends.
@@ -450,6 +482,14 @@ fn median_with_interval(sorted: &[f64]) -> [f64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_resident_of_locked_mappings_is_locked() {
+        let mapping = |kib, flags| {
+            format!("7f00-7f10 rw-p 0 0:0 0\nSize: 99 kB\nRss: {kib} kB\nLocked: 1 kB\nVmFlags: {flags}\n")
+        };
+        assert_eq!(locked_in(&[mapping(40, "rd wr lo lf"), mapping(7, "rd wr"), mapping(2, "rd lo")].concat()), 42);
+    }
 
     #[test]
     fn the_interval_of_a_median_holds_it() {

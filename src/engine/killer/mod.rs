@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 use crate::device::memory_lock::{Locked, limit_kib, lock_as_used};
 use crate::device::process_kill::Hold;
-use crate::device::{BootTime, Root, psi, scheduling};
+use crate::device::{BootTime, Root, own_code, psi, scheduling};
 use crate::mechanism::memory::config::KillerConfig;
 use crate::mechanism::memory::killer::{self, KillRecord, Look, Need};
 use crate::mechanism::memory::lmkd::Lmkd;
@@ -47,6 +47,10 @@ const REHEARSED_BYTES: usize = 256 << 10;
 pub fn run(root: &Root, config: &KillerConfig, limits: bool) -> anyhow::Result<()> {
     let mut killer = Killer::new(root, config)?;
     killer.looks.prepare(root).context("cannot look at memory")?;
+    // What only the start needed is not locked with the rest.
+    if let Err(error) = own_code::unmap() {
+        tracing::debug!("the code of the start stays mapped: {error}");
+    }
     killer.rehearse();
     if config.pageout.target_kib > 0 {
         pageout::start(root, &config.pageout).context("cannot start a thread")?;

@@ -1,0 +1,90 @@
+# shellcheck shell=sh
+# What the scripts about memory share: the device, applications, brisk's daemon and its processes.
+
+# shellcheck disable=SC2034 # for those scripts
+vm=/proc/sys/vm
+
+# shellcheck source=tests/lab/steps.sh
+. /steps.sh
+
+state() {
+	printf 'swaps %s size %s algorithm %s' "$(tail -n +2 /proc/swaps | wc -l)" "$(cat /sys/block/zram0/disksize)" \
+		"$(sed 's/.*\[\(.*\)\].*/\1/' /sys/block/zram0/comp_algorithm)"
+	printf ' vm %s %s %s' "$(cat $vm/swappiness)" "$(cat $vm/page-cluster)" "$(cat $vm/watermark_scale_factor)"
+	printf ' lru %s' "$(cat /sys/kernel/mm/lru_gen/enabled)"
+}
+
+is_state() {
+	[ "$(state)" = "$1" ]
+}
+
+guardian() {
+	grep -la '^@brisk-guardian' /proc/[0-9]*/cmdline 2>/dev/null | sed 's|/proc/\(.*\)/cmdline|\1|'
+}
+
+# launch NUMBER ADJ: starts an application of the workload; its process is $launched.
+launch() {
+	rm -f /tmp/screen /tmp/tap
+	mkfifo /tmp/tap
+	# Somebody holds the other end for as long as the guest lives.
+	sleep 100000 >/tmp/tap &
+	brisk application --number "$1" --seed 1 --turns-per-ms 1000 --storage /dev/flash0 </tmp/tap >/tmp/screen &
+	launched=$!
+	echo "$2" >"/proc/$launched/oom_score_adj"
+	wait_for 60 grep -q screen /tmp/screen
+}
+
+killer() {
+	for file in /proc/[0-9]*/cmdline; do
+		if tr '\0' '\n' <"$file" 2>/dev/null | grep -qx killer; then
+			file=${file#/proc/}
+			echo "${file%/cmdline}"
+		fi
+	done
+}
+
+is_another_killer() {
+	now=$(killer)
+	[ -n "$now" ] && [ "$now" != "$1" ]
+}
+
+configure() {
+	mkdir -p /etc/brisk
+	cat >/etc/brisk/brisk.toml <<-END
+		[launch]
+		enabled = false
+		[memory.killer]
+		enabled = true
+		protected = ["social"]
+		$1
+	END
+}
+
+# start_daemon COMMAND...: COMMAND runs it, as whom it likes.
+start_daemon() {
+	"$@" brisk run 2>/tmp/log &
+	daemon=$!
+	wait_for 60 is_another_killer none
+	wait_for 60 brisk status >/dev/null
+}
+
+# alive PROCESS...: those that live. One that is dead and not yet waited for has no command line.
+alive() {
+	living=
+	for pid in "$@"; do
+		if grep -qa . "/proc/$pid/cmdline"; then living="$living $pid"; fi
+	done
+	echo "$living"
+}
+
+has_gone() {
+	[ -z "$(alive "$1")" ]
+}
+
+swap_kib() {
+	sed -n 's/^VmSwap:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$1/status"
+}
+
+has_swapped() {
+	[ "$(swap_kib "$1")" -ge "$2" ]
+}

@@ -1,0 +1,274 @@
+#!/bin/sh
+# Who is killed when memory is short, and what the killer takes itself, on a real kernel. Runs in the lab's guest, as `killer.sh NAME...`;
+# tests/lab/memory.rs reads the lines "NAME: TEXT" and judges.
+set -eu
+
+# shellcheck source=tests/lab/memory/device.sh
+. /device.sh
+
+oom_kills() {
+	sed -n 's/^oom_kill //p' /proc/vmstat
+}
+
+pressure() {
+	configure ''
+	start_daemon env
+	first=$(killer)
+	kill -KILL "$first"
+	wait_for 60 is_another_killer "$first"
+	launch 3 950
+	protected=$launched
+	launch 1 900
+	kept=$launched
+	launch 1 910
+	victim=$launched
+	front=
+	for number in 1 1 1 1 2 14; do
+		launch $number 0
+		front="$front $launched"
+	done
+	sleep 2
+	# shellcheck disable=SC2086 # numbers of processes
+	say pressure.alive "$(alive $protected $kept $front)"
+	say pressure.expected " $protected $kept$front"
+	say pressure.victim "$victim"
+	say pressure.oom "$(oom_kills)"
+	say pressure.explain "$(brisk memory explain --json | tr -d '\n')"
+	say pressure.status "$(brisk status --json | tr -d '\n')"
+	say pressure.doctor "$(brisk doctor --json | tr -d '\n')"
+	kill -TERM "$daemon"
+	wait "$daemon"
+	say pressure.killers "$(killer | wc -l)"
+}
+
+# A device without zram: what can be set is set, and the killer works without swap.
+bare() {
+	brisk memory apply --keep >/dev/null
+	say bare.swaps "$(tail -n +2 /proc/swaps | wc -l)"
+	say bare.watermarks "$(cat $vm/watermark_scale_factor)"
+	brisk restore >/dev/null
+	say bare.restored "$(cat $vm/watermark_scale_factor)"
+	pressure
+}
+
+# Something takes memory faster than it can be reclaimed: twice as much with every step.
+outrun() {
+	configure ''
+	start_daemon env
+	launch 3 0
+	front=$launched
+	for round in 1 2 3; do
+		sh -c 'echo 950 >/proc/self/oom_score_adj; exec awk "BEGIN { text = \"0123456789abcdef\"; while (1) text = text text }"' &
+		allocator=$!
+		wait_for 60 has_gone "$allocator"
+		wait "$allocator" || true
+	done
+	say outrun.rounds "$round"
+	say outrun.alive "$(alive "$front" "$daemon")"
+	say outrun.expected " $front $daemon"
+	say outrun.oom "$(oom_kills)"
+	say outrun.explain "$(brisk memory explain --json | tr -d '\n')"
+}
+
+processes() {
+	set -- /proc/[0-9]*
+	echo $#
+}
+
+has_more_processes() {
+	[ "$(processes)" -gt "$1" ]
+}
+
+has_less_processes() {
+	[ "$(processes)" -lt "$1" ]
+}
+
+# A fork bomb of cached processes, until it is told to end.
+bomb() {
+	configure ''
+	start_daemon env
+	launch 3 0
+	front=$launched
+	cat >/tmp/bomb <<-'END'
+		echo 950 >/proc/self/oom_score_adj
+		bomb() {
+			[ -e /tmp/stop ] || { bomb | bomb & }
+		}
+		bomb
+	END
+	sh /tmp/bomb 2>/dev/null &
+	wait_for 60 has_more_processes 300
+	sleep 5
+	touch /tmp/stop
+	wait_for 300 has_less_processes 100
+	say bomb.alive "$(alive "$front" "$daemon")"
+	say bomb.expected " $front $daemon"
+	echo resume >/tmp/tap
+	wait_for 60 grep -q 'screen 1 ' /tmp/screen
+	say bomb.status "$(brisk status --json | tr -d '\n')"
+}
+
+# start_victim: somebody who may go, and holds little; its process is $victim.
+start_victim() {
+	# shellcheck disable=SC2016 # its own variable
+	sh -c 'text=$(head -c 1048576 /dev/zero | tr "\0" a); echo 910 >/proc/self/oom_score_adj; [ "$text" ] && read -r _ <>/tmp/never' &
+	victim=$!
+}
+
+# locks NAME: what the killer has locked, what it says of that, and whether it ends somebody still.
+locks() {
+	start_victim
+	wait_for 60 has_gone "$victim"
+	locked_kib=$(sed -n 's/^VmLck:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$(killer)/status")
+	say "lock.$1" "$locked_kib $(grep 'wait for its own pages' /tmp/log || true)"
+	size_kib=$(sed -n 's/^VmSize:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$(killer)/status")
+	kill -TERM "$daemon"
+	wait "$daemon"
+}
+
+# locked_kib PROCESS [PROGRAM]: what is resident of its locked mappings; with PROGRAM three numbers: the size of all mappings
+# of that file, what is locked of them, and what is locked of others.
+locked_kib() {
+	awk -v program="${2-}" '
+		/^[0-9a-f]*-/ { ours = program != "" && $NF == program }
+		/^Size:/ && ours { size += $2 }
+		/^Rss:/ { resident = $2 }
+		/^VmFlags:.* lo( |$)/ { if (ours) locked += resident; else others += resident }
+		END { print (program != "" ? size + 0 " " locked + 0 " " : "") others + 0 }' "/proc/$1/smaps"
+}
+
+# How its threads are scheduled: name, policy, priority in real time.
+threads_of() {
+	for task in /proc/"$1"/task/*; do
+		sed 's/^[0-9]* (\(.*\)) /\1 /' "$task/stat" | awk '{ print $1, $40, $39 }'
+	done | tr '\n' ','
+}
+
+fetched_pages() {
+	sed -n 's/^pswpin //p' /proc/vmstat
+}
+
+has_fetched() {
+	[ "$(fetched_pages)" -ge "$1" ]
+}
+
+# All that it can do is switched on and done once: somebody is swapped out, comes to the front and is fetched back, and
+# somebody is killed.
+everything() {
+	top_app=/dev/cpuset/top-app
+	mkdir /dev/cpuset
+	mount -t cgroup -o cpuset none /dev/cpuset
+	mkdir $top_app
+	for file in cpuset.cpus cpuset.mems; do cat /dev/cpuset/$file >$top_app/$file; done
+	configure "
+reserve_kib = 67108864
+prefetch = true
+[memory.zram]
+enabled = true
+backing_device = \"/dev/flash1\"
+[memory.killer.pageout]
+target_kib = 460800
+[memory.killer.writeback]
+daily_kib = 8192
+look_s = 1"
+	mkfifo /tmp/never
+	start_daemon env
+	launch 3 950
+	wait_for 60 has_swapped "$launched" 8192
+	before_pages=$(fetched_pages)
+	echo 0 >"/proc/$launched/oom_score_adj"
+	echo "$launched" >$top_app/cgroup.procs
+	wait_for 60 has_fetched $((before_pages + 1024))
+	start_victim
+	wait_for 60 has_gone "$victim"
+	say everything.locked "$(locked_kib "$daemon") $(locked_kib "$(guardian)") $(locked_kib "$(killer)" "$(readlink "/proc/$(killer)/exe")")"
+	say everything.threads "$(threads_of "$(killer)")"
+	say everything.adj "$(cat "/proc/$(killer)/oom_score_adj")"
+	kill -TERM "$daemon"
+	wait "$daemon"
+}
+
+# Somebody does not go: it is frozen. The next one goes when it is given up, and not before.
+stuck() {
+	mkdir /tmp/freezer
+	mount -t cgroup -o freezer none /tmp/freezer
+	mkdir /tmp/freezer/ice
+	configure 'reserve_kib = 67108864'
+	mkfifo /tmp/never
+	start_victim
+	first=$victim
+	start_victim
+	for pid in $first $victim; do wait_for 60 grep -qx 910 "/proc/$pid/oom_score_adj"; done
+	echo 920 >"/proc/$first/oom_score_adj"
+	echo "$first" >/tmp/freezer/ice/cgroup.procs
+	echo FROZEN >/tmp/freezer/ice/freezer.state
+	start_daemon env
+	wait_for 60 has_gone "$victim"
+	say stuck.first "$(cut -d ' ' -f 1,3 "/proc/$first/stat")"
+	say stuck.said "$(grep -c "($first) has not gone after 1000 ms" /tmp/log)"
+	say stuck.explain "$(brisk memory explain --json | tr -d '\n')"
+	echo THAWED >/tmp/freezer/ice/freezer.state
+}
+
+# The killer may not lock all of its memory. It looks by the clock, and whoever may go goes at once, for less is left than is
+# wanted.
+lock() {
+	configure 'reserve_kib = 67108864'
+	mkfifo /tmp/never
+	start_daemon env
+	locks free
+	# Whatever it is otherwise, it has no right to lock more than it may.
+	cat >/tmp/may_lock <<-'END'
+		ulimit -l "$1"
+		shift
+		exec unshare -U -r "$@"
+	END
+	start_daemon sh /tmp/may_lock $((size_kib + 4096))
+	locks little
+	start_daemon sh /tmp/may_lock 64
+	locks nothing
+}
+
+# cpu_ms PROCESS...: what all threads of these have run so far.
+cpu_ms() {
+	for pid in "$@"; do cat /proc/"$pid"/task/*/schedstat; done | awk '{ sum += $1 / 1000000 } END { printf "%d", sum }'
+}
+
+# What brisk takes for itself while nothing happens, with everything on and three hundred processes. PAGEOUT_KIB is kept free.
+# idle_with PAGEOUT_KIB
+idle_with() {
+	configure "
+prefetch = true
+[memory.zram]
+enabled = true
+backing_device = \"/dev/flash1\"
+[memory.killer.pageout]
+target_kib = $1
+[memory.killer.writeback]
+daily_kib = 8192"
+	start_daemon env
+	brisks="$daemon $(killer) $(guardian)"
+	sleep 5
+	# shellcheck disable=SC2086 # numbers of processes
+	before_ms=$(cpu_ms $brisks)
+	sleep 120
+	# shellcheck disable=SC2086 # numbers of processes
+	say idle "$(($(cpu_ms $brisks) - before_ms)) $(processes)"
+	kill -TERM "$daemon"
+	wait "$daemon"
+}
+
+idle() {
+	started=0
+	while [ "$started" -lt 300 ]; do
+		sleep 100000 &
+		started=$((started + 1))
+	done
+	idle_with 49152
+	# There is never so much, whatever is swapped out.
+	idle_with 4194304
+}
+
+for name in "$@"; do
+	"$name"
+done

@@ -1,0 +1,115 @@
+#!/bin/sh
+# What is set about memory, and given back, on a real kernel. Runs in the lab's guest, as `plan.sh NAME...`;
+# tests/lab/memory.rs reads the lines "NAME: TEXT" and judges.
+set -eu
+
+# shellcheck source=tests/lab/memory/device.sh
+. /device.sh
+
+# Starts carrying the plan out; each change is a line on descriptor 3.
+start() {
+	rm -f /tmp/lines
+	mkfifo /tmp/lines
+	brisk memory apply >/tmp/lines 2>>/tmp/errors &
+	applier=$!
+	exec 3</tmp/lines
+}
+
+# hear COUNT: until so many changes were made.
+hear() {
+	heard=0
+	while [ "$heard" -lt "$1" ] && read -r _ <&3; do
+		heard=$((heard + 1))
+	done
+}
+
+undo() {
+	before=$(state)
+	say undo.before "$before"
+	start
+	hear 7
+	say undo.applied "$(state)"
+	say undo.doctor "$(brisk doctor --json | tr -d '\n')"
+	kill -TERM "$applier"
+	wait "$applier"
+	exec 3<&-
+	say undo.stopped "$(state)"
+	for step in 0 1 2 3 4 5 6 7; do
+		start
+		hear "$step"
+		kill -KILL "$applier"
+		wait_for 60 is_state "$before"
+		exec 3<&-
+		say undo.killed "$(state)"
+	done
+	# Both at once, at moments all over the way: stopped first, so that nothing moves while the guardian is looked for.
+	for moment in 1 6 8 9 10 11 12 13 14 15 16 18 20 30 80; do
+		brisk memory apply >/dev/null 2>>/tmp/errors &
+		applier=$!
+		usleep ${moment}000
+		kill -STOP "$applier"
+		# shellcheck disable=SC2046 # numbers of processes
+		kill -KILL $(guardian) "$applier"
+		say undo.left "$(state)"
+		brisk restore >/dev/null
+		say undo.restored "$(state)"
+	done
+	brisk memory apply --keep >/dev/null
+	say undo.kept "$(state)"
+	brisk restore >/dev/null
+	say undo.restored "$(state)"
+}
+
+fit() {
+	before=$(state)
+	start
+	hear 7
+	applications=
+	for number in 1 1 1 1 1 1 1; do
+		launch $number 0
+		applications="$applications $launched"
+	done
+	sleep 1
+	kill -TERM "$applier"
+	status=0
+	wait "$applier" || status=$?
+	exec 3<&-
+	say fit.exit "$status"
+	say fit.error "$(grep 'stays in use' /tmp/errors | tail -n 1)"
+	say fit.swaps "$(tail -n +2 /proc/swaps | wc -l)"
+	# shellcheck disable=SC2086 # numbers of processes
+	kill -KILL $applications
+	sleep 1
+	brisk restore >/dev/null
+	if is_state "$before"; then say fit.restored yes; else say fit.restored "$(state)"; fi
+}
+
+# Somebody holds the device open when it is to be given back, and then somebody else has it.
+busy() {
+	before=$(state)
+	start
+	hear 7
+	exec 4</dev/zram0
+	kill -TERM "$applier"
+	status=0
+	wait "$applier" || status=$?
+	exec 3<&-
+	say busy.exit "$status"
+	say busy.error "$(grep -c 'zram0/reset: Device or resource busy' /tmp/errors)"
+	exec 4<&-
+	brisk restore >/dev/null
+	if is_state "$before"; then say busy.restored yes; else say busy.restored "$(state)"; fi
+	echo 8M >/sys/block/zram0/disksize
+	mkswap /dev/zram0 >/dev/null
+	swapon /dev/zram0
+	size=$(cat /sys/block/zram0/disksize)
+	brisk memory apply --keep >/dev/null
+	say busy.owned "$(cat /sys/block/zram0/disksize) $(tail -n +2 /proc/swaps | wc -l)"
+	say busy.owner "$size 1"
+	brisk restore >/dev/null
+	say busy.left "$(cat /sys/block/zram0/disksize) $(tail -n +2 /proc/swaps | wc -l)"
+}
+
+for name in "$@"; do
+	"$name"
+done
