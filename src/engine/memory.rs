@@ -6,6 +6,7 @@ use super::Engine;
 use super::executor::Execution;
 use super::killer::Child;
 use super::poller::Token;
+use super::restraint::Watch;
 use super::status::{Activity, MechanismStatus};
 use crate::device::error::sentence;
 use crate::device::{BootTime, Target, zram_writeback};
@@ -30,6 +31,8 @@ pub(super) struct Memory {
     /// Since when something is held or watched.
     since: Option<BootTime>,
     killer: Option<Child>,
+    /// Who is held back.
+    pub(super) watch: Watch,
     /// When a killer that died is started anew.
     pub(super) killer_due: Option<BootTime>,
 }
@@ -44,6 +47,9 @@ impl Engine {
             work.push(held.join(", "));
         }
         work.extend(self.memory.killer.as_ref().map(|killer| format!("the killer is process {}", killer.pid())));
+        if self.memory.watch.is_on() {
+            work.push("groups in the background that take memory others wait for are held back".to_owned());
+        }
         let support = match &self.memory.offered {
             Some(offered) if work.is_empty() => offered.clone(),
             _ => Support { state: SupportState::Active, reason: work.join("; "), advice: String::new() },
@@ -71,8 +77,9 @@ impl Engine {
             self.let_limit_go(now);
             self.hold_limit(now);
             self.start_killer(now);
+            self.follow_restraint_config(self.memory.config.restraint_s);
         }
-        let works = !self.memory.held.is_empty() || self.memory.killer.is_some();
+        let works = !self.memory.held.is_empty() || self.memory.killer.is_some() || self.memory.watch.is_on();
         self.memory.since = self.memory.since.filter(|_| works).or(works.then_some(now));
         self.listen(now);
     }

@@ -10,6 +10,7 @@ pub mod metrics;
 mod options;
 mod poller;
 mod requests;
+mod restraint;
 mod sensor;
 mod signals;
 mod state_file;
@@ -226,6 +227,7 @@ impl Engine {
             Token::Session => self.take_session(now),
             Token::Guardian => self.lose_guardian(now),
             Token::Killer => self.hear_killer(now),
+            Token::Pressure => self.hold_groups_back(now),
             Token::Listener => {
                 if let Some(control) = &mut self.control {
                     control.accept(now, &self.poller);

@@ -36,6 +36,8 @@ pub enum Token {
     Exit(u32),
     /// The killer spoke or died.
     Killer,
+    /// Tasks wait for memory.
+    Pressure,
 }
 
 impl Token {
@@ -54,6 +56,7 @@ impl Token {
             Self::Exit(pid) => (10, pid),
             Self::Killer => (11, 0),
             Self::Session => (12, 0),
+            Self::Pressure => (13, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -74,6 +77,7 @@ impl Token {
             10 => Self::Exit(number),
             11 => Self::Killer,
             12 => Self::Session,
+            13 => Self::Pressure,
             _ => return None,
         })
     }
@@ -97,12 +101,13 @@ impl Poller {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
-    /// Watches `source` for something to read, until it is closed or removed.
+    /// Watches `source` for something to read, or a trigger of the kernel's for its event, until it is closed or removed.
     ///
     /// # Errors
     /// The kernel's answer.
     pub fn watch(&self, source: impl AsFd, token: Token) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, source, EventData::new_u64(token.encode()), EventFlags::IN)?)
+        let flags = if token == Token::Pressure { EventFlags::PRI } else { EventFlags::IN };
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(token.encode()), flags)?)
     }
 
     /// Watches `source` for room to write instead of something to read, or back.

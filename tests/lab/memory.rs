@@ -22,6 +22,7 @@ fn report_of(script: &str, step: &str, change: impl FnOnce(&mut Scenario)) -> Op
         "plan" => include_str!("memory/plan.sh"),
         "killer" => include_str!("memory/killer.sh"),
         "writeback" => include_str!("memory/writeback.sh"),
+        "restraint" => include_str!("memory/restraint.sh"),
         other => panic!("there is no script {other}"),
     };
     let path = format!("/{script}.sh");
@@ -260,6 +261,18 @@ fn a_killer_that_may_not_lock_its_memory_says_so_and_works() {
     assert!(free.0 > 0 && free.1.is_empty(), "{report:#?}");
     assert!(little.0 > 0 && little.1.contains("what it allocates from now on is not locked"), "{report:#?}");
     assert!(nothing.0 == 0 && nothing.1.contains("it may lock 64 KiB: raise that"), "{report:#?}");
+}
+
+#[test]
+#[ignore = "a minute: ./dev test --deep"]
+fn a_group_that_takes_memory_others_wait_for_is_held_to_what_it_has_and_let_go() {
+    let Some(report) = report_in_groups("restraint", "restraint", |_| {}) else { return };
+    let memory = memory_in(&report.json("restraint.status"));
+    assert!(memory["reason"].as_str().unwrap().contains("held back"), "{memory}");
+    // Within 2 s; the kernel slows it down, and does not stop it at once. It took as much in each half second before.
+    let taken_kib: i64 = report.one("restraint.taken").parse().unwrap();
+    assert!(taken_kib <= 32 << 10, "{report:#?}");
+    assert_eq!(report.one("restraint.killed"), "max", "its guardian gives it back");
 }
 
 #[test]

@@ -10,6 +10,10 @@ use crate::mechanism::launch::config::within;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryConfig {
+    /// Control groups in the background that take memory while others wait for some are held to what they have, for so
+    /// long; 0 turns it off.
+    #[serde(deserialize_with = "within::<_, 0, 3_600>")]
+    pub restraint_s: u64,
     /// zram and the tunables of reclaim.
     pub zram: ZramConfig,
     /// The killer.

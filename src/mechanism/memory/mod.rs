@@ -14,6 +14,7 @@ pub mod lmkd;
 mod place;
 pub mod plan;
 mod probe;
+pub mod restraint;
 mod snapshot;
 mod support;
 pub mod victim;
