@@ -441,6 +441,15 @@ fn a_device_measures_itself_and_gets_everything_back() {
 }
 
 #[test]
+fn what_has_no_quick_form_is_not_run_in_it() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    let output = command.args(["prove", "memory-single", "memory-writeback"]).output().unwrap();
+    assert_code(&output, 2);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("in the full form alone (--full): memory-single, memory-writeback"), "{said}");
+}
+
+#[test]
 fn memory_is_read_here_and_nobody_is_killed() {
     let results = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));

@@ -261,7 +261,7 @@ pub struct Background {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replicates {
-    /// In the quick form.
+    /// In the quick form; 0 for an experiment that has none.
     pub quick: u32,
     /// In the full form: one number for all, or a list with one for each point. Points whose figures scatter more need
     /// more for the same precision, and short launches are cheap.

@@ -94,7 +94,15 @@ struct Job {
 /// When an experiment is wrong, the device cannot run it, or results cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let quick = !arguments.full;
-    let entries = catalogue::select(&arguments.experiments, arguments.here)?;
+    let (entries, full_alone): (Vec<_>, Vec<_>) = catalogue::select(&arguments.experiments, arguments.here)?
+        .into_iter()
+        .partition(|entry| !quick || entry.experiment.replicates.quick > 0);
+    if !full_alone.is_empty() {
+        let names: Vec<&str> = full_alone.iter().map(|entry| entry.experiment.name.as_str()).collect();
+        let left_out = format!("in the full form alone (--full): {}", names.join(", "));
+        anyhow::ensure!(!entries.is_empty(), "{left_out}");
+        eprintln!("{left_out}");
+    }
     let base = match &arguments.output {
         Some(folder) => folder.clone(),
         None => default_folder()?,

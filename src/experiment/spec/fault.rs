@@ -164,8 +164,10 @@ impl Experiment {
         if self.replicates.least.is_some() && self.replicates.warm_up > 0 {
             return Some("replicates: with `least` each block is a run of its own, and warm_up is 0".into());
         }
-        let too_few = self.replicates.quick < 2 || full.iter().any(|&full| full < self.replicates.quick);
-        too_few.then(|| "replicates: quick must be at least 2, and full at least quick".into())
+        let quick = self.replicates.quick;
+        let too_few = quick == 1 || full.iter().any(|&full| full < quick.max(2));
+        too_few
+            .then(|| "replicates: quick must be at least 2, and full at least quick; quick = 0 is no quick form".into())
     }
 
     fn arms_fault(&self) -> Option<String> {

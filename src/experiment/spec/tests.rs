@@ -42,6 +42,8 @@ fn a_minimal_experiment_is_read() {
     assert_eq!(experiment.points(true), [Point::Work(200), Point::Work(400)]);
     assert_eq!(experiment.claims[0].at, At::Each);
     assert_eq!((experiment.baseline(), experiment.replicates.warm_up), (0, 1));
+    // One that has no quick form.
+    Experiment::parse("small", &MINIMAL.replacen("quick = 2", "quick = 0", 1)).unwrap();
 }
 
 #[test]
@@ -58,6 +60,7 @@ fn mistakes_are_named_with_line_and_column() {
         ("quick = 2", "quick = 2\nquick_work_ms = [300]", "x:1:1: quick_work_ms has 300"),
         ("full = 4", "full = [4]", "x:1:1: replicates: full lists 1 numbers for 2 points"),
         ("full = 4", "full = [4, 1]", "x:1:1: replicates: quick must be at least 2, and full at least quick"),
+        ("quick = 2", "quick = 1", "x:1:1: replicates: quick must be at least 2"),
         ("full = 4", "full = \"many\"", "x:14:8: expected a number, or a list"),
         ("measure = \"gain\"", "measure = \"loss\"", "x:29:7: claim launch.small: gap-closed and loss need `toward`"),
         ("arm = \"fast\"", "arm = \"fast\"\nat = [300]", "x:29:7: claim launch.small: at has 300"),
