@@ -454,7 +454,10 @@ fn memory_is_read_here_and_nobody_is_killed() {
     let results = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
     command.args(["prove", "memory", "--here", "--output"]).arg(results.path());
-    assert_code(&command.output().unwrap(), 0);
+    let output = command.output().unwrap();
+    assert_code(&output, 0);
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.contains("the headroom is"), "the device's own figures are told at once: {table}");
     let found = result(results.path());
     assert_eq!((found.name.as_str(), found.mode, found.arms.len()), ("memory-here", Mode::Native, 2));
     assert!(found.arms.iter().all(|arm| arm.samples.len() == 10 && arm.samples.iter().all(|&us| us > 0.0)));

@@ -331,7 +331,7 @@ impl Tally {
     pub fn words(self) -> String {
         let total = self.total();
         if total == 0 {
-            return "no claim was checked".to_owned();
+            return "measured, with nothing required of it".to_owned();
         }
         let mut words = format!("{} of {total} claim{} shown", self.shown, if total == 1 { "" } else { "s" });
         for (count, word) in [(self.not_shown, "not shown"), (self.inconclusive, "inconclusive")] {

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
 use super::summary::{self, Finding, Mark, Outcome, Row, Subject, Tally};
-use crate::report::proof::{ExperimentResult, Proof, Verdict};
+use crate::report::proof::{ExperimentResult, Mode, Proof, Verdict};
 
 /// The narrowest table; a narrower terminal breaks its lines.
 pub const LEAST_WIDTH: usize = 80;
@@ -189,6 +189,10 @@ impl Output {
         let refused = summary::refused(experiment);
         if refused > 0 {
             self.lines(dim(), " ", &format!("{refused} replicates refused; the report says why"));
+        }
+        // What was found of the user's own device is not looked for in a report.
+        if experiment.mode == Mode::Native {
+            experiment.notes.iter().for_each(|note| self.lines(Style::new(), " ", &clean(note)));
         }
         self.text.push('\n');
     }

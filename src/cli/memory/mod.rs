@@ -21,7 +21,7 @@ pub struct Arguments {
 enum Command {
     /// Say what would be set for zram and reclaim on this device, and why; nothing is written
     Plan(plan::Arguments),
-    /// Carry that out, until this command is stopped
+    /// Carry the plan out, until this command is stopped
     Apply(apply::Arguments),
     /// Say who was killed, why, and what that returned
     Explain(explain::Arguments),
