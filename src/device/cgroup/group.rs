@@ -92,6 +92,11 @@ fn set(root: &Root, folder: &Path, file: &str, value: &str) -> Result<(), Device
             root.write(named("cpu.weight"), "1")
         }
         "cpu.idle" if !root.exists(named(file)) => root.write(named("cpu.shares"), "2"),
+        // A group that runs on what nobody else wants takes no weight: EINVAL.
+        "cpu.weight" | "cpu.shares" if root.read(named("cpu.idle")).is_ok_and(|idle| idle != "0") => {
+            root.write(named("cpu.idle"), "0")?;
+            root.write(named(file), value)
+        }
         _ => root.write(named(file), value),
     }
 }
@@ -166,4 +171,29 @@ fn control_of(folder: &Path) -> std::path::PathBuf {
 
 fn has_word(text: &str, word: &str) -> bool {
     text.split_ascii_whitespace().any(|listed| listed == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel refuses a weight (EINVAL) while `cpu.idle` is 1, and sets it to the ordinary one when that ends.
+    #[test]
+    fn a_group_weighs_again_after_it_was_idle() {
+        let device = tempfile::tempdir().unwrap();
+        let root = Root::at(device.path());
+        for (hierarchy, weight) in [("v2", "cpu.weight"), ("v1", "cpu.shares")] {
+            let folder = Path::new("/").join(hierarchy).join(PROCESSES);
+            fs::create_dir_all(root.path(&folder)).unwrap();
+            for (file, value) in [(weight, "100"), ("cpu.idle", "0")] {
+                fs::write(root.path(folder.join(file)), value).unwrap();
+            }
+            for (settings, expected) in [("cpu.idle=1".to_owned(), ["1", "100"]), (format!("{weight}=11"), ["0", "11"])]
+            {
+                make(&root, &folder, &settings).unwrap();
+                let held = ["cpu.idle", weight].map(|file| root.read(folder.join(file)).unwrap());
+                assert_eq!(held, expected, "{settings}");
+            }
+        }
+    }
 }
