@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::io::{Errno, pread};
 use serde::{Deserialize, Serialize};
@@ -17,17 +18,23 @@ use super::{BootTime, DeviceError, Root, descriptors, loadavg, process};
 /// A thread that used nothing is looked at again after this long, then after twice and four times as long.
 const QUIET_LOOK_NS: u64 = 950_000_000;
 const QUIET_DOUBLINGS: u32 = 2;
+/// One that was awake is looked at every time for so long: it may only have waited for a moment.
+const DOZE: Duration = Duration::from_millis(400);
 /// New threads whose files are read in one look; the others have to wait for the next.
 const NEW_IN_ONE_LOOK: usize = 512;
 /// When more numbers were given out than this, /proc is listed instead of asking for each.
 const NUMBERS_TO_ASK_FOR: u32 = 4096;
+/// Who has run and waited for more than this part of the time since the last look is asked when it was born.
+const BUSY_PART: u64 = 10;
+/// The unit of start times: USER_HZ is 100 on every architecture that Linux has.
+const TICK_MS: u64 = 10;
 /// The number of the parent of the kernel's own threads, where they can be seen.
 const KTHREADD: u32 = 2;
 
 /// What was seen in one look.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// Threads that ran or waited since they were looked at last.
+    /// Threads that ran or waited since they were looked at last, those among them that were born and busy since then.
     pub used: Vec<ThreadUsage>,
     /// Threads that were not known before.
     pub born: Vec<Thread>,
@@ -66,6 +73,7 @@ pub struct Threads {
     /// Numbers that may be new threads.
     candidates: VecDeque<u32>,
     last_number: Option<u32>,
+    looked_at: Option<BootTime>,
     /// Descriptors that may still be opened.
     descriptors_left: u64,
     /// In a container another process may have that number.
@@ -78,7 +86,9 @@ struct Known {
     file: Option<OwnedFd>,
     last: Schedstat,
     read_at: BootTime,
-    /// Looks in a row in which it had used nothing.
+    /// Up to when it is known to have used something.
+    used_at: BootTime,
+    /// Looks in a row in which it had used nothing, once it was quiet for a while.
     quiet_looks: u32,
 }
 
@@ -90,6 +100,7 @@ impl Threads {
             known: BTreeMap::new(),
             candidates: VecDeque::new(),
             last_number: None,
+            looked_at: None,
             descriptors_left: descriptors::raise_limit(),
             kthreadd: process::command(root, KTHREADD).ok().filter(|name| name == "kthreadd").map(|_| KTHREADD),
         }
@@ -111,14 +122,16 @@ impl Threads {
     /// When /proc cannot be read at all; what happens to single threads is part of the look.
     pub fn look(&mut self, now: BootTime) -> Result<Look, DeviceError> {
         let mut look = Look::default();
-        self.find_candidates()?;
+        let has_met_all = self.candidates.is_empty();
+        let are_new = self.find_candidates()?;
+        let born_since = self.looked_at.replace(now).filter(|_| has_met_all && are_new);
         self.read_known(now, &mut look);
         for tid in &look.ended {
             if self.known.remove(tid).is_some_and(|known| known.file.is_some()) {
                 self.descriptors_left += 1;
             }
         }
-        self.meet_candidates(now, &mut look);
+        self.meet_candidates(now, born_since, &mut look);
         Ok(look)
     }
 
@@ -147,7 +160,11 @@ impl Threads {
             };
             let usage = present.since(known.last, wall_ns);
             let is_quiet = usage.slices == 0 && usage.run_ns == 0 && usage.wait_ns == 0;
-            known.quiet_looks = if is_quiet { known.quiet_looks.saturating_add(1) } else { 0 };
+            if !is_quiet {
+                (known.used_at, known.quiet_looks) = (now, 0);
+            } else if now.since(known.used_at) >= DOZE {
+                known.quiet_looks = known.quiet_looks.saturating_add(1);
+            }
             known.last = present;
             known.read_at = now;
             if !is_quiet && wall_ns > 0 {
@@ -156,19 +173,22 @@ impl Threads {
         }
     }
 
-    /// Adds the numbers that were given out since the last look.
-    fn find_candidates(&mut self) -> Result<(), DeviceError> {
+    /// Adds the numbers that were given out since the last look. False when others may be among them.
+    fn find_candidates(&mut self) -> Result<bool, DeviceError> {
         let text = self.root.read("/proc/loadavg").unwrap_or_default();
         let number = loadavg::parse(text.as_bytes()).map(|population| population.last_number);
-        match (self.last_number, number) {
-            (Some(before), Some(number)) if number == before => {}
-            (Some(before), Some(number)) if number > before && number - before <= NUMBERS_TO_ASK_FOR => {
+        let are_new = match (self.last_number, number) {
+            (Some(before), Some(number)) if number >= before && number - before <= NUMBERS_TO_ASK_FOR => {
                 self.candidates.extend(before + 1..=number);
+                true
             }
-            _ => self.list_all()?,
-        }
+            _ => {
+                self.list_all()?;
+                false
+            }
+        };
         self.last_number = number;
-        Ok(())
+        Ok(are_new)
     }
 
     fn list_all(&mut self) -> Result<(), DeviceError> {
@@ -182,20 +202,35 @@ impl Threads {
         Ok(())
     }
 
-    fn meet_candidates(&mut self, now: BootTime, look: &mut Look) {
+    /// What one that was certainly `born_since` has used is known from its first moment on.
+    fn meet_candidates(&mut self, now: BootTime, born_since: Option<BootTime>, look: &mut Look) {
         for _ in 0..NEW_IN_ONE_LOOK {
             let Some(tid) = self.candidates.pop_front() else { break };
             if self.known.contains_key(&tid) {
                 continue;
             }
-            if let Some(thread) = self.meet(now, tid) {
-                look.born.push(thread);
+            let Some(thread) = self.meet(now, born_since.is_some(), tid) else { continue };
+            look.born.push(thread);
+            if let Some(since) = born_since {
+                look.used.extend(self.first_usage(tid, since, now));
             }
         }
     }
 
-    /// Gets to know thread `tid`, unless it has ended or is the kernel's own.
-    fn meet(&mut self, now: BootTime, tid: u32) -> Option<Thread> {
+    /// What thread `tid`, which was born after `since`, has used by `now`, where it was busy.
+    fn first_usage(&self, tid: u32, since: BootTime, now: BootTime) -> Option<ThreadUsage> {
+        let used = self.known.get(&tid)?.last.since(Schedstat::default(), now.since(since).as_nanos() as u64);
+        // Of the others nobody can tell whether they were born just now or have rested.
+        if used.run_ns + used.wait_ns < used.wall_ns / BUSY_PART {
+            return None;
+        }
+        let ticks = process::start_time_ticks(&self.root, tid).ok();
+        let born_at = ticks.map_or(since, |ticks| BootTime::from_milliseconds(ticks * TICK_MS).max(since));
+        Some(ThreadUsage { tid, usage: Usage { wall_ns: now.since(born_at).as_nanos() as u64, ..used } })
+    }
+
+    /// Gets to know thread `tid`, unless it has ended or is the kernel's own. One that is new is awake.
+    fn meet(&mut self, now: BootTime, is_new: bool, tid: u32) -> Option<Thread> {
         let status = self.root.read(format!("/proc/{tid}/status")).ok()?;
         let thread = parse_status(tid, &status)?;
         if self.kthreadd.is_some_and(|kthreadd| thread.parent == kthreadd || thread.pid == kthreadd) {
@@ -205,7 +240,9 @@ impl Threads {
         let last = read(&file)?;
         let is_kept = self.descriptors_left > 0;
         self.descriptors_left -= u64::from(is_kept);
-        self.known.insert(tid, Known { file: is_kept.then_some(file), last, read_at: now, quiet_looks: 0 });
+        let file = is_kept.then_some(file);
+        let used_at = if is_new { now } else { BootTime::default() };
+        self.known.insert(tid, Known { file, last, read_at: now, used_at, quiet_looks: 0 });
         Some(thread)
     }
 }
@@ -331,6 +368,21 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_a_moment_is_not_asleep() {
+        let device = Device::new();
+        device.thread(5, 5, 1, "1 0 0\n");
+        let mut threads = Threads::new(&device.root);
+        threads.look(at(1000)).unwrap();
+        device.used(5, "9 0 1\n");
+        assert_eq!(tids(&threads.look(at(1100)).unwrap()).1, [5]);
+        let looks = (12..40).filter(|look| {
+            threads.look(at(look * 100)).unwrap();
+            threads.known[&5].read_at == at(look * 100)
+        });
+        assert_eq!(looks.collect::<Vec<_>>(), [12, 13, 14, 15, 25], "then once a second");
+    }
+
+    #[test]
     fn a_number_that_began_again_or_leapt_lists_everybody() {
         let device = Device::new();
         device.number(30_000);
@@ -357,6 +409,34 @@ mod tests {
         assert_eq!(threads.look(at(200)).unwrap().born.len(), 25);
         let met: usize = (3..6).map(|look| threads.look(at(look * 100)).unwrap().born.len()).sum();
         assert_eq!(met + 25, 800);
+    }
+
+    #[test]
+    fn what_new_threads_have_used_is_known_from_their_first_moment() {
+        let device = Device::new();
+        device.thread(5, 5, 1, "9000000000 0 70\n");
+        let mut threads = Threads::new(&device.root);
+        assert_eq!(threads.look(at(0)).unwrap().used, [], "nobody knows how old it is");
+        for tid in 10..=12 {
+            device.thread(tid, tid, 1, if tid == 11 { "40000000 0 3\n" } else { "400000000 300000000 9\n" });
+        }
+        // Fields 3 to 22: it was born 150 ms after boot.
+        let zeros = "0 ".repeat(18);
+        fs::write(device.root.path("/proc/12/stat"), format!("12 (a b) R {zeros}15 0 0\n")).unwrap();
+        device.number(12);
+        let look = threads.look(at(900)).unwrap();
+        let usage = |wall_ns| Usage { wall_ns, run_ns: 400_000_000, wait_ns: 300_000_000, slices: 9 };
+        let used = |(tid, wall_ns)| ThreadUsage { tid, usage: usage(wall_ns) };
+        assert_eq!(look.used, [(10, 900_000_000), (12, 750_000_000)].map(used));
+        assert_eq!(look.born.len(), 3);
+
+        // More than are met in one look: those that are left are older by the next.
+        (1000..1600).for_each(|tid| device.thread(tid, tid, 1, "400000000 300000000 9\n"));
+        device.number(1600);
+        threads.look(at(1000)).unwrap();
+        let looks: Vec<Look> = (11..15).map(|look| threads.look(at(look * 100)).unwrap()).collect();
+        assert!(looks.iter().all(|look| look.used.iter().all(|used| used.tid < 1000)), "{looks:?}");
+        assert_eq!(looks.iter().map(|look| look.born.len()).sum::<usize>(), 600);
     }
 
     #[test]
