@@ -55,7 +55,11 @@ impl Daemon {
         let metrics = &status["result"]["metrics"];
         match (metrics["decisions"].as_u64(), metrics["failures"].as_u64()) {
             (Some(decisions), Some(0)) => Ok(decisions),
-            (Some(_), Some(failures)) => bail!("{failures} of the daemon's decisions failed"),
+            (Some(_), Some(failures)) => {
+                let decisions = status["result"]["decisions"].as_array();
+                let error = decisions.into_iter().flatten().rev().find_map(|decision| decision["error"].as_str());
+                bail!("{failures} of the daemon's decisions failed: {}", error.unwrap_or("too long ago to be known"))
+            }
             _ => bail!("the daemon's status has no counters: {status}"),
         }
     }
