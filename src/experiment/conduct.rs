@@ -71,9 +71,11 @@ impl Findings {
         }
     }
 
-    /// Forgets what was rejected, so that it is measured again.
-    pub fn retry_rejected(&mut self) {
+    /// Forgets what was rejected, so that it is measured again. Returns how many replicates stay, and how many do not.
+    pub fn retry_rejected(&mut self) -> (usize, usize) {
+        let all = self.measured.len();
         self.measured.retain(|_, measured| measured.rejected.is_none());
+        (self.measured.len(), all - self.measured.len())
     }
 
     /// The device that was measured, once it is known.
@@ -95,9 +97,22 @@ pub struct Limits<'a> {
 #[derive(Debug)]
 struct Precision {
     claim: String,
+    arm: Option<String>,
     point: String,
+    measured: f64,
+    ci: [f64; 2],
     is_reached: bool,
 }
+
+/// What is run before anybody looks whether it is enough, or too late for more: points of blocks.
+#[derive(Debug, Clone)]
+struct Stage {
+    blocks: Range<u32>,
+    points: Range<usize>,
+}
+
+/// Points of a block that are a stage together, where blocks are runs of their own: some two minutes of combinations.
+const POINTS_OF_A_STAGE: usize = 6;
 
 /// How a run ended.
 #[derive(Debug)]
@@ -188,12 +203,7 @@ impl Run<'_> {
         limits: &Limits<'_>,
         progress: &mut dyn FnMut(&Run<'_>, &Line),
     ) -> anyhow::Result<Ending> {
-        let blocks = self.design().blocks();
-        let stages: Vec<Range<u32>> = match self.experiment.replicates.least {
-            Some(_) if !self.quick => (0..blocks).map(|block| block..block + 1).collect(),
-            _ => std::iter::once(0..blocks).collect(),
-        };
-        for stage in stages {
+        for stage in self.stages() {
             if limits.until.is_some_and(|until| until <= Instant::now()) {
                 return Ok(Ending::Complete);
             }
@@ -205,13 +215,27 @@ impl Run<'_> {
         Ok(Ending::Complete)
     }
 
-    /// The replicates that a stage leaves out: those of other blocks, those that `findings` has, and those of points of
-    /// which enough is known.
-    fn not_wanted(&self, findings: &Findings, stage: &Range<u32>) -> BTreeSet<u32> {
-        let is_late = !self.quick && self.experiment.replicates.least.is_some_and(|least| stage.start >= least);
+    fn stages(&self) -> Vec<Stage> {
+        let (blocks, points) = (self.design().blocks(), self.experiment.points(self.quick).len());
+        if self.quick || self.experiment.replicates.least.is_none() {
+            return vec![Stage { blocks: 0..blocks, points: 0..points }];
+        }
+        let first = |block| (0..points).step_by(POINTS_OF_A_STAGE).map(move |point| (block, point));
+        let stage = |(block, point): (u32, usize)| Stage {
+            blocks: block..block + 1,
+            points: point..(point + POINTS_OF_A_STAGE).min(points),
+        };
+        (0..blocks).flat_map(first).map(stage).collect()
+    }
+
+    /// The replicates that a stage leaves out: those of other blocks or points, those that `findings` has, and those of
+    /// points of which enough is known.
+    fn not_wanted(&self, findings: &Findings, stage: &Stage) -> BTreeSet<u32> {
+        let is_late = !self.quick && self.experiment.replicates.least.is_some_and(|least| stage.blocks.start >= least);
         let known = if is_late { self.precise_points(findings) } else { BTreeSet::new() };
         let is_wanted = |replicate: &Replicate| {
-            stage.contains(&replicate.block)
+            stage.blocks.contains(&replicate.block)
+                && stage.points.contains(&replicate.point)
                 && !findings.measured.contains_key(&replicate.id)
                 && !known.contains(&replicate.point)
         };
@@ -236,7 +260,10 @@ impl Run<'_> {
             judge_one(self.experiment, claim, self.quick, samples).into_iter().map(move |result| Precision {
                 is_reached: is_precise(result.ci, limit),
                 claim: result.id,
+                arm: result.arm,
                 point: result.point,
+                measured: result.measured,
+                ci: result.ci,
             })
         });
         reached.collect()
@@ -343,6 +370,23 @@ impl Run<'_> {
         let all = blocks(&self.design());
         let pairs = all.iter().filter_map(|replicate| Some((replicate, findings.measured.get(&replicate.id)?)));
         Samples::new(self.experiment.arms.len(), &self.experiment.points(self.quick), pairs)
+    }
+
+    /// What is known by now of each point for which a claim asks for precision, a line each.
+    #[cfg(feature = "lab")]
+    pub fn state(&self, findings: &Findings) -> Vec<String> {
+        let line = |Precision { arm, point, measured, ci: [low, high], is_reached, .. }: Precision| {
+            let arm = arm.unwrap_or_default();
+            let of_arm = findings.measured.values().filter(|found| found.arm == arm && found.point == point);
+            let (refused, accepted): (Vec<_>, Vec<_>) = of_arm.partition(|found| found.rejected.is_some());
+            let word = if is_reached { "precise" } else { "wants more" };
+            format!(
+                "{point}: {} of {arm}, {} refused: {measured:+.1} % [{low:.1}, {high:.1}], {word}",
+                accepted.len(),
+                refused.len()
+            )
+        };
+        self.precisions(&self.samples(findings)).into_iter().map(line).collect()
     }
 
     /// Names what is less precise than its claim asks for. A quick form promises no precision.
@@ -543,6 +587,8 @@ precision = 2
             run.conduct(&Device(scatter), &mut store, &mut findings, &limits, &mut |_, _| {}).unwrap();
             let result = run.result(&findings, String::new());
             let counts: Vec<usize> = result.arms.iter().map(|arm| arm.samples.len()).collect();
+            let state = run.state(&findings);
+            assert!(quick || counts.is_empty() || state.len() == 2 && state[1].ends_with("precise"), "{state:?}");
             let named = result.notes.iter().any(|note| note == "Less precise than was asked for: x.y: work 100 ms.");
             (counts, named)
         };

@@ -185,7 +185,11 @@ fn open(arguments: &Arguments, mut entry: Entry, quick: bool, base: &Path, start
     let (store, seed) = match found {
         Some((store, header, lines)) => {
             lines.into_iter().for_each(|line| findings.add(line));
-            findings.retry_rejected();
+            let (kept, refused) = findings.retry_rejected();
+            eprintln!(
+                "{}: goes on after {kept} replicates; {refused} were refused and are run again",
+                entry.experiment.name
+            );
             (store, header.seed)
         }
         None => (Store::create(&folder, &header)?, header.seed),
@@ -254,6 +258,11 @@ fn finish(arguments: &Arguments, jobs: &[Job], quick: bool, base: &Path, started
         let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col.into());
         let width = if width == 0 { TABLE_WIDTH } else { width };
         write!(anstream::stdout(), "{}", report::table::render(&proof, width, terminal))?;
+    }
+    #[cfg(feature = "lab")]
+    for job in jobs.iter().filter(|_| !quick) {
+        let run = Run { experiment: &job.entry.experiment, quick, seed: job.seed };
+        run.state(&job.findings).iter().for_each(|line| eprintln!("{line}"));
     }
     eprintln!("report: {}", page.display());
     let shown = proof.experiments.iter().all(|experiment| all_shown(&experiment.claims));
