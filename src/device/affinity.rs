@@ -49,6 +49,30 @@ pub fn set(tid: u32, cpus: &[u32]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The CPUs of the calling thread, narrowed for a while. It ends with the thread, so nobody need give it back.
+#[derive(Debug, Default)]
+pub struct OwnMask {
+    /// What it is narrowed to, and what it was before.
+    narrowed: Option<[Vec<u32>; 2]>,
+}
+
+impl OwnMask {
+    /// Keeps the calling thread on `cpus`, or lets it go where it could before; a refusal leaves it where it is.
+    pub fn narrow_to(&mut self, cpus: Option<&[u32]>) {
+        if self.narrowed.as_ref().map(|[narrowed, _]| narrowed.as_slice()) == cpus {
+            return;
+        }
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        if let Some([_, before]) = self.narrowed.take() {
+            let _ = set(tid, &before);
+        }
+        self.narrowed = cpus.and_then(|cpus| {
+            let before = allowed(&Root::system(), tid).ok()?;
+            set(tid, cpus).ok().map(|()| [cpus.to_vec(), before])
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +99,29 @@ mod tests {
             set(tid, &before).unwrap();
             let after = allowed(&root, tid).unwrap();
             assert!(after.iter().all(|cpu| before.contains(cpu)) && after.contains(&one), "{after:?} of {before:?}");
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_mask_of_ones_own_is_narrowed_and_wide_again() {
+        std::thread::spawn(|| {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+            let online = hotplug::online(&Root::system()).unwrap();
+            let mine = || -> Vec<u32> {
+                allowed(&Root::system(), tid).unwrap().into_iter().filter(|cpu| online.contains(cpu)).collect()
+            };
+            let (before, mut mask) = (mine(), OwnMask::default());
+            for cpus in [&before[..1], &before[before.len() - 1..]] {
+                mask.narrow_to(Some(cpus));
+                assert_eq!(mine(), cpus);
+            }
+            mask.narrow_to(Some(&[8191]));
+            assert_eq!(mine(), before, "there is no such CPU");
+            mask.narrow_to(Some(&before[..1]));
+            mask.narrow_to(None);
+            assert_eq!(mine(), before);
         })
         .join()
         .unwrap();

@@ -156,6 +156,8 @@ impl Engine {
         if !self.memory.config.killer.enabled || self.executor.is_dry() {
             return;
         }
+        // As the guardian.
+        self.own_mask.narrow_to(None);
         let limits = self.memory.limit.is_some();
         let started = Child::start(&self.options.root, &self.memory.config.killer, limits);
         let watched = started.and_then(|killer| {

@@ -23,6 +23,7 @@ use anyhow::Context;
 use sd_notify::NotifyState;
 
 use crate::config::Layers;
+use crate::device::affinity::OwnMask;
 use crate::device::cgroup::membership::Groups;
 use crate::device::error::sentence;
 use crate::device::guardian::Guardian;
@@ -73,6 +74,7 @@ pub struct Engine {
     state_file: StateFile<LearnedDurations>,
     metrics: Metrics,
     scheduling: String,
+    own_mask: OwnMask,
     since: BootTime,
     stopping: bool,
     notices: Vec<Notice>,
@@ -130,6 +132,7 @@ impl Engine {
             state_file,
             metrics: Metrics::default(),
             scheduling: String::new(),
+            own_mask: OwnMask::default(),
             since: now,
             stopping: false,
             notices: Vec::new(),
@@ -382,12 +385,20 @@ impl Engine {
         if let Some(target) = refused.pop() {
             self.dispatch(now, &Event::Refused { target });
         }
+        self.stand_aside();
         self.tell_watchers(now);
         // Within a batch of process events the subscription itself is lent out; it follows at the batch's end.
         if self.subscriptions.processes.is_some() || !matches!(event, Event::Process(_)) {
             self.listen(now);
         }
         written
+    }
+
+    /// Keeps off the cores that are kept free for others: the daemon runs before every ordinary task.
+    fn stand_aside(&mut self) {
+        if !self.executor.is_dry() && self.options.root.is_system() {
+            self.own_mask.narrow_to(self.mechanisms.placement.split().map(|split| split.rest.as_slice()));
+        }
     }
 
     /// Follows what the mechanisms want to hear now.
@@ -428,6 +439,8 @@ impl Engine {
     }
 
     fn start_guardian(&mut self) -> anyhow::Result<()> {
+        // A child would stay where the daemon is now.
+        self.own_mask.narrow_to(None);
         let root = &self.options.root;
         let guardian = Guardian::start(&root.runtime_folder(), root)?;
         self.poller.watch(&guardian, Token::Guardian)?;

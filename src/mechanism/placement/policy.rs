@@ -1,15 +1,15 @@
 //! What is done for the foreground, when it is judged, and when it ends: pure decisions from looks and the time.
 //!
-//! A ladder: nothing, bulk work weighs less, bulk work runs on what nobody else wants, bulk work leaves cores free. The
-//! gain bound chooses the rung, a trial keeps it or takes it back, and after a minute everything is chosen anew, so that
-//! nothing stays that no longer helps.
+//! A ladder: nothing, bulk work weighs less, bulk work runs on what nobody else wants, whoever else is busy leaves cores
+//! free. The gain bound chooses the rung, a trial keeps it or takes it back, and after a minute everything is chosen anew,
+//! so that nothing stays that no longer helps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::classify::Class;
 use super::config::{PlacementConfig, Rule};
-use super::cores::Machine;
+use super::cores::{Machine, Split};
 use super::gain::{Advice, Totals, Window, advise};
 use super::heirs::Heirs;
 use super::roster::{Member, Roster};
@@ -29,6 +29,9 @@ const EVIDENCE: Duration = Duration::from_millis(100);
 const WINDOW: Duration = Duration::from_secs(1);
 /// A step is given back and chosen anew after this long.
 const CHOSEN_FOR: Duration = Duration::from_secs(60);
+/// What a foreground runs at its start says little of what it runs afterwards: a step under which it waits less and runs
+/// less is looked at without it after this long.
+const START: Duration = Duration::from_secs(5);
 /// Leases last longer than that: they end by themselves only where the daemon hangs.
 const LEASE: Duration = Duration::from_secs(90);
 /// Facts of bulk threads are asked for again after this long, so that a person's change is noticed.
@@ -57,6 +60,8 @@ pub struct PlacementPolicy {
     roster: Roster,
     window: Window,
     looked_at: Option<BootTime>,
+    /// What is in front has changed since the last look, which will tell more of what was before.
+    has_changed: bool,
     facts_at: BootTime,
     unknown: Vec<u32>,
     held: Option<Held>,
@@ -66,6 +71,10 @@ pub struct PlacementPolicy {
     /// A group could not be made or entered: masks and nice values say the same of each thread.
     without_groups: bool,
     back_off: BTreeMap<Rung, BackOff>,
+    /// A step under which the foreground ran less, and that was given back to see whether it was why.
+    doubted: Option<Rung>,
+    /// What is in front may still be starting.
+    is_start: bool,
     /// Why it does what it does.
     reason: String,
 }
@@ -75,10 +84,18 @@ pub struct PlacementPolicy {
 struct Held {
     step: Step,
     since: BootTime,
+    /// When everything is chosen anew.
+    until: BootTime,
     trial: Option<Trial>,
     rhythms: Rhythms,
     /// What was in force before it and is again when it fails.
     before: Option<Step>,
+}
+
+impl Held {
+    fn new(step: Step, now: BootTime, trial: Option<Trial>, rhythms: Rhythms, before: Option<Step>) -> Self {
+        Self { step, since: now, until: now + CHOSEN_FOR, trial, rhythms, before }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +115,7 @@ impl PlacementPolicy {
             roster: Roster::default(),
             window: Window::default(),
             looked_at: None,
+            has_changed: false,
             facts_at: BootTime::default(),
             unknown: Vec::new(),
             held: None,
@@ -105,6 +123,8 @@ impl PlacementPolicy {
             heirs: Heirs::default(),
             without_groups: false,
             back_off: BTreeMap::new(),
+            doubted: None,
+            is_start: true,
             reason: "nothing was looked at yet".to_owned(),
         }
     }
@@ -153,14 +173,25 @@ impl PlacementPolicy {
         usize::try_from(self.config.maximum_threads).unwrap_or(usize::MAX)
     }
 
-    fn bulk(&self) -> Vec<&Member> {
-        self.roster.bulk(&self.config.excluded_commands, self.maximum())
+    /// Who makes room by `step`. A core is free when whoever is busy keeps off it, bulk or not. Where the foreground has
+    /// more threads than cores it may need the others' as well, so those are not crowded: bulk work alone makes room.
+    fn busy(&self, step: &Step) -> Vec<&Member> {
+        let fits = |split: &Split| self.roster.busy_front().count() <= split.reserved.len();
+        let least = match step {
+            Step::Isolate(split) if fits(split) => Class::Interactive,
+            _ => Class::Bulk,
+        };
+        self.roster.busy(least, &self.config.excluded_commands, self.maximum())
     }
 
     fn put_in_front(&mut self, pids: BTreeSet<u32>, decisions: &mut Vec<Decision>) {
         if self.roster.put_in_front(pids) {
             self.release_all("something else came to the front", decisions);
             self.back_off.clear();
+            self.doubted = None;
+            self.is_start = true;
+            self.window.clear();
+            self.has_changed = true;
         }
     }
 
@@ -191,7 +222,7 @@ impl PlacementPolicy {
             self.window.clear();
             return self.release_all("nothing is in front", decisions);
         }
-        if wall_ns > 0 {
+        if !std::mem::take(&mut self.has_changed) && wall_ns > 0 {
             self.window.add(totals, WINDOW);
         }
         match self.config.rule {
@@ -235,10 +266,10 @@ impl PlacementPolicy {
             match trial.take(now, totals) {
                 Verdict::Open => return,
                 Verdict::Useless(why) => return self.take_back(now, &format!("it did not help: {why}"), decisions),
-                Verdict::NothingToSee => return self.release_all("the foreground has come to rest", decisions),
+                Verdict::Unclear(why) => return self.doubt(now, &why, decisions),
                 Verdict::Helps => {
                     let after = trial.after();
-                    held.trial = None;
+                    held.trial = trial.again(now);
                     if let Some(missed) = held.rhythms.judge(now, &self.roster) {
                         return self.take_back(now, &format!("a light task misses its rhythm: {missed}"), decisions);
                     }
@@ -249,8 +280,8 @@ impl PlacementPolicy {
         if self.window.span() >= WINDOW.mul_f64(0.9) && self.window.totals().runnable() < AT_REST {
             return self.release_all("the foreground has come to rest", decisions);
         }
-        if now.since(held.since) >= CHOSEN_FOR {
-            return self.release_all("a minute has passed: chosen anew", decisions);
+        if now >= held.until {
+            return self.release_all("chosen anew after a while", decisions);
         }
         if let Step::Isolate(split) = &held.step
             && needs_more(self.window.parallelism(), split.reserved.len())
@@ -263,7 +294,10 @@ impl PlacementPolicy {
     fn confirm(&mut self, now: BootTime, after: Totals, decisions: &mut Vec<Decision>) {
         let Some(held) = &self.held else { return };
         let step = held.step.clone();
-        self.back_off.remove(&step.rung());
+        if held.trial.is_none() {
+            self.back_off.remove(&step.rung());
+            self.doubted = None;
+        }
         self.reason = format!("{step}: the foreground waits {:.0} % of its busy time", after.wait_share() * 100.0);
         if step == Step::Weight && after.gain_bound() >= self.least_gain() && self.may_try(now, Rung::Idle) {
             let reason = format!("{:.0} % could still be gained", after.gain_bound() * 100.0);
@@ -319,14 +353,64 @@ impl PlacementPolicy {
         decisions: &mut Vec<Decision>,
     ) {
         let trial = Trial::new(now, Duration::from_millis(self.config.trial_ms), before);
-        let rhythms = Rhythms::of(&self.roster, now);
+        let rhythms = Rhythms::of(&self.roster, trial.settles());
         self.reason = format!("{step}, on trial: {seen}");
-        self.held = Some(Held { step, since: now, trial: Some(trial), rhythms, before: in_force });
+        self.held = Some(Held::new(step, now, Some(trial), rhythms, in_force));
+        let begun = decisions.len();
         self.apply(now, decisions);
         if self.leased.is_empty() {
             self.held = None;
-            self.reason = format!("nothing is done, because all bulk work is bound or known too little: {seen}");
+            return self.reason =
+                format!("nothing is done, because all bulk work is bound or known too little: {seen}");
         }
+        // Masks move threads at once, and groups take their time.
+        let is_mask = |decision: &Decision| {
+            matches!(decision.action, Action::Lease { target: Target::CpuAffinity { .. }, .. } | Action::Release { .. })
+        };
+        let masks = decisions[begun..].iter().take_while(|decision| is_mask(decision)).count();
+        let fetched = self.fetch_front(now);
+        decisions.splice(begun + masks..begun + masks, fetched);
+    }
+
+    /// Puts what is in front on the cores that are free for it now. It may leave them at once: without this it would wait
+    /// among those who have just left them, until the kernel shares work out anew.
+    fn fetch_front(&self, now: BootTime) -> Vec<Decision> {
+        const REASON: &str = "it is put where nobody else is busy, and may go where it likes";
+        let Some(split) = self.split() else { return Vec::new() };
+        let facts = self.roster.busy_front().filter_map(|member| member.facts.as_ref());
+        let fetched = facts.filter_map(|facts| split.fetched(facts)).flat_map(|(target, value)| {
+            let action = Action::Lease { target: target.clone(), value, until: now + LEASE };
+            [Decision { action, reason: REASON.to_owned() }, release(target, REASON)]
+        });
+        fetched.collect()
+    }
+
+    /// The cores that are kept free now, and the others.
+    pub fn split(&self) -> Option<&Split> {
+        match &self.held.as_ref()?.step {
+            Step::Isolate(split) => Some(split),
+            _ => None,
+        }
+    }
+
+    /// The foreground waits less, and runs less. Once, at its start, that is most likely its own doing; later it is looked
+    /// at without the step: where it runs no more then, the next trial compares with that.
+    fn doubt(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
+        let Some(held) = &mut self.held else { return };
+        let rung = held.step.rung();
+        let is_known = held.before.is_some() || self.doubted == Some(rung) || self.back_off.contains_key(&rung);
+        if is_known {
+            self.doubted = None;
+            return self.take_back(now, &format!("it did not help: {why}"), decisions);
+        }
+        self.doubted = Some(rung);
+        if std::mem::take(&mut self.is_start) {
+            held.trial = None;
+            held.until = now + START;
+            self.reason = format!("{}, for now: {why}", held.step);
+            return;
+        }
+        self.release_all(&format!("looked at without it: {why}"), decisions);
     }
 
     /// Undoes the step in force, and does not try it again for a while.
@@ -340,7 +424,7 @@ impl PlacementPolicy {
             Some(step) => {
                 self.reason = format!("{step} again: {why}");
                 let rhythms = Rhythms::of(&self.roster, now);
-                self.held = Some(Held { step, since: now, trial: None, rhythms, before: None });
+                self.held = Some(Held::new(step, now, None, rhythms, None));
                 self.apply(now, decisions);
             }
             None => self.release_all(why, decisions),
@@ -350,7 +434,7 @@ impl PlacementPolicy {
     /// Makes everybody who is bulk now give up what the step says, and nobody else.
     fn apply(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let Some(held) = &self.held else { return };
-        let wanted = self.bulk().into_iter().flat_map(|member| self.demands_of(&held.step, member)).collect();
+        let wanted = self.busy(&held.step).into_iter().flat_map(|member| self.demands_of(&held.step, member)).collect();
         let reason = held.step.to_string();
         self.make(now, wanted, &reason, decisions);
         if self.leased.is_empty() {
@@ -376,13 +460,13 @@ impl PlacementPolicy {
 
     /// Weight whenever there is a foreground and bulk work.
     fn always_weigh(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
-        if self.held.is_none() && !self.bulk().is_empty() {
+        if self.held.is_none() && !self.busy(&Step::Weight).is_empty() {
             let rhythms = Rhythms::default();
-            self.held = Some(Held { step: Step::Weight, since: now, trial: None, rhythms, before: None });
+            self.held = Some(Held::new(Step::Weight, now, None, rhythms, None));
             self.reason = format!("{}, by the rule of weight", Step::Weight);
         }
-        if self.held.as_ref().is_some_and(|held| now.since(held.since) >= CHOSEN_FOR) {
-            return self.release_all("a minute has passed: chosen anew", decisions);
+        if self.held.as_ref().is_some_and(|held| now >= held.until) {
+            return self.release_all("chosen anew after a while", decisions);
         }
         self.apply(now, decisions);
     }
@@ -464,7 +548,7 @@ impl PlacementPolicy {
         Snapshot {
             support: self.support.clone(),
             rule: self.config.rule,
-            is_on_trial: self.held.as_ref().is_some_and(|held| held.trial.is_some()),
+            is_on_trial: self.held.as_ref().and_then(|held| held.trial.as_ref()).is_some_and(Trial::is_first),
             step,
             reason: self.reason.clone(),
             front: self.roster.front().iter().copied().collect(),
@@ -521,7 +605,7 @@ impl Mechanism for PlacementPolicy {
         if !self.is_on() {
             return Interest::default();
         }
-        let is_new = self.window.span() < EVIDENCE * 2;
+        let is_new = self.config.rule == Rule::Brisk && self.window.span() < EVIDENCE * 2;
         let look_ms = match (self.roster.has_front(), is_new) {
             (false, _) => self.config.idle_look_ms,
             // Twice as often at first: what is new in front should not have to wait for evidence.

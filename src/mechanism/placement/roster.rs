@@ -29,6 +29,11 @@ pub struct Member {
 /// Ancestors that are followed.
 const MOST_GENERATIONS: usize = 64;
 
+/// Whoever asks for less, in however long bursts, is in nobody's way.
+const AT_WORK: f64 = 0.02;
+/// Threads in front that are looked after one by one.
+const MOST_IN_FRONT: usize = 16;
+
 /// Everybody who is known.
 #[derive(Debug, Default)]
 pub struct Roster {
@@ -111,8 +116,10 @@ impl Roster {
             }
             member.habits.learn(&used.usage);
             member.learned_at = now;
-            // A thread that was quiet was looked at longer ago than the others.
-            let within = |ns: u64| match used.usage.wall_ns {
+            // A thread that was quiet was looked at longer ago than the others, and none can run and wait for longer than
+            // that, whatever the edges of a look cut off.
+            let lasted_ns = used.usage.wall_ns.max(used.usage.run_ns + used.usage.wait_ns);
+            let within = |ns: u64| match lasted_ns {
                 longer if longer > wall_ns => (u128::from(ns) * u128::from(wall_ns) / u128::from(longer)) as u64,
                 _ => ns,
             };
@@ -215,25 +222,35 @@ impl Roster {
         members.for_each(|member| member.facts = None);
     }
 
-    /// Threads that may have to make room, those that ask for most first; no more than `maximum`.
-    pub fn bulk<'a>(&'a self, excluded: &'a [Glob], maximum: usize) -> Vec<&'a Member> {
+    /// Threads that may have to make room, bulk work and what is like it down to class `least`, those that ask for most
+    /// first; no more than `maximum`.
+    pub fn busy<'a>(&'a self, least: Class, excluded: &'a [Glob], maximum: usize) -> Vec<&'a Member> {
         let awake = self.awake.iter().filter_map(|tid| self.members.get(tid));
-        let is_bulk = |member: &&Member| !member.is_front && member.habits.class() == Class::Bulk;
+        let is_busy = |member: &&Member| {
+            let habits = &member.habits;
+            !member.is_front && habits.class() >= least && habits.demand() >= AT_WORK
+        };
         let parents: BTreeSet<u32> =
             self.broods.bulk().map(|(pid, _)| pid).filter(|&pid| self.makes_room_for_children(pid)).collect();
-        let has_brood = |member: &&Member| !is_bulk(member) && parents.contains(&member.thread.pid);
+        let has_brood = |member: &&Member| !is_busy(member) && parents.contains(&member.thread.pid);
         let with_broods = self.members.values().filter(|member| !parents.is_empty() && has_brood(member));
         let may_go = |member: &&Member| !excluded.iter().any(|glob| glob.matches(&member.thread.command));
-        let mut bulk: Vec<&Member> = awake.filter(is_bulk).chain(with_broods).filter(may_go).collect();
-        bulk.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
-        bulk.truncate(maximum);
-        bulk
+        let mut busy: Vec<&Member> = awake.filter(is_busy).chain(with_broods).filter(may_go).collect();
+        busy.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
+        busy.truncate(maximum);
+        busy
     }
 
-    /// Bulk threads of which nothing is known yet.
+    /// Threads in front that are busy: those that would be in each other's way with bulk work.
+    pub fn busy_front(&self) -> impl Iterator<Item = &Member> {
+        let awake = self.awake.iter().filter_map(|tid| self.members.get(tid));
+        awake.filter(|member| member.is_front).take(MOST_IN_FRONT)
+    }
+
+    /// Busy threads of which nothing is known yet.
     pub fn unknown(&self, excluded: &[Glob], maximum: usize) -> Vec<u32> {
-        let bulk = self.bulk(excluded, maximum).into_iter();
-        bulk.filter(|member| member.facts.is_none()).map(|member| member.thread.tid).collect()
+        let busy = self.busy(Class::Interactive, excluded, maximum).into_iter().chain(self.busy_front());
+        busy.filter(|member| member.facts.is_none()).map(|member| member.thread.tid).collect()
     }
 }
 
@@ -320,12 +337,12 @@ mod tests {
             groups: Memberships::default(),
             children_ticks: 0,
         }]);
-        assert_eq!((roster.unknown(&[], 9).len(), roster.bulk(&[], 9).len()), (0, 1));
-        assert_eq!(roster.bulk(&["t?".parse().unwrap()], 9).len(), 0, "excluded");
+        assert_eq!((roster.unknown(&[], 9).len(), roster.busy(Class::Bulk, &[], 9).len()), (0, 1));
+        assert_eq!(roster.busy(Class::Bulk, &["t?".parse().unwrap()], 9).len(), 0, "excluded");
         for tick in 21..=150 {
             roster.take(at(tick * 100), WALL, &look(&[], &[], &[]));
         }
         assert_eq!(roster.get(2).unwrap().habits.class(), Class::Light);
-        assert!(roster.awake.is_empty() && roster.bulk(&[], 9).is_empty());
+        assert!(roster.awake.is_empty() && roster.busy(Class::Bulk, &[], 9).is_empty());
     }
 }

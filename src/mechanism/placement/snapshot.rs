@@ -79,7 +79,7 @@ impl ThreadView {
             (true, ..) => "in front".to_owned(),
             (_, _, Some(value)) => format!("asks for {:.0} % of a CPU: makes room ({value})", percent(habits.demand())),
             (_, Class::Bulk, None) => format!("asks for {:.0} % of a CPU: would make room", percent(habits.demand())),
-            (_, Class::Interactive, None) => "asks for too little to make room, for too much to be light".to_owned(),
+            (_, Class::Interactive, None) => "asks for too little to weigh less, for too much to be light".to_owned(),
             (_, Class::Light, None) => "light: never demoted".to_owned(),
         };
         Self {

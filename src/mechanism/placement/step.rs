@@ -24,7 +24,7 @@ pub enum Step {
     Weight,
     /// They run on what nobody else wants.
     Idle,
-    /// They leave some cores free.
+    /// They leave some cores free, and so does who is busy without being bulk.
     Isolate(Split),
 }
 
@@ -101,6 +101,16 @@ impl Step {
     }
 }
 
+impl Split {
+    /// The mask that puts a thread with these facts on the reserved cores, where it may be on all.
+    pub fn fetched(&self, facts: &ThreadFacts) -> Option<(Target, String)> {
+        let ThreadFacts { tid, start_time_ticks, allowed, priority, .. } = facts;
+        let is_free = self.reserved.iter().chain(&self.rest).all(|cpu| allowed.contains(cpu));
+        let target = Target::CpuAffinity { tid: *tid, start_time_ticks: *start_time_ticks };
+        (is_free && priority.policy == SchedulingPolicy::Other).then(|| (target, format_list(&self.reserved)))
+    }
+}
+
 /// What takes a thread with these facts from where it is into a group with `settings`.
 fn taken(facts: &ThreadFacts, from: &Membership, settings: String) -> [(Target, String); 2] {
     let ThreadFacts { tid, start_time_ticks, .. } = *facts;
@@ -114,7 +124,7 @@ impl fmt::Display for Step {
         match self {
             Self::Weight => f.write_str("bulk work weighs less"),
             Self::Idle => f.write_str("bulk work runs on what nobody else wants"),
-            Self::Isolate(split) => write!(f, "bulk work leaves CPU {} free", format_list(&split.reserved)),
+            Self::Isolate(split) => write!(f, "whoever else is busy leaves CPU {} free", format_list(&split.reserved)),
         }
     }
 }

@@ -11,10 +11,14 @@ use crate::device::threads::Look;
 
 /// The foreground must wait at most this share of what it waited before.
 const LESS_WAIT: f64 = 0.75;
-/// It must run at least this share of what it ran before: waiting less because there is less to do is no gain.
+/// With less than this share of what it ran before nothing can be said: it has less to do, or bulk work does it for it.
 const NO_LESS_RUN: f64 = 0.85;
-/// With less than this share of the work that there was before, nothing can be said.
-const COMPARABLE: f64 = 0.5;
+/// With less than this it rests, and may go on in a moment.
+const RESTS: f64 = 0.1;
+/// This part of a trial says nothing: threads take their time to move.
+const SETTLES: u32 = 3;
+/// What seems to help is judged once more after so many times as long.
+const CONFIRMED_BY: u32 = 4;
 /// So often a trial goes on because nothing could be said.
 const EXTENSIONS: u32 = 2;
 
@@ -34,8 +38,8 @@ pub enum Verdict {
     Helps,
     /// It does not; why.
     Useless(String),
-    /// The foreground has come to rest.
-    NothingToSee,
+    /// The foreground runs less, and only a look without the step can tell whether the step is why.
+    Unclear(String),
 }
 
 /// A step that is being tried.
@@ -43,42 +47,70 @@ pub enum Verdict {
 pub struct Trial {
     before: Totals,
     after: Totals,
+    settles: BootTime,
     ends: BootTime,
     length: Duration,
     extensions: u32,
+    is_first: bool,
 }
 
 impl Trial {
     /// One that begins at `now`, lasts `length`, and compares with `before`.
     pub fn new(now: BootTime, length: Duration, before: Totals) -> Self {
-        Self { before, after: Totals::default(), ends: now + length, length, extensions: 0 }
+        Self {
+            before,
+            after: Totals::default(),
+            settles: now + length / SETTLES,
+            ends: now + length,
+            length,
+            extensions: 0,
+            is_first: true,
+        }
     }
 
     /// Adds a look that ended at `now`, and judges when it is time.
     pub fn take(&mut self, now: BootTime, look: Totals) -> Verdict {
-        self.after += look;
+        if now.since(self.settles).as_nanos() >= u128::from(look.wall_ns) {
+            self.after += look;
+        }
         if now < self.ends {
             return Verdict::Open;
         }
-        if self.after.runnable() < self.before.runnable() * COMPARABLE {
-            if self.extensions == EXTENSIONS {
-                return Verdict::NothingToSee;
-            }
+        let (ran, runs) = (self.before.run_rate(), self.after.run_rate());
+        // What it waits is what a step takes from it: only what it runs tells how much it has to do.
+        if runs < ran * RESTS && self.extensions < EXTENSIONS {
             self.extensions += 1;
             self.ends = now + self.length;
             self.after = Totals::default();
             return Verdict::Open;
         }
         let (waited, waits) = (self.before.wait_share(), self.after.wait_share());
-        let (ran, runs) = (self.before.run_rate(), self.after.run_rate());
-        if waits <= waited * LESS_WAIT && runs >= ran * NO_LESS_RUN {
+        let is_less = waits <= waited * LESS_WAIT;
+        if is_less && runs >= ran * NO_LESS_RUN {
             return Verdict::Helps;
         }
-        Verdict::Useless(format!(
+        let why = format!(
             "the foreground waited {:.0} % of its busy time before and {:.0} % after, and ran {ran:.2} and {runs:.2} CPUs",
             waited * 100.0,
             waits * 100.0
-        ))
+        );
+        if is_less { Verdict::Unclear(why) } else { Verdict::Useless(why) }
+    }
+
+    /// The same for longer, from `now` on: what one trial shows may be chance. None when this one was that.
+    pub fn again(&self, now: BootTime) -> Option<Self> {
+        let second = || Self { is_first: false, ..Self::new(now, self.length * CONFIRMED_BY, self.before) };
+        self.is_first.then(second)
+    }
+
+    /// Nothing is known of the step yet.
+    pub fn is_first(&self) -> bool {
+        self.is_first
+    }
+
+    /// When whoever is moved has moved.
+    pub fn settles(&self) -> BootTime {
+        self.settles
     }
 
     /// What it has seen so far.
@@ -96,15 +128,18 @@ pub struct Rhythms {
 }
 
 impl Rhythms {
-    /// Those of everybody who has one now.
-    pub fn of(roster: &Roster, now: BootTime) -> Self {
+    /// Those of everybody who has one now; what happens before `from` is not judged.
+    pub fn of(roster: &Roster, from: BootTime) -> Self {
         let light = roster.members().filter(|member| member.habits.has_rhythm());
         let before = light.map(|member| (member.thread.tid, member.habits.delay())).collect();
-        Self { before, since: BTreeMap::new(), judged_at: now }
+        Self { before, since: BTreeMap::new(), judged_at: from }
     }
 
     /// Adds a look; once a second, names a thread that now waits longer than it may.
     pub fn take(&mut self, now: BootTime, look: &Look, roster: &Roster) -> Option<String> {
+        if now <= self.judged_at {
+            return None;
+        }
         for used in look.used.iter().filter(|used| self.before.contains_key(&used.tid)) {
             let (wait_ns, slices) = self.since.entry(used.tid).or_default();
             *wait_ns += used.usage.wait_ns;
@@ -152,30 +187,37 @@ mod tests {
 
     #[test]
     fn a_step_is_kept_for_what_it_did_to_the_foreground() {
-        for (case, before, after, helps) in [
-            ("it need not wait any more", totals(50, 50), totals(100, 0), true),
-            ("it waits a quarter less", totals(60, 40), totals(70, 30), true),
-            ("frames: as many, without waiting", totals(42, 30), totals(42, 1), true),
-            ("nothing changed", totals(50, 50), totals(50, 50), false),
-            ("it waits a little less", totals(60, 40), totals(62, 38), false),
-            ("it waits less because somebody keeps work from it", totals(60, 40), totals(50, 10), false),
-            ("it waits more", totals(60, 10), totals(60, 30), false),
+        for (case, before, after, verdict) in [
+            ("it need not wait any more", totals(50, 50), totals(100, 0), "helps"),
+            ("it waits a quarter less", totals(60, 40), totals(70, 30), "helps"),
+            ("frames: as many, without waiting", totals(42, 30), totals(42, 1), "helps"),
+            ("frames that waited most of the time", totals(38, 60), totals(42, 0), "helps"),
+            ("nothing changed", totals(50, 50), totals(50, 50), "useless"),
+            ("it waits a little less", totals(60, 40), totals(62, 38), "useless"),
+            ("it waits more", totals(60, 10), totals(60, 30), "useless"),
+            ("its start is over, or somebody keeps work from it", totals(60, 40), totals(50, 10), "unclear"),
         ] {
             let mut trial = Trial::new(at(0), Duration::from_millis(300), before);
-            assert_eq!(trial.take(at(100), after), Verdict::Open);
+            assert_eq!(trial.take(at(100), totals(10, 90)), Verdict::Open, "nobody has moved yet");
             assert_eq!(trial.take(at(200), after), Verdict::Open);
-            let verdict = trial.take(at(300), after);
-            assert_eq!(verdict == Verdict::Helps, helps, "{case}: {verdict:?}");
+            let found = match trial.take(at(300), after) {
+                Verdict::Open => "open",
+                Verdict::Helps => "helps",
+                Verdict::Useless(_) => "useless",
+                Verdict::Unclear(_) => "unclear",
+            };
+            assert_eq!(found, verdict, "{case}");
         }
     }
 
     #[test]
     fn nothing_is_said_of_a_foreground_that_rests() {
         let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(50, 50));
-        let verdicts: Vec<_> = (1..=9).map(|look| trial.take(at(look * 100), totals(5, 0))).collect();
-        assert_eq!((&verdicts[..8], &verdicts[8]), (&vec![Verdict::Open; 8][..], &Verdict::NothingToSee));
+        let verdicts: Vec<_> = (1..=9).map(|look| trial.take(at(look * 100), totals(3, 0))).collect();
+        assert_eq!(&verdicts[..8], &vec![Verdict::Open; 8][..]);
+        assert!(matches!(verdicts[8], Verdict::Unclear(_)), "{verdicts:?}");
         let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(50, 50));
-        (1..=3).for_each(|look| drop(trial.take(at(look * 100), totals(5, 0))));
+        (1..=3).for_each(|look| drop(trial.take(at(look * 100), totals(3, 0))));
         let verdicts: Vec<_> = (4..=6).map(|look| trial.take(at(look * 100), totals(90, 0))).collect();
         assert_eq!(verdicts, [Verdict::Open, Verdict::Open, Verdict::Helps], "it works again");
     }
