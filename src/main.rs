@@ -1,5 +1,8 @@
 //! The `brisk` program: everything is in the library, so that tests drive what users run.
 
+#[cfg(all(target_env = "musl", panic = "abort"))]
+mod no_unwinding;
+
 use brisk::device::first_process::open_missing_descriptors;
 
 /// What the loader calls before `main`. Here, because the linker keeps every object of the program itself.
