@@ -26,7 +26,6 @@ pub mod soak;
 pub mod status;
 #[cfg(feature = "lab")]
 mod task;
-#[cfg(feature = "top")]
 pub mod top;
 
 use std::io;
@@ -63,7 +62,6 @@ pub enum Command {
     /// Show what the daemon does now and why
     Status(status::Arguments),
     /// Show cores, what is in front, classes, memory and the last decisions, live
-    #[cfg(feature = "top")]
     Top(top::Arguments),
     /// Put back everything that brisk has changed and not given back
     Restore(restore::Arguments),
@@ -140,7 +138,6 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Doctor(arguments) => doctor::run(arguments, &root),
         Command::Run(arguments) => run::run(arguments, &root),
         Command::Status(arguments) => status::run(arguments, &root),
-        #[cfg(feature = "top")]
         Command::Top(arguments) => top::run(arguments, &root),
         Command::Restore(arguments) => restore::run(arguments, &root),
         Command::Boot(arguments) => boot::run(arguments, &root),
