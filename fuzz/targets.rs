@@ -12,9 +12,9 @@ use brisk::device::binder::returns::Returns;
 use brisk::device::binder::{WireFormat, cache};
 use brisk::device::cgroup::hierarchy::{self, Hierarchy};
 use brisk::device::{
-    Root, affinity, android_properties, cpu_times, disk_stats, energy, hotplug, journal, load, loadavg, meminfo,
-    priority, process, process_events, process_memory, process_reclaim, process_watch, psi, schedstat, swaps, threads,
-    trace_events, vm_tunables, vmstat, zoneinfo, zram, zram_owner, zram_writeback,
+    Root, affinity, android_properties, cpu_times, disk_stats, drm_clients, energy, hotplug, journal, load, loadavg,
+    meminfo, priority, process, process_events, process_io, process_memory, process_reclaim, process_watch, psi,
+    schedstat, swaps, threads, trace_events, vm_tunables, vmstat, zoneinfo, zram, zram_owner, zram_writeback,
 };
 use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
@@ -288,7 +288,10 @@ fn counters(bytes: &[u8]) {
     }
     cpu_times::parse(bytes, &mut |_, _| ());
     disk_stats::parse(bytes, &mut |_| ());
-    let _ = energy::parse_rails(&text);
+    let _ = (energy::parse_rails(&text), process_io::parse(&text));
+    if let Some(client) = drm_clients::parse(&text) {
+        assert!(!client.id.number.is_empty());
+    }
     if let Some(pids) = hierarchy::parse_members(&text) {
         assert!(pids.is_sorted_by(|one, other| one < other));
     }

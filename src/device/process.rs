@@ -64,6 +64,8 @@ pub struct StatFacts {
     pub command: String,
     /// Field 22.
     pub start_time_ticks: u64,
+    /// Fields 14 and 15 together: CPU time of all its threads, in clock ticks.
+    pub cpu_ticks: u64,
     /// Fields 16 and 17 together: CPU time of its children that have ended and of theirs, in clock ticks.
     pub children_ticks: u64,
     /// Field 3 is `Z` or `X`: nobody has waited for it, but it holds nothing any more.
@@ -111,11 +113,11 @@ pub fn parse_stat(text: &str) -> Option<StatFacts> {
     let is_dead = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
     // Signed, as proc_pid_stat(5) has them.
-    let user: i64 = fields.nth(11)?.parse().ok()?;
-    let system: i64 = fields.next()?.parse().ok()?;
-    let children_ticks = user.saturating_add(system).max(0) as u64;
+    let mut times = fields.by_ref().skip(9).map_while(|field| field.parse::<i64>().ok());
+    let mut both = || Some(times.next()?.saturating_add(times.next()?).max(0) as u64);
+    let (cpu_ticks, children_ticks) = (both()?, both()?);
     let start_time_ticks = fields.nth(4)?.parse().ok()?;
-    Some(StatFacts { parent, command: command.to_owned(), start_time_ticks, children_ticks, is_dead })
+    Some(StatFacts { parent, command: command.to_owned(), start_time_ticks, cpu_ticks, children_ticks, is_dead })
 }
 
 /// The first number of the `Uid:` line of /proc/PID/status. The whole file is not parsed: its lines vary by kernel.
@@ -165,6 +167,7 @@ mod tests {
         for name in ["sh", "Web Content", "a) S (b", ""] {
             let facts = parse_stat(&format!("42 ({name}) {rest}")).unwrap();
             assert_eq!((facts.command.as_str(), facts.parent, facts.start_time_ticks), (name, 1, 9876));
+            assert_eq!((facts.cpu_ticks, facts.children_ticks), (5 + 6, 7 + 8));
         }
         assert_eq!(parse_stat("42 (sh"), None);
     }

@@ -1,6 +1,7 @@
 //! `brisk placement`: what every thread is to the others, and what is done for what is in front.
 
 pub(super) mod look;
+mod resources;
 mod text;
 
 use std::io::Write as _;
@@ -32,6 +33,8 @@ enum Command {
     Show(Options),
     /// Say what is done for what is in front, and why, for each thread that counts
     Explain(Options),
+    /// Show what each process takes of CPUs, memory, storage and GPU
+    Resources(resources::Options),
 }
 
 /// Options of both.
@@ -67,7 +70,13 @@ struct Options {
 /// # Errors
 /// When the configuration is not right, threads cannot be looked at, or standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
-    let (Command::Show(options) | Command::Explain(options)) = &arguments.command;
+    let options = match &arguments.command {
+        Command::Show(options) | Command::Explain(options) => options,
+        Command::Resources(options) => {
+            write!(anstream::stdout().lock(), "{}", resources::show(options, root)?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let asked = if options.front.is_empty() { ask_daemon(root) } else { None };
     let snapshot = match asked {
         Some(snapshot) => snapshot,
