@@ -8,6 +8,8 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.BrokenBarrierException;
+import java.util.concurrent.CyclicBarrier;
 
 import brisk.preload.ClassList;
 import brisk.preload.Outcome;
@@ -85,25 +87,42 @@ public final class BootZygote {
         tell("measured own " + (planned - began) + " " + (System.nanoTime() - planned));
     }
 
-    /** How long resources take on one thread, and how long when two threads each preload all of them. */
-    private static void measureTwo() {
+    /**
+     * How long resources take on one thread, and how long when two threads each preload all of them. Both have done so once
+     * before, for a governor raises a CPU that was idle only after a while.
+     */
+    private static void measureTwo() throws IOException {
         long began = System.nanoTime();
         FrameworkResources.preload();
         long one = System.nanoTime();
+        final CyclicBarrier warm = new CyclicBarrier(2);
         Thread other = new Thread() {
             @Override
             public void run() {
-                FrameworkResources.preload();
+                preloadTwice(warm);
             }
         };
         other.start();
-        FrameworkResources.preload();
+        long beganTwo = preloadTwice(warm);
         try {
             other.join();
         } catch (InterruptedException e) {
+            throw new IOException(e);
+        }
+        tell("measured two " + (one - began) + " " + (System.nanoTime() - beganTwo));
+    }
+
+    /** Returns when the second time began, which it does on both threads at once. */
+    private static long preloadTwice(CyclicBarrier warm) {
+        FrameworkResources.preload();
+        try {
+            warm.await();
+        } catch (InterruptedException | BrokenBarrierException e) {
             throw new IllegalStateException(e);
         }
-        tell("measured two " + (one - began) + " " + (System.nanoTime() - one));
+        long began = System.nanoTime();
+        FrameworkResources.preload();
+        return began;
     }
 
     /** How many of the list; a plan may add others. */
