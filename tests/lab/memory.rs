@@ -136,17 +136,20 @@ fn a_fork_bomb_takes_nobody_with_it() {
 const RECOVERY_US: u64 = 500_000;
 
 #[test]
-#[ignore = "a minute: ./dev test --deep"]
+#[ignore = "three minutes: ./dev test --deep"]
 fn whoever_outruns_reclaim_is_gone_in_bounded_time_and_nobody_else() {
-    let Some(report) = report("killer", "outrun") else { return };
-    assert_eq!((report.one("outrun.rounds"), report.one("outrun.oom")), ("3", "0"), "{report:#?}");
-    assert_eq!(report.one("outrun.alive"), report.one("outrun.expected"), "{report:#?}");
-    let explained = report.json("outrun.explain");
-    let kills = explained["kills"].as_array().unwrap();
-    assert_eq!(kills.len(), 3, "{explained}");
-    for kill in kills {
-        let [decided_us, back_us] = ["decided_after_us", "back_after_us"].map(|name| kill[name].as_u64().unwrap());
-        assert!(kill["name"] == "awk" && decided_us + back_us <= RECOVERY_US, "{kill}");
+    for step in ["outrun", "outrun_with_swap"] {
+        let Some(report) = report("killer", step) else { return };
+        assert_eq!(report.one("outrun.alive"), report.one("outrun.expected"), "{report:#?}");
+        let explained = report.json("outrun.explain");
+        let kills = explained["kills"].as_array().unwrap();
+        let by_kernel: usize = report.one("outrun.oom").parse().unwrap();
+        // Without swap the last memory can be gone before the kernel tells of the first stall.
+        assert!(kills.len() + by_kernel >= 3 && (by_kernel == 0 || step == "outrun"), "{report:#?}");
+        for kill in kills {
+            let [decided_us, back_us] = ["decided_after_us", "back_after_us"].map(|name| kill[name].as_u64().unwrap());
+            assert!(kill["name"] == "awk" && decided_us + back_us <= RECOVERY_US, "{kill}");
+        }
     }
 }
 

@@ -51,23 +51,31 @@ bare() {
 	pressure
 }
 
-# Something takes memory faster than it can be reclaimed: twice as much with every step.
-outrun() {
-	configure ''
+# run_away CONFIGURATION: something takes memory faster than it can be reclaimed, twice as much with every step.
+run_away() {
+	configure "$1"
 	start_daemon env
 	launch 3 0
 	front=$launched
-	for round in 1 2 3; do
+	for _ in 1 2 3; do
 		sh -c 'echo 950 >/proc/self/oom_score_adj; exec awk "BEGIN { text = \"0123456789abcdef\"; while (1) text = text text }"' &
 		allocator=$!
 		wait_for 60 has_gone "$allocator"
 		wait "$allocator" || true
 	done
-	say outrun.rounds "$round"
 	say outrun.alive "$(alive "$front" "$daemon")"
 	say outrun.expected " $front $daemon"
 	say outrun.oom "$(oom_kills)"
 	say outrun.explain "$(brisk memory explain --json | tr -d '\n')"
+}
+
+outrun() {
+	run_away ''
+}
+
+outrun_with_swap() {
+	run_away '[memory.zram]
+		enabled = true'
 }
 
 processes() {
