@@ -373,7 +373,6 @@ impl Run<'_> {
     }
 
     /// What is known by now of each point for which a claim asks for precision, a line each.
-    #[cfg(feature = "lab")]
     pub fn state(&self, findings: &Findings) -> Vec<String> {
         let line = |Precision { arm, point, measured, ci: [low, high], is_reached, .. }: Precision| {
             let arm = arm.unwrap_or_default();

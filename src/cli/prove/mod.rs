@@ -259,7 +259,6 @@ fn finish(arguments: &Arguments, jobs: &[Job], quick: bool, base: &Path, started
         let width = if width == 0 { TABLE_WIDTH } else { width };
         write!(anstream::stdout(), "{}", report::table::render(&proof, width, terminal))?;
     }
-    #[cfg(feature = "lab")]
     for job in jobs.iter().filter(|_| !quick) {
         let run = Run { experiment: &job.entry.experiment, quick, seed: job.seed };
         run.state(&job.findings).iter().for_each(|line| eprintln!("{line}"));
