@@ -14,7 +14,7 @@ const FLOORS: [&[&str]; 6] = [
     &["config"],
     &["mechanism", "chart", "report"],
     &["device"],
-    &["random", "work"],
+    &["random", "work", "no_unwinding"],
 ];
 
 fn source() -> PathBuf {

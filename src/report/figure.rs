@@ -68,12 +68,23 @@ pub fn change(percent: f64, interval: [f64; 2]) -> String {
 }
 
 fn decimals_in(value: f64, interval: [f64; 2], unit: &str) -> usize {
-    if unit == "%" { finer(1, interval) } else { decimals(value, interval) }
+    match unit {
+        "%" if value.abs() < 1000.0 => finer(1, interval),
+        "%" => 0,
+        _ => decimals(value, interval),
+    }
 }
 
-/// A figure and its unit, kept on one line.
+/// The longest abbreviation of a unit (`KiB/s`); what is longer is a word.
+const LONGEST_ABBREVIATION: usize = 5;
+
+/// A figure and its unit, kept on one line unless that is a word (`15.0 applications`).
 pub fn join(figure: &str, unit: &str) -> String {
-    if unit.is_empty() || figure == NONE { figure.to_owned() } else { format!("{figure}{NO_BREAK_SPACE}{unit}") }
+    if unit.is_empty() || figure == NONE {
+        return figure.to_owned();
+    }
+    let is_word = unit.chars().count() > LONGEST_ABBREVIATION;
+    format!("{figure}{}{unit}", if is_word { ' ' } else { NO_BREAK_SPACE })
 }
 
 /// A unit to show figures in, and what to multiply them by.
@@ -219,6 +230,8 @@ mod tests {
             (52.123, [51.0, 53.0], "ms", "52.1\u{a0}ms"),
             (0.0, [0.0, 0.0], "", "0.0"),
             (-8.13, [-8.4, -7.9], "%", "\u{2212}8.1\u{a0}%"),
+            (-1563.94, [-1981.5, -1507.8], "%", "\u{2212}1564\u{a0}%"),
+            (15.0, [15.0, 15.0], "applications", "15.0 applications"),
             (f64::NAN, [f64::NAN; 2], "ms", NONE),
             (f64::INFINITY, [0.0; 2], "ms", NONE),
             (-1e-9, [0.0; 2], "s", "\u{2212}1.0e\u{2212}9\u{a0}s"),
