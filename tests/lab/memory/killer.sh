@@ -23,7 +23,7 @@ pressure() {
 	launch 1 910
 	victim=$launched
 	front=
-	for number in 1 1 1 1 2 14; do
+	for number in 1 1 1 1 2; do
 		launch $number 0
 		front="$front $launched"
 	done
