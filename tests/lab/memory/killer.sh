@@ -10,6 +10,11 @@ oom_kills() {
 	sed -n 's/^oom_kill //p' /proc/vmstat
 }
 
+# The writable and the resident memory of process $1, in KiB.
+memory_of() {
+	sed -n 's/^\(VmData\|VmRSS\):[^0-9]*\([0-9]*\).*/\2/p' "/proc/$1/status" | sort -n | tr '\n' ' '
+}
+
 pressure() {
 	configure ''
 	start_daemon env
@@ -22,12 +27,14 @@ pressure() {
 	kept=$launched
 	launch 1 910
 	victim=$launched
+	say pressure.before "$(memory_of "$(killer)")"
 	front=
 	for number in 1 1 1 1 2; do
 		launch $number 0
 		front="$front $launched"
 	done
 	sleep 2
+	say pressure.after "$(memory_of "$(killer)")"
 	# shellcheck disable=SC2086 # numbers of processes
 	say pressure.alive "$(alive $protected $kept $front)"
 	say pressure.expected " $protected $kept$front"
