@@ -7,8 +7,8 @@ use super::{BootTime, Root, process};
 
 /// More kin than this is not followed.
 const MOST: usize = 4096;
-/// Start times are counted in these (USER_HZ, on every architecture that brisk runs on).
-const TICK: Duration = Duration::from_millis(10);
+/// Start times are counted in these.
+const TICK: Duration = Duration::from_millis(process::TICK_MS);
 
 /// A thread that came to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use super::{DeviceError, Root};
 
+/// A clock tick of times in /proc: USER_HZ is 100 on every architecture that brisk runs on.
+pub const TICK_MS: u64 = 10;
+
 /// What a policy may want to know of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Facts {

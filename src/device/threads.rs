@@ -26,8 +26,6 @@ const NEW_IN_ONE_LOOK: usize = 512;
 const NUMBERS_TO_ASK_FOR: u32 = 4096;
 /// Who has run and waited for more than this part of the time since the last look is asked when it was born.
 const BUSY_PART: u64 = 10;
-/// The unit of start times: USER_HZ is 100 on every architecture that Linux has.
-const TICK_MS: u64 = 10;
 /// The number of the parent of the kernel's own threads, where they can be seen.
 const KTHREADD: u32 = 2;
 
@@ -225,7 +223,7 @@ impl Threads {
             return None;
         }
         let ticks = process::start_time_ticks(&self.root, tid).ok();
-        let born_at = ticks.map_or(since, |ticks| BootTime::from_milliseconds(ticks * TICK_MS).max(since));
+        let born_at = ticks.map_or(since, |ticks| BootTime::from_milliseconds(ticks * process::TICK_MS).max(since));
         Some(ThreadUsage { tid, usage: Usage { wall_ns: now.since(born_at).as_nanos() as u64, ..used } })
     }
 

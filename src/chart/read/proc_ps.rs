@@ -10,9 +10,7 @@ use super::lines::{Fields, number, saturate};
 use super::process_log::{Gatherer, ProcessLog, Sight};
 use super::{Notes, ReadError};
 use crate::chart::model::State;
-
-/// USER_HZ, in which the kernel counts here on every architecture that Android and Linux distributions run on.
-const TICK_MS: u64 = 10;
+use crate::device::process::TICK_MS;
 
 /// Reads the log.
 ///

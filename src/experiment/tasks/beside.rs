@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::messages::exchange;
 use super::paced::MUSIC;
 use super::{Beside, JOBS, Player, joined, named};
+use crate::device::process::TICK_MS;
 use crate::experiment::spec::Neighbour;
 
 /// What a download works and then waits.
@@ -20,8 +21,6 @@ const BURST_PIECES: u32 = 13;
 const BURST_REST: Duration = Duration::from_secs(2);
 /// A hog looks this often whether it is to end.
 const HOG_MS: u64 = 5;
-/// The unit of times in /proc/self/stat: USER_HZ is 100 on every architecture that Linux has.
-const TICK_MS: f64 = 10.0;
 
 /// What a neighbour counts since it was told to begin.
 #[derive(Debug, Default)]
@@ -124,7 +123,7 @@ fn tell(tally: &Tally, commands: &mut dyn BufRead) -> io::Result<Beside> {
 fn used_ms() -> io::Result<f64> {
     const FILE: &str = "/proc/self/stat";
     used_ticks(&fs::read_to_string(FILE)?)
-        .map(|ticks| ticks as f64 * TICK_MS)
+        .map(|ticks| (ticks * TICK_MS) as f64)
         .ok_or_else(|| io::Error::other(format!("{FILE} is not as expected")))
 }
 

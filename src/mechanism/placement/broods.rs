@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::device::BootTime;
+use crate::device::process::TICK_MS;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
 
@@ -24,7 +25,6 @@ const BULK: [f64; 2] = [0.50, 0.35];
 const PLAUSIBLE: f64 = 1.25;
 /// The first process is everybody's, and whoever lost its parent is its child.
 const INIT: u32 = 1;
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The parents of short-lived children.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl Broods {
                 continue;
             }
             brood.measured = Some((now, facts.children_ticks));
-            let used_s = facts.children_ticks.saturating_sub(ticks) as f64 / TICKS_PER_SECOND;
+            let used_s = (facts.children_ticks.saturating_sub(ticks).saturating_mul(TICK_MS)) as f64 / 1000.0;
             let rate = used_s / wall.as_secs_f64();
             brood.rate = if rate > cpus as f64 * PLAUSIBLE { 0.0 } else { rate };
             brood.is_bulk = brood.rate >= BULK[usize::from(brood.is_bulk)];

@@ -7,13 +7,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::device::drm_clients::{Clients, EngineShare};
-use crate::device::process::Life;
+use crate::device::process::{Life, TICK_MS};
 use crate::device::process_io::StorageIo;
 
 /// Shares of storage say nothing while all processes together move less than this in a second.
 const STORAGE_BYTES_PER_S: f64 = 1024.0 * 1024.0;
-/// USER_HZ, on every architecture that brisk runs on.
-const TICKS_PER_S: f64 = 100.0;
 
 /// What one process has taken since it began, and holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +110,9 @@ pub fn between(
         ProcessResources {
             pid: life.pid,
             command: now.command.clone(),
-            cpu: Share::of(now.cpu_ticks.saturating_sub(then.cpu_ticks) as f64 / TICKS_PER_S / seconds),
+            cpu: Share::of(
+                (now.cpu_ticks.saturating_sub(then.cpu_ticks).saturating_mul(TICK_MS)) as f64 / 1000.0 / seconds,
+            ),
             memory: Share::of(now.memory_kib as f64 / memory_total_kib.max(1) as f64),
             memory_kib: now.memory_kib,
             storage: bytes.map(|bytes| Share::of(if is_storage_used { bytes / moved } else { 0.0 })),
