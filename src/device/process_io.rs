@@ -40,8 +40,8 @@ pub fn read(root: &Root, pid: u32) -> Result<StorageIo, DeviceError> {
 /// Parses such a file.
 pub fn parse(text: &str) -> Option<StorageIo> {
     let number = |name: &str| {
-        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
-        lines.find_map(|(key, value)| (key == name).then(|| value.trim().parse::<u64>().ok())?)
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        value.trim().parse::<u64>().ok()
     };
     let thrown_away = number("cancelled_write_bytes").unwrap_or(0);
     Some(StorageIo {
