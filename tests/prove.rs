@@ -11,6 +11,7 @@ use brisk::experiment::plan::Line;
 use brisk::experiment::store;
 use brisk::lab::{self, Channel, Job, Scenario};
 use brisk::report::proof::{ExperimentResult, Mode, Proof, Verdict};
+use rustix::process::{Pid, Signal, kill_process};
 use static_brisk::static_brisk;
 
 /// Two arms, one point, three blocks; the claim is sure to be shown.
@@ -297,6 +298,10 @@ fn here(device: &Path, replicates: u32) -> Command {
     command
 }
 
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+}
+
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(60);
     while !done() {
@@ -322,8 +327,7 @@ fn an_interrupted_experiment_gives_everything_back_and_says_how_to_go_on() {
     let before = tunables(device.path());
     let child = here(device.path(), 100).spawn().unwrap();
     wait_until("the second arm", || tunables(device.path())[1] == "10000");
-    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    signal(child.id(), Signal::INT);
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 2);
     assert!(String::from_utf8_lossy(&output.stderr).contains("--here --resume --output"), "{output:?}");
@@ -337,8 +341,7 @@ fn a_killed_runner_leaves_nothing_changed() {
     let mut child = here(device.path(), 100).spawn().unwrap();
     wait_until("the second arm", || tunables(device.path())[1] == "10000");
     let runner = children(child.id()).into_iter().next().expect("the runner is a child");
-    let pid = rustix::process::Pid::from_raw(i32::try_from(runner).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    signal(runner, Signal::KILL);
     assert_eq!(child.wait().unwrap().code(), Some(2));
     wait_until("the guardian", || tunables(device.path()) == before);
 }
@@ -361,8 +364,7 @@ fn a_killed_experiment_takes_its_runner_and_their_daemon_with_it() {
             daemon.is_some()
         });
         let victim = if killed == "the experiment" { child.id() } else { family[0] };
-        let pid = rustix::process::Pid::from_raw(i32::try_from(victim).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        signal(victim, Signal::KILL);
         child.wait().unwrap();
         // An ended process has no command line, reaped or not.
         wait_until("their end", || family.iter().all(|pid| said(*pid).is_empty()));
@@ -384,8 +386,7 @@ fn restore_gives_back_what_a_runner_has_left_that_was_killed_with_its_guardian()
     let name = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let guardian = children(runner).into_iter().find(|pid| name(*pid).starts_with(b"@brisk-guardian\0"));
     for pid in [guardian.expect("the runner has a guardian"), runner] {
-        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        signal(pid, Signal::KILL);
     }
     assert_eq!(child.wait().unwrap().code(), Some(2));
     assert_ne!(tunables(device.path()), before, "nobody is left who could have given it back");

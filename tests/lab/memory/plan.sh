@@ -23,6 +23,15 @@ hear() {
 	done
 }
 
+# end_plan NAME: asks for everything to be given back, and says how that ended.
+end_plan() {
+	kill -TERM "$applier"
+	status=0
+	wait "$applier" || status=$?
+	exec 3<&-
+	say "$1.exit" "$status"
+}
+
 undo() {
 	before=$(state)
 	say undo.before "$before"
@@ -70,11 +79,7 @@ fit() {
 		applications="$applications $launched"
 	done
 	sleep 1
-	kill -TERM "$applier"
-	status=0
-	wait "$applier" || status=$?
-	exec 3<&-
-	say fit.exit "$status"
+	end_plan fit
 	say fit.error "$(grep 'stays in use' /tmp/errors | tail -n 1)"
 	say fit.swaps "$(tail -n +2 /proc/swaps | wc -l)"
 	# shellcheck disable=SC2086 # numbers of processes
@@ -90,11 +95,7 @@ busy() {
 	start
 	hear 7
 	exec 4</dev/zram0
-	kill -TERM "$applier"
-	status=0
-	wait "$applier" || status=$?
-	exec 3<&-
-	say busy.exit "$status"
+	end_plan busy
 	say busy.error "$(grep -c 'zram0/reset: Device or resource busy' /tmp/errors)"
 	exec 4<&-
 	brisk restore >/dev/null
