@@ -13,6 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use super::disk;
 use super::error::LabError;
 use super::scenario::{Mode, Scenario};
 use crate::device::parent_death;
@@ -66,13 +67,16 @@ impl Machine {
         };
         let (results, results_end) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| fault(error.into()))?;
         let initramfs = in_memory(start.initramfs).map_err(fault)?;
+        let disk = start.scenario.machine.disk_mib.map(disk::formatted).transpose()?;
         let mut command = Command::new(architecture.emulator);
         command.args(arguments(start.scenario, start.kernel, &results_end, &initramfs));
+        command
+            .args(disk.iter().zip(start.scenario.machine.disk_mib).flat_map(|(disk, mib)| disk::arguments(disk, mib)));
         command.stderr(Stdio::piped());
         if !start.interactive {
             command.stdin(Stdio::null()).stdout(Stdio::piped());
         }
-        bind(&mut command, results_end, initramfs, start.core);
+        bind(&mut command, [results_end, initramfs].into_iter().chain(disk).collect(), start.core);
         let mut child = command.spawn().map_err(fault)?;
         // Ours of the results port's writing end must go, or its reading end never ends.
         drop(command);
@@ -116,7 +120,7 @@ fn in_memory(contents: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// Hands the descriptors on, and ties the child's life and place to this thread's.
-fn bind(command: &mut Command, results: OwnedFd, initramfs: OwnedFd, core: Option<usize>) {
+fn bind(command: &mut Command, descriptors: Vec<OwnedFd>, core: Option<usize>) {
     parent_death::follow(command, Signal::KILL);
     let cpus = core.map(|core| {
         let mut cpus = CpuSet::new();
@@ -124,7 +128,7 @@ fn bind(command: &mut Command, results: OwnedFd, initramfs: OwnedFd, core: Optio
         cpus
     });
     let prepare = move || {
-        for descriptor in [&results, &initramfs] {
+        for descriptor in &descriptors {
             fcntl_setfd(descriptor, FdFlags::empty())?;
         }
         if let Some(cpus) = &cpus {
@@ -144,7 +148,10 @@ fn arguments(scenario: &Scenario, kernel: &Path, results: &OwnedFd, initramfs: &
     let mut arguments: Vec<String> = Vec::new();
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
     // Thread names tell which threads are vCPUs.
-    add(&["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-name", "brisk,debug-threads=on"]);
+    add(&["-nodefaults", "-no-user-config", "-display", "none", "-name", "brisk,debug-threads=on"]);
+    if machine.disk_mib.is_none() {
+        add(&["-no-reboot"]);
+    }
     add(architecture.emulator_arguments);
     match machine.mode {
         Mode::Deterministic => {

@@ -10,6 +10,7 @@ pub mod binder;
 mod cache;
 mod console;
 pub mod describe;
+mod disk;
 pub mod error;
 pub mod guest;
 mod image;
@@ -160,6 +161,7 @@ fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Resul
         cgroup: job.scenario.guest.cgroup,
         self_check: job.scenario.guest.self_check,
         busybox: busybox.is_some(),
+        kept: job.scenario.guest.kept.clone(),
         systemd,
         modules: modules
             .iter()
@@ -173,7 +175,10 @@ fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Resul
     let write = || -> std::io::Result<Vec<u8>> {
         let mut initramfs = Initramfs::new()?;
         initramfs.file("/init", &binary, 0o755)?;
-        initramfs.link("/bin/brisk", "/init")?;
+        // Where a package has it as well.
+        for place in ["/bin/brisk", "/usr/bin/brisk"] {
+            initramfs.link(place, "/init")?;
+        }
         if let Some(busybox) = &busybox {
             initramfs.file("/bin/busybox", &std::fs::read(busybox)?, 0o755)?;
         }

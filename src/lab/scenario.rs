@@ -17,6 +17,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("zygote-6.1-parallel", include_str!("../../lab/scenarios/zygote-6.1-parallel.toml")),
     ("memory-6.1", include_str!("../../lab/scenarios/memory-6.1.toml")),
     ("memory-systemd-6.1", include_str!("../../lab/scenarios/memory-systemd-6.1.toml")),
+    ("systemd-6.1", include_str!("../../lab/scenarios/systemd-6.1.toml")),
     ("binder-6.1", include_str!("../../lab/scenarios/binder-6.1.toml")),
     ("binder-6.12", include_str!("../../lab/scenarios/binder-6.12.toml")),
     ("binder-6.1-parallel", include_str!("../../lab/scenarios/binder-6.1-parallel.toml")),
@@ -87,6 +88,9 @@ pub struct Machine {
     /// One guest instruction takes 2^shift ns in deterministic mode.
     #[serde(default)]
     pub icount_shift: Option<u8>,
+    /// A disk that outlives reboots; a guest without one that reboots has ended.
+    #[serde(default)]
+    pub disk_mib: Option<u32>,
     /// More arguments of QEMU, for devices that a scenario needs.
     #[serde(default)]
     pub arguments: Vec<String>,
@@ -112,16 +116,22 @@ pub struct Guest {
     /// Whether work must prove to take time proportional to 1/f before the command runs.
     #[serde(default)]
     pub self_check: bool,
+    /// The folders that are on the disk, with all that is below them.
+    #[serde(default)]
+    pub kept: Vec<String>,
     /// Debian's systemd as the first process; brisk is it when absent.
     #[serde(default)]
     pub systemd: Option<Systemd>,
 }
 
 /// A guest whose first process is Debian's systemd. The command runs in one of its services; none of systemd's own units is
-/// there.
+/// there but those that are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Systemd {
+    /// More of systemd's own package, by its place there: programs and units.
+    #[serde(default)]
+    pub own: Vec<String>,
     /// Other Debian packages whose programs, units and settings the guest has.
     #[serde(default)]
     pub packages: Vec<String>,
@@ -285,6 +295,9 @@ impl Scenario {
         }
         if self.kernel.configuration.is_none() && !self.kernel.drivers.is_empty() {
             return Some("kernel.drivers are for a kernel that is built, by kernel.configuration".into());
+        }
+        if machine.disk_mib.is_none() && !self.guest.kept.is_empty() {
+            return Some("guest.kept is on the disk: give machine.disk_mib".into());
         }
         if let Some(systemd) = &self.guest.systemd {
             if self.guest.cgroup != CgroupVersion::V2 || self.kernel.architecture != "amd64" {

@@ -35,9 +35,11 @@ pub fn files(
 ) -> Result<(GuestSystemd, Vec<GuestFile>), LabError> {
     let own = packages.with_libraries("systemd")?;
     let mut paths: BTreeMap<String, PathBuf> = PROGRAMS.iter().filter_map(|place| in_package(&own, place)).collect();
-    let program = paths.keys().find(|path| path.ends_with("/systemd")).cloned();
-    let program = program
-        .ok_or_else(|| LabError::Package { package: "systemd".into(), reason: format!("it has no {}", PROGRAMS[0]) })?;
+    let missing = |place: &str| LabError::Package { package: "systemd".into(), reason: format!("it has no {place}") };
+    let program = paths.keys().find(|path| path.ends_with("/systemd")).cloned().ok_or_else(|| missing(PROGRAMS[0]))?;
+    for place in &systemd.own {
+        paths.extend([in_package(&own, place).ok_or_else(|| missing(place))?]);
+    }
     let mut roots = vec![own];
     for name in &systemd.packages {
         let root = packages.alone(name)?;

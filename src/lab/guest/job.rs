@@ -26,6 +26,8 @@ pub struct GuestJob {
     pub modules: Vec<GuestModule>,
     /// Whether BusyBox is there, to be installed under its applets' names.
     pub busybox: bool,
+    /// The folders that are on the disk.
+    pub kept: Vec<String>,
     /// What becomes the first process; brisk stays it when absent.
     pub systemd: Option<GuestSystemd>,
     /// Whether to check time against frequency first.

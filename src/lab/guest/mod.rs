@@ -69,6 +69,7 @@ fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
     }
     run::load_modules(&job.modules)?;
     mounts::binderfs(&root)?;
+    mounts::kept(&job.kept)?;
     match &job.systemd {
         Some(systemd) => systemd.become_it(),
         None => work(&job, port),

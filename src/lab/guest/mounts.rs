@@ -1,11 +1,15 @@
 //! The file systems that a device has.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use anyhow::Context;
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount};
+use rustix::mount::{MountFlags, mount, mount_bind};
 
 use crate::device::Root;
 use crate::lab::scenario::CgroupVersion;
@@ -88,6 +92,47 @@ pub fn binderfs(root: &Root) -> anyhow::Result<()> {
         let (inside, outside) = (format!("{FOLDER}/{device}"), format!("/dev/{device}"));
         let (link, target) = if is_mounted { (outside, inside) } else { (inside, outside) };
         symlink(&target, &link).with_context(|| format!("cannot link {link} to {target}"))?;
+    }
+    Ok(())
+}
+
+/// Mounts the disk, and over each of `folders` what the disk has of it; at first that is what the initramfs has there.
+///
+/// # Errors
+/// When there is no disk, or something cannot be copied or mounted.
+pub fn kept(folders: &[String]) -> anyhow::Result<()> {
+    const DISK: &str = "/dev/pmem0";
+    const PLACE: &str = "/disk";
+    if folders.is_empty() {
+        return Ok(());
+    }
+    // Its driver looks for it while others go on.
+    for _ in 0..1000 {
+        if Path::new(DISK).exists() {
+            break;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    fs::create_dir_all(PLACE).with_context(|| format!("cannot make {PLACE}"))?;
+    mount(DISK, PLACE, "ext4", MountFlags::empty(), None).with_context(|| format!("cannot mount {DISK}"))?;
+    for folder in folders {
+        let on_disk = format!("{PLACE}{folder}");
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {folder}"))?;
+        if !Path::new(&on_disk).exists() {
+            copy(Path::new(folder), Path::new(&on_disk)).with_context(|| format!("cannot copy {folder}"))?;
+        }
+        mount_bind(&on_disk, folder).with_context(|| format!("cannot mount {on_disk} at {folder}"))?;
+    }
+    Ok(())
+}
+
+/// Copies the files and folders below `from`.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, copied) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() { copy(&path, &copied)? } else { fs::copy(&path, &copied).map(drop)? }
     }
     Ok(())
 }
