@@ -167,7 +167,7 @@ fn a_fork_storm_is_bounded_and_said() {
     assert!(recording["dropped"].as_u64().unwrap() > 0, "{recording}");
 }
 
-fn decoded(base64: &str) -> Vec<u8> {
+pub fn decoded(base64: &str) -> Vec<u8> {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => byte - b'A',
         b'a'..=b'z' => byte - b'a' + 26,

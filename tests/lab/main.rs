@@ -5,6 +5,8 @@ mod boot;
 mod lookup;
 mod memory;
 mod placement;
+mod property_area;
+mod recording;
 #[path = "../static_brisk/mod.rs"]
 mod static_brisk;
 mod steps;
