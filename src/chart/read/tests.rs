@@ -282,6 +282,38 @@ proptest! {
     }
 }
 
+/// As when the clock is set while a boot is recorded, or is read wrong once.
+#[test]
+fn of_a_log_whose_clock_goes_backwards_the_rest_is_drawn_and_what_is_missing_is_said() {
+    type Clock = fn(u64) -> u64;
+    let set_back: Clock = |hundredths| if hundredths < 2000 { hundredths } else { hundredths - 1510 };
+    let wrong_once: Clock = |hundredths| if hundredths == 2000 { 7 } else { hundredths };
+    for (clock, end_ms, samples, left_out) in [(set_back, 19_800, 89, 60), (wrong_once, 31_800, 148, 1)] {
+        let folder = small();
+        let logs = ["proc_stat.log", "proc_ps.log", "proc_diskstats.log", "cpufreq.log"];
+        let mut said = Vec::new();
+        for log in logs {
+            let path = folder.path().join(log);
+            let text = fs::read_to_string(&path).unwrap();
+            let shown = |line: &str| line.parse().map_or_else(|_| line.to_owned(), |time| clock(time).to_string());
+            fs::write(&path, text.lines().map(|line| shown(line) + "\n").collect::<String>()).unwrap();
+            let line = 1 + text.lines().position(|line| line == "2000").unwrap();
+            let times = if left_out == 1 { String::new() } else { format!(" ({left_out} times)") };
+            said.push(format!("{log}:{line}: the clock goes backwards: the block is left out{times}"));
+        }
+        let boot = read(folder.path()).unwrap();
+        check(&boot);
+        let mut omissions: Vec<String> = boot.omissions.iter().map(ToString::to_string).collect();
+        omissions.sort();
+        said.sort();
+        assert_eq!(omissions, said);
+        assert_eq!((boot.span.start_ms, boot.span.end_ms, boot.cpu.len()), (2000, end_ms, samples));
+        assert!(!diagnose::diagnose(&boot).phases.is_empty());
+        let (picture, page) = (svg::render(&boot), html::render(&boot));
+        assert!(picture.contains("the clock goes backwards") && page.contains("the clock goes backwards"));
+    }
+}
+
 #[test]
 fn what_a_recorder_has_not_kept_is_said() {
     let folder = tempfile::tempdir().unwrap();
