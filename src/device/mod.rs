@@ -14,6 +14,7 @@ pub mod current_frequency;
 mod descriptors;
 pub mod disk_stats;
 pub mod drm_clients;
+pub mod durable_file;
 pub mod energy;
 pub mod error;
 pub mod fields;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::device::Root;
+use crate::device::{Root, durable_file};
 use crate::mechanism::launch::LearnedDurations;
 use crate::mechanism::memory::wear::{self, Wear};
 use crate::mechanism::memory::{LearnedRatios, learned};
@@ -128,19 +128,15 @@ fn text(path: &Path) -> Option<String> {
 
 /// Writes the file whole or not at all, and waits until it is on the disk where it is to be durable.
 fn write(path: &Path, text: &str, is_durable: bool) -> io::Result<()> {
+    if is_durable {
+        return durable_file::write(path, text, 0o644);
+    }
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     let new = path.with_extension("new");
     fs::write(&new, text)?;
-    if is_durable {
-        fs::File::open(&new)?.sync_all()?;
-    }
-    fs::rename(&new, path)?;
-    match path.parent().filter(|_| is_durable) {
-        Some(folder) => fs::File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
+    fs::rename(&new, path)
 }
 
 #[cfg(test)]
