@@ -16,6 +16,7 @@ use crate::device::Root;
 use crate::engine::control::connection::Connection;
 use crate::engine::control::protocol::Request;
 use crate::engine::status::Status;
+use crate::experiment::reboots;
 use crate::mechanism::{Support, SupportState, boot, launch, lookup, memory, placement};
 use facts::DeviceReport;
 
@@ -83,7 +84,7 @@ impl Report {
         let daemon = ask_daemon(root);
         // One line a mechanism; what a running daemon says of its own goes before.
         let mechanisms = [
-            ("boot", boot::support(root)),
+            ("boot", support_of_boots(root)),
             ("launch", launch::support(root, &config.launch, false)),
             ("placement", placement::support(root, &config.placement, false)),
             ("memory", memory::support(root)),
@@ -98,6 +99,15 @@ impl Report {
         let mechanisms = mechanisms.collect();
         Self { schema: SCHEMA, brisk: env!("CARGO_PKG_VERSION"), device, mechanisms, configuration_fault }
     }
+}
+
+/// What boots can get, and whether this device reboots by itself.
+fn support_of_boots(root: &Root) -> Support {
+    let mut support = boot::support(root);
+    if reboots::are_under_way(root) {
+        support.reason += "; a series of reboots is under way, which brisk prove --here --stop ends";
+    }
+    support
 }
 
 /// The status of the daemon, when one runs and answers this user.

@@ -38,6 +38,7 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     #[cfg(feature = "lab")]
     ("placement-here", include_str!("../../experiments/placement-here.toml")),
     ("launch-here", include_str!("../../experiments/launch-here.toml")),
+    ("boot-here", include_str!("../../experiments/boot-here.toml")),
 ];
 
 /// An experiment with the text that it was read from.
@@ -84,7 +85,7 @@ pub fn all() -> Result<Vec<Entry>, SpecError> {
 }
 
 /// The experiments that `names` stand for, without repetition: experiment names, mechanism names, paths of files; all
-/// of the place when there are none.
+/// of the place when there are none, without those that reboot the device: these must be named.
 ///
 /// # Errors
 /// When a name stands for nothing, or for an experiment of the other place.
@@ -92,7 +93,7 @@ pub fn select(names: &[String], here: bool) -> Result<Vec<Entry>, CatalogueError
     let fits = |entry: &Entry| (entry.experiment.mode == Mode::Native) == here;
     let mut chosen: Vec<Entry> = Vec::new();
     if names.is_empty() {
-        chosen.extend(all()?.into_iter().filter(fits));
+        chosen.extend(all()?.into_iter().filter(|entry| fits(entry) && entry.experiment.reboots.is_none()));
     }
     for name in names {
         let mut found: Vec<Entry> = if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
@@ -168,6 +169,12 @@ mod tests {
         assert_eq!(names(&[], false).unwrap().len(), 21);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
+        assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);
+        assert_eq!(
+            names(&[], true).unwrap(),
+            ["memory-here", "placement-here", "launch-here"],
+            "nobody reboots unasked"
+        );
         assert_eq!(names(&["memory"], true).unwrap(), ["memory-here"]);
         assert_eq!(names(&["placement"], true).unwrap(), ["placement-here"]);
         assert!(names(&["launch-here"], false).unwrap_err().contains("add --here"));

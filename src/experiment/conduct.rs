@@ -78,6 +78,11 @@ impl Findings {
         (self.measured.len(), all - self.measured.len())
     }
 
+    /// Whether something is known of the replicate `id`: a figure, or why there is none.
+    pub fn has(&self, id: u32) -> bool {
+        self.measured.contains_key(&id)
+    }
+
     /// The device that was measured, once it is known.
     pub fn device(&self) -> Option<&DeviceDescription> {
         self.device.as_ref()
@@ -432,6 +437,8 @@ impl Run<'_> {
 fn metrics(experiment: &Experiment) -> Vec<Metric> {
     let claimed = |metric: &Metric| match metric {
         metric if metric.subject() != experiment.subject() => false,
+        // Of a device's own boot nothing else is known.
+        metric if experiment.reboots.is_some() => matches!(metric, Metric::Boot | Metric::Kernel),
         Metric::LookUpTime => experiment.mode == Mode::Parallel,
         metric if metric.subject() == Subject::Boots => true,
         metric if metric.subject() == Subject::LookUps => experiment.mode == Mode::Deterministic,

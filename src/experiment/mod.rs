@@ -13,6 +13,7 @@ pub mod metric;
 pub mod place;
 pub mod plan;
 pub mod point;
+pub mod reboots;
 pub mod runner;
 pub mod samples;
 pub mod schedule;

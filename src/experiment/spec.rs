@@ -42,6 +42,8 @@ pub struct Experiment {
     pub applications: Option<Openings>,
     /// How a device boots: for experiments about boots.
     pub boots: Option<Boots>,
+    /// How the user's own device reboots: for experiments about its boots.
+    pub reboots: Option<Reboots>,
     /// How often processes are read: for experiments about what that costs on the user's own device.
     pub readings: Option<Readings>,
     /// What is in front and what runs beside it: for experiments about placement.
@@ -96,6 +98,16 @@ pub struct Boots {
     pub bursts: Bursts,
     /// Turns of the work loop in a millisecond: fixed, for what a zygote does is as well.
     pub turns_per_ms: u64,
+}
+
+/// Boots of the user's own device, a real reboot each, until it has completed its boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reboots {
+    /// A boot that has not completed so long after the kernel's start never will, in seconds.
+    pub limit_s: u32,
+    /// How long the device is left alone between a completed boot and the next reboot, in seconds.
+    pub settle_s: u32,
 }
 
 /// How a zygote preloads in an arm.
@@ -307,7 +319,7 @@ pub struct Arm {
     pub policy: BTreeMap<String, String>,
     /// The configuration of the brisk daemon that runs during this arm; none runs when absent.
     pub brisk: Option<toml::Table>,
-    /// `brisk boot hold` runs from before the launch until its first screen: the launch stands for a boot.
+    /// `brisk boot hold` runs during the boot, or from before the launch that stands for one until its first screen.
     #[serde(default)]
     pub boot_hold: bool,
     /// How the zygote preloads, in an experiment about boots.
@@ -451,7 +463,7 @@ impl Experiment {
         self.arms.iter().position(|arm| arm.name == name)
     }
 
-    /// What a replicate runs; a parsed experiment has one workload.
+    /// What a replicate runs; a parsed experiment has one workload, or reboots.
     pub fn workload(&self) -> Option<Workload> {
         let launches = || self.launches.clone().map(Workload::Launches);
         let applications = || self.applications.clone().map(Workload::Applications);
@@ -467,6 +479,9 @@ impl Experiment {
 
     /// What it measures.
     pub fn subject(&self) -> Subject {
+        if self.reboots.is_some() {
+            return Subject::Boots;
+        }
         match self.workload() {
             Some(Workload::LookUps(_)) => Subject::LookUps,
             Some(Workload::Applications(_)) => Subject::Applications,
@@ -492,7 +507,7 @@ impl Experiment {
         let look_ups = self.look_ups.iter().flat_map(LookUps::points);
         let openings = self.applications.as_ref().map(|openings| Point::Openings(openings.count));
         let readings = self.readings.map(|readings| Point::Readings(readings.count));
-        let boots = self.boots.map(|_| Point::Boot);
+        let boots = self.boots.map(|_| Point::Boot).or(self.reboots.map(|_| Point::Boot));
         launches.chain(look_ups).chain(openings).chain(readings).chain(boots).collect()
     }
 

@@ -104,6 +104,16 @@ impl Store {
         let text = serde_json::to_string(line).map_err(io::Error::from).map_err(fault("write", &self.path))?;
         self.file.write_all((text + "\n").as_bytes()).map_err(fault("write", &self.path))
     }
+
+    /// Waits until all that was added survives a power cut.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn sync(&self) -> Result<(), StoreError> {
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        let synced = |path: &Path| File::open(path).and_then(|file| file.sync_all()).map_err(fault("write", path));
+        [&folder.join("run.json"), &self.path, folder].iter().try_for_each(|path| synced(path))
+    }
 }
 
 /// The whole lines of `text` up to the first that is none, and their length: a run may have been killed in a write.

@@ -6,6 +6,7 @@ mod lookup;
 mod memory;
 mod placement;
 mod property_area;
+mod reboots;
 mod recording;
 #[path = "../static_brisk/mod.rs"]
 mod static_brisk;

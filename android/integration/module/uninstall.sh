@@ -1,3 +1,5 @@
 #!/system/bin/sh
-# Run by Magisk and KernelSU at the boot after the removal: tunables are new by then, only what was learned is left.
-rm -rf /data/misc/brisk
+# Run by Magisk and KernelSU at the boot after the removal: tunables are new by then, only what was learned is left, and what
+# goes on with `brisk prove boot --here`.
+rm -f /data/adb/service.d/brisk-reboots.sh /data/adb/post-fs-data.d/brisk-reboots-hold.sh
+rm -rf /data/misc/brisk /data/adb/brisk

@@ -1,6 +1,7 @@
 //! `brisk prove`: runs experiments, prints the table, writes the report.
 
 mod progress;
+mod reboots;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ use progress::Progress;
 const SEED: u64 = 1;
 
 /// Arguments of `brisk prove`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Exit status: 0 every claim is shown; 1 one is not, or the result is inconclusive; 2 error; 69 the lab failed.
 
@@ -42,6 +43,7 @@ Examples:
   brisk prove --full launch            the experiments of one mechanism at publishing strength
   brisk prove launch-gap --json        one experiment, as JSON
   brisk prove launch --here            on this device, with its own governor
+  brisk prove boot --here              what it would take to compare boots of this device: real reboots
   brisk prove --full --minutes 60      as much as an hour shows; --resume goes on
   brisk prove --resume                 go on where an interrupted run stopped")]
 pub struct Arguments {
@@ -75,6 +77,15 @@ pub struct Arguments {
     /// Go on where an interrupted run of the same experiments stopped; replicates that were refused are run again
     #[arg(long)]
     resume: bool,
+    /// Reboot this device as often as it takes, where an experiment compares its boots
+    #[arg(long, requires = "here")]
+    yes: bool,
+    /// End the reboots that are under way on this device, and take away what goes on with them
+    #[arg(long, requires = "here", conflicts_with_all = ["yes", "resume"])]
+    stop: bool,
+    /// Be what goes on after a reboot
+    #[arg(long, hide = true)]
+    rebooted: bool,
 }
 
 /// The width of the table where there is no terminal.
@@ -93,8 +104,11 @@ struct Job {
 /// # Errors
 /// When an experiment is wrong, the device cannot run it, or results cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    if arguments.stop {
+        return reboots::stop(root);
+    }
     let quick = !arguments.full;
-    let (entries, full_alone): (Vec<_>, Vec<_>) = catalogue::select(&arguments.experiments, arguments.here)?
+    let (mut entries, full_alone): (Vec<_>, Vec<_>) = catalogue::select(&arguments.experiments, arguments.here)?
         .into_iter()
         .partition(|entry| !quick || entry.experiment.replicates.quick > 0);
     if !full_alone.is_empty() {
@@ -102,6 +116,14 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         let left_out = format!("in the full form alone (--full): {}", names.join(", "));
         anyhow::ensure!(!entries.is_empty(), "{left_out}");
         eprintln!("{left_out}");
+    }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    if let Some(place) = entries.iter().position(|entry| entry.experiment.reboots.is_some()) {
+        anyhow::ensure!(entries.len() == 1, "{} reboots this device: name it alone", entries[place].experiment.name);
+        return reboots::run(arguments, entries.remove(place), quick, &interrupted, root);
     }
     let base = match &arguments.output {
         Some(folder) => folder.clone(),
@@ -111,10 +133,6 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let mut jobs = Vec::new();
     for entry in entries {
         jobs.push(open(arguments, entry, quick, &base, &started)?);
-    }
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
     let place: Box<dyn Place> = if arguments.here { Box::new(Here { root: root.path("/") }) } else { lab()? };
     let farewell =
@@ -287,7 +305,9 @@ fn command(arguments: &Arguments, one: Option<(&str, u64)>, resume: bool) -> Str
         Some((name, _)) if !arguments.experiments.iter().any(|name| name.ends_with(".toml")) => words.push(name.into()),
         _ => words.extend(arguments.experiments.iter().cloned()),
     }
-    for (given, word) in [(arguments.here, "--here"), (arguments.full, "--full"), (resume, "--resume")] {
+    for (given, word) in
+        [(arguments.here, "--here"), (arguments.full, "--full"), (resume, "--resume"), (arguments.yes, "--yes")]
+    {
         if given {
             words.push(word.into());
         }

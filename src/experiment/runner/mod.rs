@@ -289,7 +289,7 @@ fn install_application(folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(link)
 }
 
-fn describe(root: &Root, meter: Option<&Meter>) -> anyhow::Result<DeviceDescription> {
+pub(super) fn describe(root: &Root, meter: Option<&Meter>) -> anyhow::Result<DeviceDescription> {
     let system = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     let processors = root.read("/proc/cpuinfo")?;

@@ -6,7 +6,7 @@ use toml::Spanned;
 
 use super::super::claim::{At, Claim, Judge, Measure};
 use super::super::metric::{Metric, Subject};
-use super::{Arm, Boots, Experiment, Launches, LookUps, Openings, Readings};
+use super::{Arm, Boots, Experiment, Launches, LookUps, Openings, Preloading, Readings, Reboots};
 use crate::device::binder::WireFormat;
 use crate::experiment::applications::Applications;
 use crate::mechanism::lookup::Traces;
@@ -21,6 +21,9 @@ impl Experiment {
     fn workload_fault(&self) -> Option<String> {
         if (self.mode == Mode::Native) != self.scenario.is_none() {
             return Some("an experiment in the lab names its `scenario`, one with mode = \"native\" has none".into());
+        }
+        if let Some(reboots) = self.reboots {
+            return self.reboots_fault(reboots).or_else(|| self.replicates_fault());
         }
         #[cfg(feature = "lab")]
         if let Some(combinations) = &self.combinations {
@@ -150,6 +153,24 @@ impl Experiment {
         }
         let once = self.replicates.warm_up == 0 && self.replicates.quick_work_ms.is_none();
         (!once).then(|| "a boot begins with nothing: warm_up = 0, and quick_work_ms is for launches".into())
+    }
+
+    fn reboots_fault(&self, reboots: Reboots) -> Option<String> {
+        if self.mode != Mode::Native || self.workload().is_some() || reboots.limit_s == 0 {
+            return Some(
+                "reboots are of the user's own device, mode = \"native\", without another workload, and limit_s is above zero"
+                    .into(),
+            );
+        }
+        if self.replicates.least.is_some() || self.replicates.quick_work_ms.is_some() {
+            return Some("reboots: least and quick_work_ms are for others".into());
+        }
+        let changes_more = |arm: &&Arm| {
+            let settings = !arm.policy.is_empty() || !arm.tunables.is_empty() || arm.brisk.is_some();
+            settings || arm.preload != Preloading::Off
+        };
+        let arm = self.arms.iter().find(changes_more)?;
+        Some(format!("arm {}: between reboots boot_hold is all that arms differ in", arm.name))
     }
 
     fn replicates_fault(&self) -> Option<String> {

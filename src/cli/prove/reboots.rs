@@ -1,0 +1,225 @@
+//! `brisk prove boot --here`: asks first, begins a series of reboots, goes on with it after each, and ends it.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Signal, kill_process};
+
+use super::{Arguments, Job, finish, open};
+use crate::device::{Root, process};
+use crate::experiment::catalogue::Entry;
+use crate::experiment::conduct::Run;
+use crate::experiment::reboots::means::{self, Means};
+use crate::experiment::reboots::series::Series;
+use crate::experiment::reboots::{self, Course, Ending};
+use crate::experiment::wall_clock;
+
+/// Between the end of one boot and the kernel's start of the next, about: what is told before a series begins.
+const SHUTDOWN_S: f64 = 15.0;
+/// Where nobody knows how long a boot takes.
+const BOOT_S: f64 = 40.0;
+
+/// Held by whoever goes on with a series, whose process it names.
+const TURN: &str = "turn";
+/// Whoever goes on with a series ends within so many rounds of this length.
+const STOP_ROUNDS: u32 = 200;
+const STOP_ROUND: Duration = Duration::from_millis(100);
+
+/// Begins a series, or goes on with the one that is under way.
+///
+/// # Errors
+/// When this device cannot have one, or something goes wrong with it: it is taken away then.
+pub fn run(
+    arguments: &Arguments,
+    entry: Entry,
+    quick: bool,
+    interrupted: &AtomicBool,
+    root: &Root,
+) -> anyhow::Result<ExitCode> {
+    ensure!(
+        arguments.output.is_none() && arguments.minutes.is_none(),
+        "a series of reboots keeps its results in one place, and cannot end after --minutes: leave --output and --minutes out"
+    );
+    let means = Means::of(root).context(
+        "nothing on this device would go on after a reboot: that takes systemd, or Android with Magisk or KernelSU",
+    )?;
+    let folder = means.folder(root);
+    if !Series::is_under_way(&folder) {
+        if arguments.rebooted {
+            // The power was cut while a series began or ended.
+            take_away(root)?;
+            return Ok(ExitCode::from(1));
+        }
+        reboots::check(root)?;
+        if !arguments.yes {
+            ask(arguments, &entry, quick, means);
+            return Ok(ExitCode::from(2));
+        }
+        ensure!(root.is_system(), "a recorded tree cannot reboot");
+        ensure!(rustix::process::geteuid().is_root(), "only root can reboot this device: run it as root");
+        begin(arguments, &entry, quick, means, root).inspect_err(|_| drop(take_away(root)))?;
+        if means.start().inspect_err(|_| drop(take_away(root)))? {
+            eprintln!("the first reboot is a moment away; `brisk prove --here --stop` ends the series");
+            return Ok(ExitCode::SUCCESS);
+        }
+        return go_on(arguments, entry, quick, means, interrupted, root);
+    }
+    ensure!(
+        arguments.resume && arguments.yes,
+        "a series of reboots is under way; `brisk prove --here --stop` ends it, and its results stay in {}",
+        folder.display()
+    );
+    go_on(arguments, entry, quick, means, interrupted, root)
+}
+
+/// Ends the series that is under way, whoever has begun it; 1 when there is none and nothing is left of one.
+///
+/// # Errors
+/// When something cannot be removed.
+pub fn stop(root: &Root) -> anyhow::Result<ExitCode> {
+    let was_under_way = reboots::are_under_way(root);
+    let folder = Means::of(root).map(|means| means.folder(root)).filter(|folder| folder.is_dir());
+    let _turn = folder.map(|folder| take_turn_by_force(&folder)).transpose()?;
+    let removed = take_away(root)?;
+    removed.iter().for_each(|place| eprintln!("removed {place}"));
+    if !was_under_way && removed.is_empty() {
+        eprintln!("no series of reboots is under way");
+        return Ok(ExitCode::from(1));
+    }
+    eprintln!("the series of reboots is ended; what was measured stays for --resume");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes this the one program that goes on with the series, for as long as what is returned lives; it says which one that is.
+fn take_turn(folder: &Path) -> anyhow::Result<File> {
+    let mut turn = open_turn(folder)?;
+    flock(&turn, FlockOperation::NonBlockingLockExclusive).context("another brisk goes on with this series")?;
+    turn.set_len(0).and_then(|()| write!(turn, "{}", std::process::id())).context("cannot say who goes on")?;
+    Ok(turn)
+}
+
+/// The same, once whoever goes on has been asked to end.
+fn take_turn_by_force(folder: &Path) -> anyhow::Result<File> {
+    let turn = open_turn(folder)?;
+    let mut is_asked = false;
+    for _ in 0..STOP_ROUNDS {
+        if flock(&turn, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return Ok(turn);
+        }
+        let pid = std::fs::read_to_string(folder.join(TURN)).ok().and_then(|pid| pid.parse().ok());
+        if let (false, Some(pid)) = (is_asked, pid.and_then(process::id)) {
+            is_asked = kill_process(pid, Signal::TERM).is_ok();
+        }
+        std::thread::sleep(STOP_ROUND);
+    }
+    bail!("another brisk goes on with this series, and does not end")
+}
+
+fn open_turn(folder: &Path) -> anyhow::Result<File> {
+    let path = folder.join(TURN);
+    let turn = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+    turn.with_context(|| format!("cannot open {}", path.display()))
+}
+
+/// Takes the series away: what would go on with it first, what is on record of it last. Each is tried, whatever becomes of the
+/// others.
+fn take_away(root: &Root) -> anyhow::Result<Vec<&'static str>> {
+    let removed = means::remove(root);
+    means::forget(root);
+    let forgotten = [Means::Systemd, Means::Android].map(|means| Series::forget(&means.folder(root)));
+    forgotten.into_iter().fold(removed, |removed, forgotten| forgotten.and(removed))
+}
+
+/// Puts on the device what goes on, and on record that it does.
+fn begin(arguments: &Arguments, entry: &Entry, quick: bool, means: Means, root: &Root) -> anyhow::Result<()> {
+    // What is gone on with after the first reboot is there before it.
+    drop(open_in(arguments, entry.clone(), quick, means, root)?);
+    means.install(root, &program()?, &words(arguments)?)?;
+    // From here on the series is under way.
+    Series::default().write(&means.folder(root))
+}
+
+fn open_in(arguments: &Arguments, entry: Entry, quick: bool, means: Means, root: &Root) -> anyhow::Result<Job> {
+    open(arguments, entry, quick, &means.folder(root), &wall_clock::rfc3339_now())
+}
+
+/// The part of a series in the boot under way.
+fn go_on(
+    arguments: &Arguments,
+    entry: Entry,
+    quick: bool,
+    means: Means,
+    interrupted: &AtomicBool,
+    root: &Root,
+) -> anyhow::Result<ExitCode> {
+    let folder = means.folder(root);
+    let _turn = take_turn(&folder)?;
+    let course = || -> anyhow::Result<(Job, Ending)> {
+        let mut job = open_in(&Arguments { resume: true, ..arguments.clone() }, entry, quick, means, root)?;
+        let run = Run { experiment: &job.entry.experiment, quick, seed: job.seed };
+        let course = Course { root, means, program: program()?, run, interrupted };
+        let ending = course.go_on(&mut job.store, &mut job.findings)?;
+        Ok((job, ending))
+    };
+    let (job, ending) = course().inspect_err(|_| drop(take_away(root)))?;
+    if ending == Ending::Interrupted {
+        return Ok(ExitCode::SUCCESS);
+    }
+    take_away(root)?;
+    if let Ending::Failed(reason) = &ending {
+        eprintln!("the series of reboots is ended, for a boot failed twice: {reason}");
+    }
+    finish(arguments, &[job], quick, &folder, wall_clock::rfc3339_now())
+}
+
+/// This program, where the next boot finds it.
+fn program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find this program's own file")
+}
+
+/// What the next boot runs it with.
+fn words(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
+    let mut words = vec!["prove".to_owned()];
+    for name in &arguments.experiments {
+        let path = Path::new(name);
+        let is_file = path.extension().is_some_and(|extension| extension == "toml");
+        words.push(if is_file { path.canonicalize()?.display().to_string() } else { name.clone() });
+    }
+    words.extend(["--here", "--yes", "--resume", "--rebooted"].map(str::to_owned));
+    words.extend(arguments.full.then(|| "--full".to_owned()));
+    words.extend(arguments.seed.map(|seed| format!("--seed={seed}")));
+    Ok(words)
+}
+
+/// Says what would happen, and how it is begun.
+fn ask(arguments: &Arguments, entry: &Entry, quick: bool, means: Means) {
+    let experiment = &entry.experiment;
+    let counted: u32 = experiment.replicates_by_point(quick).iter().sum();
+    let count = experiment.arms.len() as u32 * (counted + experiment.replicates.warm_up);
+    let boot_s = means.this_boot_ms().map_or(BOOT_S, |ms| ms / 1000.0);
+    let settle_s = f64::from(experiment.reboots.map_or(0, |reboots| reboots.settle_s));
+    let minutes = (f64::from(count) * (boot_s + settle_s + SHUTDOWN_S) / 60.0).ceil();
+    let arms = experiment.arms.iter().map(|arm| format!("  {}: {}\n", arm.name, arm.title)).collect::<String>();
+    let places = means.places().iter().map(|place| format!("  {place}\n")).collect::<String>();
+    let names = arguments.experiments.join(" ");
+    let full = if quick { "" } else { " --full" };
+    eprint!(
+        "brisk prove {names} --here reboots this device {count} times, by itself, in about {minutes} minutes (a boot takes about \
+         {boot_s:.0} s), and compares:\n{arms}\
+         Save your work first: nobody is asked before a reboot. A boot that does not complete, or does not come by the \
+         reboot that was asked for, is tried once more; then everything ends.\n\
+         Until the end these files are there, and nothing else is changed:\n{places}\
+         To end it at any time: brisk prove --here --stop; or remove these files{}\n\
+         To begin: brisk prove {names} --here --yes{full}\n",
+        match means {
+            Means::Systemd => "; or add brisk.noreboots to the kernel's command line, in the boot loader",
+            Means::Android => "",
+        }
+    );
+}

@@ -1,0 +1,145 @@
+//! A series on a recorded tree, which never reboots.
+
+use std::fs;
+
+use super::*;
+use crate::experiment::spec::Experiment;
+use crate::experiment::store::Header;
+use crate::report::proof::DeviceDescription;
+
+const TEXT: &str = r#"name = "x"
+title = "x"
+description = "x"
+mechanism = "boot"
+mode = "native"
+reboots = { limit_s = 100, settle_s = 0 }
+replicates = { quick = 2, full = 2, warm_up = 1 }
+arm = [{ name = "stock", title = "", baseline = true }, { name = "hold", title = "", boot_hold = true }]
+"#;
+
+const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
+
+/// A device with systemd whose boot is called "two".
+fn device() -> (tempfile::TempDir, Root) {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, text) in [
+        ("proc/sys/kernel/random/boot_id", "two"),
+        ("proc/cmdline", "quiet"),
+        ("run/systemd/system/mark", ""),
+        (&format!("{POLICY}/affected_cpus"), "0"),
+        (&format!("{POLICY}/scaling_governor"), "schedutil"),
+        (&format!("{POLICY}/scaling_available_governors"), "schedutil performance"),
+    ] {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let root = Root::at(folder.path());
+    (folder, root)
+}
+
+fn store(root: &Root) -> (Store, Findings) {
+    let header = Header { brisk: "1".into(), experiment: TEXT.into(), quick: true, seed: 1, started: String::new() };
+    let mut findings = Findings::default();
+    findings.add(Line::Device {
+        device: DeviceDescription {
+            place: "here".into(),
+            kernel: String::new(),
+            processor: String::new(),
+            cpu_count: 1,
+            memory_kib: 0,
+            energy_source: None,
+        },
+    });
+    (Store::create(&root.path("/results"), &header).unwrap(), findings)
+}
+
+fn with_course<T>(root: &Root, test: impl FnOnce(&Course<'_>) -> T) -> T {
+    let experiment = Experiment::parse("x", TEXT).unwrap();
+    test(&Course {
+        root,
+        means: Means::of(root).unwrap(),
+        program: "/usr/bin/brisk".into(),
+        run: Run { experiment: &experiment, quick: true, seed: 1 },
+        interrupted: &AtomicBool::new(false),
+    })
+}
+
+#[test]
+fn each_arms_first_boot_does_not_count_and_everything_is_run_once() {
+    let (_folder, root) = device();
+    with_course(&root, |course| {
+        let (mut store, mut findings) = store(&root);
+        let all = course.left(&findings);
+        let counts = [true, false].map(|warm_up| all.iter().filter(|it| it.warm_up == warm_up).count());
+        assert_eq!(counts, [2, 4]);
+        assert!(all[..2].iter().all(|replicate| replicate.warm_up));
+        for (index, replicate) in all.iter().enumerate() {
+            assert_eq!(course.left(&findings)[0], *replicate, "{index}");
+            findings.add(Line::Measured(course.measured(replicate)));
+        }
+        assert_eq!(course.go_on(&mut store, &mut findings).unwrap(), Ending::Complete);
+    });
+}
+
+#[test]
+fn a_boot_that_was_not_asked_for_is_refused_and_after_the_second_one_the_series_ends() {
+    let (_folder, root) = device();
+    with_course(&root, |course| {
+        let folder = course.means.folder(&root);
+        for (tries, expected) in [(0, "a recorded tree cannot reboot"), (1, "it did not follow from the reboot")] {
+            let (mut store, mut findings) = store(&root);
+            let armed = Armed { replicate: 1, tries, armed_by: "one".into(), in_order: false };
+            Series { armed: Some(armed), again: None }.write(&folder).unwrap();
+            course.means.set_hold(&root, &course.program, true).unwrap();
+            let left = course.left(&findings).len();
+            match course.go_on(&mut store, &mut findings) {
+                Ok(Ending::Failed(reason)) if tries == 1 => assert!(reason.starts_with(expected), "{reason}"),
+                Err(error) if tries == 0 => assert_eq!(error.to_string(), expected, "it is run once more"),
+                other => panic!("{other:?}"),
+            }
+            let on_record = Series::read(&folder).unwrap().unwrap().armed.unwrap();
+            let this_boot = Armed { replicate: 1, tries: 1, armed_by: "two".into(), in_order: false };
+            assert_eq!(left - course.left(&findings).len(), tries as usize);
+            assert_eq!(on_record == this_boot, tries == 0, "{on_record:?}");
+            assert_eq!(course.means.places().iter().any(|place| root.exists(place)), tries == 0 && hold_of(course, 1));
+        }
+    });
+}
+
+fn hold_of(course: &Course<'_>, replicate: u32) -> bool {
+    course.run.experiment.arms[course.replicate(replicate).unwrap().arm].boot_hold
+}
+
+#[test]
+fn a_boot_is_one_of_its_arm_or_does_not_count() {
+    let (_folder, root) = device();
+    with_course(&root, |course| {
+        let report = means::hold_report(&root);
+        let says = |text: &str| fs::write(&report, text).unwrap();
+        course.was_held(false).unwrap();
+        says("{\"handed_back\":[\"policy0\"],\"faults\":[],\"began_ms\":1}\nNothing is left changed.\n");
+        course.was_held(true).unwrap();
+        assert!(course.was_held(false).unwrap_err().to_string().contains("this arm is stock"));
+        for text in ["{\"handed_back\":[],\"faults\":[]}", "{\"handed_back\":[\"policy0\"],\"faults\":[\"no\"]}"] {
+            says(text);
+            assert!(course.was_held(true).unwrap_err().to_string().starts_with("brisk boot hold held"));
+        }
+    });
+}
+
+#[test]
+fn a_device_whose_arms_would_not_differ_is_told_why() {
+    let (folder, root) = device();
+    check(&root).unwrap();
+    let wants = folder.path().join("etc/systemd/system/sysinit.target.wants");
+    fs::create_dir_all(&wants).unwrap();
+    std::os::unix::fs::symlink("/usr/lib/x", wants.join("brisk-boot-hold.service")).unwrap();
+    assert!(check(&root).unwrap_err().to_string().contains("systemctl disable brisk-boot-hold"));
+    fs::remove_dir_all(wants).unwrap();
+    fs::write(root.path("/proc/cmdline"), "init=/usr/bin/brisk -- boot hold").unwrap();
+    assert!(check(&root).is_err());
+    fs::write(root.path("/proc/cmdline"), "quiet").unwrap();
+    fs::write(root.path(format!("/{POLICY}/scaling_governor")), "performance").unwrap();
+    assert!(check(&root).unwrap_err().to_string().contains("no cpufreq policy"));
+}
