@@ -88,3 +88,70 @@ fn groups_and_masks_are_as_before_a_thousand_times() {
         }
     }
 }
+
+/// What `steps` of placement_faults.sh said on a kernel with `command_line` more.
+fn faults(steps: &[&str], command_line: &str) -> Option<Report> {
+    let command = [&["sh", "/placement_faults.sh"], steps].concat();
+    let mut job = job(static_brisk()?, "debian-6.1-parallel", &command);
+    job.scenario.modules.clear();
+    job.scenario.machine.memory_mib = 1024;
+    job.scenario.kernel.command_line += command_line;
+    let script = include_str!("placement_faults.sh");
+    let report = Report::of(job, "/placement_faults.sh", script, Duration::from_secs(900));
+    for step in steps {
+        let [exit, left] = ["exit", "left"].map(|what| report.one(&format!("{step}.{what}")).to_owned());
+        assert_eq!((exit.as_str(), left.as_str()), ("0", "0"), "{report:#?}");
+    }
+    Some(report)
+}
+
+#[test]
+fn a_delegated_sub_tree_takes_its_own_and_whoever_is_bound_stays() {
+    let Some(report) = faults(&["delegated", "undelegated", "bound"], "") else { return };
+    for (name, group) in [
+        ("bound.group", "0::/"),
+        ("delegated.domain", "0::/ours/domain"),
+        ("delegated.threaded", "0::/ours/threaded/part"),
+        ("delegated.outside", "0::/theirs"),
+        ("undelegated.group", "0::/"),
+    ] {
+        assert_eq!(report.one(name), group, "{report:#?}");
+    }
+    assert_eq!(report.one("delegated.type"), "domain", "as it was");
+    assert_eq!(report.all("bound.mask"), ["1", "1"], "{report:#?}");
+    assert!(report.one("undelegated.support").contains("by masks and nice values"), "{report:#?}");
+}
+
+#[test]
+#[ignore = "a minute: ./dev test --deep"]
+fn who_exits_or_is_moved_by_others_meanwhile_is_left_alone() {
+    let Some(report) = faults(&["churn"], "") else { return };
+    assert_eq!((report.one("churn.taken"), report.one("churn.stays")), ("yes", "0::/"), "{report:#?}");
+    assert_eq!(report.all("churn.moved"), ["0::/elsewhere"; 6], "{report:#?}");
+}
+
+#[test]
+#[ignore = "a minute: ./dev test --deep"]
+fn a_crowd_that_appears_at_once_keeps_nobody_from_making_room() {
+    let Some(report) = faults(&["crowd"], "") else { return };
+    assert_eq!((report.one("crowd.taken"), report.one("crowd.freed")), ("yes", "yes"), "{report:#?}");
+}
+
+#[test]
+#[ignore = "a boot of its own: ./dev test --deep"]
+fn without_the_controllers_masks_and_nice_values_do() {
+    let Some(report) = faults(&["missing"], " cgroup_disable=cpu cgroup_disable=cpuset") else { return };
+    let controllers: Vec<&str> = report.one("missing.controllers").split_whitespace().collect();
+    assert!(!controllers.is_empty() && !controllers.iter().any(|name| name.starts_with("cpu")), "{report:#?}");
+    assert_eq!(report.one("missing.group"), "0::/", "{report:#?}");
+    assert!(report.one("missing.support").contains("by masks and nice values"), "{report:#?}");
+}
+
+#[test]
+#[ignore = "a trial that a busy host may end again and again: ./dev test --deep"]
+fn with_a_single_cpu_none_is_kept_free() {
+    let Some(report) = faults(&["single"], "") else { return };
+    // The kernel shows those that are online of a mask that was written while one is not.
+    assert!(["0", "0-1"].contains(&report.one("single.mask")), "{report:#?}");
+    assert_eq!(report.one("single.cpus"), "[]", "{report:#?}");
+}

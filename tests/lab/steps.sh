@@ -11,17 +11,23 @@ in_vain() {
 	:
 }
 
-# wait_for SECONDS COMMAND...
+# wait_for SECONDS COMMAND...: often at first; looking takes time from those who are looked at.
 wait_for() {
-	rounds=$(($1 * 20))
+	rounds=$(($1 * 5))
 	shift
+	quick=20
 	while ! "$@" 2>/dev/null; do
+		if [ "$quick" -gt 0 ]; then
+			quick=$((quick - 1))
+			sleep 0.05
+			continue
+		fi
 		rounds=$((rounds - 1))
 		if [ "$rounds" -eq 0 ]; then
 			echo "waited in vain for: $*" >&2
 			in_vain
 			return 1
 		fi
-		sleep 0.05
+		sleep 0.2
 	done
 }

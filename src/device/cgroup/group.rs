@@ -6,6 +6,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use super::hierarchy::Hierarchy;
 use crate::device::{DeviceError, Operation, Root};
 
@@ -105,7 +107,8 @@ fn set(root: &Root, folder: &Path, file: &str, value: &str) -> Result<(), Device
 /// that is mounted at `mount`.
 ///
 /// # Errors
-/// ENOENT when the group is gone, ESRCH when the thread is.
+/// ENOENT when the group is gone, ESRCH when the thread is, or when somebody has moved it since it was decided where it
+/// goes: from elsewhere it would escape what holds it there.
 pub fn enter(
     root: &Root,
     mount: &Path,
@@ -114,6 +117,11 @@ pub fn enter(
     tid: u32,
 ) -> Result<(), DeviceError> {
     let folder = |group: &str| mount.join(group.trim_start_matches('/'));
+    // Version 1 weighs beside everybody; any other group of single threads is made below their own.
+    let takes_its_own = hierarchy != Hierarchy::Cpu && Path::new(to).ends_with(THREADS);
+    if takes_its_own && from != to && Path::new(to).parent() != Some(Path::new(from)) {
+        return Err(DeviceError::io(&root.path(format!("/proc/{tid}")), Operation::Write, Errno::SRCH));
+    }
     let is_threaded = |group| root.read(folder(group).join("cgroup.type")).is_ok_and(|kind| kind == "threaded");
     let file = match hierarchy {
         Hierarchy::Cpu | Hierarchy::Cpuset => "tasks",
@@ -194,6 +202,35 @@ mod tests {
                 let held = ["cpu.idle", weight].map(|file| root.read(folder.join(file)).unwrap());
                 assert_eq!(held, expected, "{settings}");
             }
+        }
+    }
+    /// Between the look and the deed somebody else has put it into another group.
+    #[test]
+    fn who_was_moved_meanwhile_is_not_taken() {
+        let device = tempfile::tempdir().unwrap();
+        let root = Root::at(device.path());
+        for group in ["app/brisk-threads", "app/part", "brisk-threads", "brisk-processes"] {
+            let folder = root.path(Path::new("/cg").join(group));
+            fs::create_dir_all(&folder).unwrap();
+            for file in ["cgroup.threads", "cgroup.procs", "tasks"] {
+                fs::write(folder.join(file), "").unwrap();
+            }
+            fs::write(folder.join("cgroup.type"), if group == "brisk-processes" { "domain" } else { "threaded" })
+                .unwrap();
+        }
+        fs::write(root.path("/cg/cgroup.threads"), "").unwrap();
+        let enter = |hierarchy, from, to| enter(&root, Path::new("/cg"), hierarchy, (from, to), 7).is_ok();
+        for (hierarchy, from, to, expected) in [
+            (Hierarchy::Unified, "/app", "/app/brisk-threads", true),
+            (Hierarchy::Unified, "/", "/brisk-threads", true),
+            (Hierarchy::Unified, "/app/brisk-threads", "/app/brisk-threads", true),
+            (Hierarchy::Unified, "/app/part", "/app/brisk-threads", false),
+            (Hierarchy::Cpuset, "/app/part", "/app/brisk-threads", false),
+            (Hierarchy::Cpu, "/app/part", "/brisk-threads", true),
+            (Hierarchy::Unified, "/app/part", "/brisk-processes", true),
+            (Hierarchy::Unified, "/app/brisk-threads", "/app/part", true),
+        ] {
+            assert_eq!(enter(hierarchy, from, to), expected, "{hierarchy:?}: {from} to {to}");
         }
     }
 }

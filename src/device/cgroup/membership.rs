@@ -133,8 +133,12 @@ impl Groups {
             Choice::Auto if is_managed => mounts.retain(|mount| mount.hierarchy != Hierarchy::Unified),
             Choice::Auto => {}
         }
-        mounts.retain(|mount| is_writable(root, mount, tree.as_deref().unwrap_or("/")));
+        let top = tree.as_deref().unwrap_or("/");
+        mounts.retain(|mount| is_writable(root, mount, top));
+        let writable = mounts.len();
+        mounts.retain(|mount| shares_out_cpus(root, mount, top));
         let refusal = mounts.is_empty().then(|| match is_managed {
+            _ if writable > 0 => "control groups have neither cpu nor cpuset here".to_owned(),
             true => "the system's manager looks after all groups".to_owned(),
             false => "no control group can be written here".to_owned(),
         });
@@ -218,6 +222,12 @@ fn below(mount: &Mount, group: &str) -> PathBuf {
 /// True when `mount` is of version 2 and offers `controller` at its top.
 fn has_controller(root: &Root, mount: &Mount, controller: &str) -> bool {
     mount.hierarchy == Hierarchy::Unified && lists(root, &mount.folder.join("cgroup.controllers"), controller)
+}
+
+/// True when groups in `group` of `mount` can have anything to do with CPUs.
+fn shares_out_cpus(root: &Root, mount: &Mount, group: &str) -> bool {
+    let offered = below(mount, group).join("cgroup.controllers");
+    mount.hierarchy != Hierarchy::Unified || ["cpu", "cpuset"].iter().any(|name| lists(root, &offered, name))
 }
 
 fn lists(root: &Root, file: &Path, word: &str) -> bool {

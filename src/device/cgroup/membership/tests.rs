@@ -114,7 +114,9 @@ fn a_tree_that_is_not_there_or_not_delegated_is_refused_with_the_reason() {
     let systemd = ("/run/systemd/system/", "");
     assert!(refusal(&[V2, systemd, ("/sys/fs/cgroup/kiosk/", "")]).contains("is not delegated"));
     assert_eq!(refusal(&[V2]), "no control group can be written here");
-    assert_eq!(refusal(&[V2, ("/sys/fs/cgroup/kiosk/", "")]), "");
+    let with = |controllers| refusal(&[V2, ("/sys/fs/cgroup/kiosk/cgroup.controllers", controllers)]);
+    assert_eq!(with("cpu memory"), "");
+    assert_eq!(with("memory pids"), "control groups have neither cpu nor cpuset here");
 }
 
 #[test]

@@ -1,0 +1,262 @@
+#!/bin/sh
+# What can go wrong with control groups while bulk work makes room: tasks that exit or are moved by others in the same
+# moment, thousands at once, a delegated sub-tree with domain and threaded groups, no delegation, a controller that is
+# missing, bound threads, a single CPU. Runs in the lab's guest, as `placement_faults.sh NAME...`; tests/lab/placement.rs reads the lines
+# "NAME: TEXT".
+set -eu
+
+log=/run/log
+cgroup=/sys/fs/cgroup
+
+# shellcheck source=tests/lab/steps.sh
+. /steps.sh
+
+in_vain() {
+	find $cgroup -name 'brisk-*' >&2
+	brisk placement explain >&2
+	tail -n 20 "$log" >&2
+}
+
+# configure GROUPS [RULE]: by weight, unless said otherwise, which no trial ends, however busy the host is.
+configure() {
+	mkdir -p /etc/brisk
+	cat >/etc/brisk/brisk.toml <<-END
+		[launch]
+		enabled = false
+		[placement]
+		enabled = true
+		rule = "${2:-weight}"
+		trial_ms = 10000
+		groups = "$1"
+		look_ms = 50
+		idle_look_ms = 100
+	END
+}
+
+start_daemon() {
+	: >"$log"
+	brisk run 2>>"$log" &
+	daemon=$!
+	wait_for 60 grep -q 'brisk: ready' "$log"
+}
+
+# stop_daemon NAME
+stop_daemon() {
+	kill "$daemon"
+	code=0
+	wait "$daemon" || code=$?
+	say "$1.exit" "$code"
+	say "$1.left" "$(find $cgroup -name 'brisk-*' | wc -l)"
+}
+
+# In this busybox, renice adds to what is there: whoever competes has nice 0.
+begin_front() {
+	rm -f /run/front
+	brisk launch -- sh -c 'renice -n 15 -p $$; echo $$ >/run/front; while :; do :; done' >/dev/null 2>&1 &
+	launch=$!
+	wait_for 60 test -s /run/front
+}
+
+end_front() {
+	kill "$(cat /run/front)"
+	wait "$launch" || true
+}
+
+# start_hog: its number is in `hog`.
+start_hog() {
+	sh -c 'while :; do :; done' &
+	hog=$!
+	renice -n 15 -p $hog >/dev/null
+}
+
+group_of() {
+	cat "/proc/$1/cgroup"
+}
+
+is_in() {
+	[ "$(group_of "$1")" = "0::$2" ]
+}
+
+nice_of() {
+	sed 's/.*) //' "/proc/$1/stat" | awk '{ print $17 }'
+}
+
+has_nice() {
+	[ "$(nice_of "$1")" = "$2" ]
+}
+
+no_group_is_left() {
+	[ -z "$(find $cgroup -name 'brisk-*')" ]
+}
+
+# Bulk work exits or is moved by somebody else while it is taken into a group and out of it, at any moment of that.
+churn() {
+	# Groups of others are no reason to use none where the controller is handed down anyway.
+	echo +cpu >$cgroup/cgroup.subtree_control
+	mkdir $cgroup/elsewhere
+	configure auto
+	start_daemon
+	begin_front
+	start_hog
+	stays=$hog
+	moved=
+	for round in 1 2 3 4 5 6; do
+		start_hog
+		ends=$hog
+		start_hog
+		moved="$moved $hog"
+		sleep "1.$round"
+		kill "$ends"
+		echo "$hog" >$cgroup/elsewhere/cgroup.procs
+	done
+	wait_for 60 is_in "$stays" /brisk-threads
+	say churn.taken yes
+	end_front
+	wait_for 60 no_group_is_left
+	for hog in $moved; do
+		say churn.moved "$(group_of "$hog")"
+	done
+	say churn.stays "$(group_of "$stays")"
+	stop_daemon churn
+	# shellcheck disable=SC2086 # a list of processes
+	kill $stays $moved
+}
+
+# A thousand tasks and more appear at once: they are met a few hundred at a time, and bulk work makes room meanwhile.
+crowd() {
+	configure auto
+	start_daemon
+	begin_front
+	crowd=
+	number=0
+	while [ "$number" -lt 1500 ]; do
+		sleep 1000 &
+		crowd="$crowd $!"
+		number=$((number + 1))
+	done
+	start_hog
+	wait_for 60 is_in "$hog" /brisk-threads
+	say crowd.taken yes
+	end_front
+	wait_for 60 is_in "$hog" /
+	say crowd.freed yes
+	# shellcheck disable=SC2086 # a list of processes
+	kill $crowd $hog
+	stop_daemon crowd
+}
+
+# A sub-tree that a person has named. In it a process's threads are taken into a group of their own; outside of it nobody
+# is taken anywhere.
+delegated() {
+	echo +cpu >$cgroup/cgroup.subtree_control
+	mkdir -p $cgroup/ours/domain $cgroup/ours/threaded/part $cgroup/theirs
+	echo threaded >$cgroup/ours/threaded/part/cgroup.type
+	echo +cpu >$cgroup/ours/cgroup.subtree_control
+	echo +cpu >$cgroup/ours/threaded/cgroup.subtree_control
+	configure $cgroup/ours
+	start_daemon
+	start_hog
+	domain=$hog
+	echo "$domain" >$cgroup/ours/domain/cgroup.procs
+	start_hog
+	threaded=$hog
+	echo "$threaded" >$cgroup/ours/threaded/cgroup.procs
+	echo "$threaded" >$cgroup/ours/threaded/part/cgroup.threads
+	start_hog
+	outside=$hog
+	echo "$outside" >$cgroup/theirs/cgroup.procs
+	begin_front
+	wait_for 60 is_in "$domain" /ours/domain/brisk-threads
+	wait_for 60 is_in "$threaded" /ours/threaded/part/brisk-threads
+	wait_for 60 has_nice "$outside" 10
+	say delegated.outside "$(group_of "$outside")"
+	end_front
+	wait_for 60 has_nice "$outside" 0
+	wait_for 60 no_group_is_left
+	say delegated.domain "$(group_of "$domain")"
+	say delegated.threaded "$(group_of "$threaded")"
+	say delegated.type "$(cat $cgroup/ours/domain/cgroup.type)"
+	stop_daemon delegated
+	kill "$domain" "$threaded" "$outside"
+}
+
+# Where a manager has not delegated the sub-tree, and where a controller is missing, nice values say the same.
+alone() {
+	if [ "$1" = undelegated ]; then
+		mkdir -p /run/systemd/system $cgroup/ours
+		configure $cgroup/ours
+	else
+		say "$1.controllers" "$(cat $cgroup/cgroup.controllers)"
+		configure auto
+	fi
+	start_daemon
+	say "$1.support" "$(brisk status --json | tr -d '\n')"
+	start_hog
+	begin_front
+	wait_for 60 has_nice "$hog" 10
+	say "$1.group" "$(group_of "$hog")"
+	end_front
+	wait_for 60 has_nice "$hog" 0
+	stop_daemon "$1"
+	kill "$hog"
+	rmdir /run/systemd/system 2>/dev/null || :
+}
+
+mask_of() {
+	sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "/proc/$1/status"
+}
+
+has_mask() {
+	[ "$(mask_of "$1")" = "$2" ]
+}
+
+# Whoever was bound to a CPU by somebody stays where he is bound, and in his group, whose cpuset might forget it.
+bound() {
+	configure auto
+	start_daemon
+	start_hog
+	taskset -p 2 "$hog" >/dev/null
+	begin_front
+	wait_for 60 has_nice "$hog" 10
+	say bound.group "$(group_of "$hog")"
+	say bound.mask "$(mask_of "$hog")"
+	end_front
+	wait_for 60 has_nice "$hog" 0
+	say bound.mask "$(mask_of "$hog")"
+	stop_daemon bound
+	kill "$hog"
+}
+
+# With a single CPU there is none that could be kept free, whatever the foreground waits.
+single() {
+	echo 0 >/sys/devices/system/cpu/cpu1/online
+	configure auto brisk
+	start_daemon
+	start_hog
+	begin_front
+	# A light task that misses its rhythm, on a busy host, ends a step; with another front all begins anew.
+	attempts=0
+	until wait_for 10 is_in "$hog" /brisk-threads; do
+		attempts=$((attempts + 1))
+		[ "$attempts" -lt 40 ] || return 1
+		end_front
+		begin_front
+	done
+	say single.mask "$(mask_of "$hog")"
+	say single.cpus "[$(cat $cgroup/brisk-threads/cpuset.cpus 2>/dev/null || :)]"
+	end_front
+	wait_for 60 is_in "$hog" /
+	echo 1 >/sys/devices/system/cpu/cpu1/online
+	wait_for 60 has_mask "$hog" 0-1
+	stop_daemon single
+	kill "$hog"
+}
+
+# Who looks need not wait for those who are looked at.
+renice -n -15 -p $$ >/dev/null
+for step; do
+	case $step in
+	undelegated | missing) alone "$step" ;;
+	*) "$step" ;;
+	esac
+done
