@@ -14,8 +14,8 @@ use crate::device::schedstat::Usage;
 const MEMORY: Duration = Duration::from_secs(2);
 /// Nobody is called bulk who has been known for less.
 const ACQUAINTANCE: Duration = Duration::from_secs(1);
-/// However long it waited, at least this share of the time counts as its own: a bound on the correction.
-const LEAST_OWN_TIME: f64 = 0.05;
+/// The kernel tells of a wait when it is over: so long a one may have begun before a look.
+const LONGEST_WAIT_S: f64 = 8.0;
 
 /// Demand from which a task is bulk, and below which it is so no longer.
 const BULK: [f64; 2] = [0.50, 0.35];
@@ -51,18 +51,14 @@ impl fmt::Display for Class {
     }
 }
 
-/// What a task asked for while it had the choice, 0 to 1.
-pub fn demand(usage: &Usage) -> f64 {
-    let wall = usage.wall_ns as f64;
-    let own = (wall - usage.wait_ns as f64).max(wall * LEAST_OWN_TIME);
-    if own > 0.0 { (usage.run_ns as f64 / own).min(1.0) } else { 0.0 }
-}
-
 /// What is known of a task's habits: exponentially weighted means over [`MEMORY`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Habits {
     class: Class,
-    demand: f64,
+    /// Seconds that it ran of those that are remembered.
+    run_s: f64,
+    /// Seconds that are remembered: those in which it had the choice.
+    own_s: f64,
     wait: f64,
     /// Seconds on a CPU at a time.
     burst_s: f64,
@@ -73,8 +69,6 @@ pub struct Habits {
     /// The greatest share of a look's time that it ever ran: the thesis's measure.
     greatest_share: f64,
     known_for: Duration,
-    /// The part of it that it did not wait.
-    own_for: Duration,
 }
 
 /// The weight of what was learned in `part` of all the time that something is known: the first looks count as a plain
@@ -94,12 +88,7 @@ impl Habits {
         self.known_for += wall;
         let weight = weight(wall, self.known_for);
         let towards = |mean: &mut f64, value: f64| *mean += weight * (value - *mean);
-        // Whoever only waits says nothing of what it wants: a hog that is starved does not become light by that.
-        let own = wall.saturating_sub(Duration::from_nanos(usage.wait_ns));
-        self.own_for += own;
-        if !own.is_zero() {
-            self.demand += self::weight(own, self.own_for) * (demand(usage) - self.demand);
-        }
+        self.learn_demand(usage);
         let share = |part_ns: u64| (part_ns as f64 / usage.wall_ns as f64).min(1.0);
         towards(&mut self.wait, share(usage.wait_ns));
         towards(&mut self.wakes_hz, f64::from(usage.slices) / wall.as_secs_f64());
@@ -113,14 +102,28 @@ impl Habits {
         self.class = self.classify();
     }
 
+    /// Whoever only waits says nothing of what it wants: a hog that is starved does not become light by that. What a wait has
+    /// taken of the looks before, which seemed to be the task's own time, is taken from what they taught.
+    fn learn_demand(&mut self, usage: &Usage) {
+        let memory_s = MEMORY.as_secs_f64();
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let own_s = (seconds(usage.wall_ns) - seconds(usage.wait_ns)).max(-LONGEST_WAIT_S);
+        let kept = (-own_s / memory_s).exp();
+        let learned_s = memory_s * (1.0 - kept);
+        let share = if own_s.abs() > 1e-9 { learned_s / own_s } else { 1.0 };
+        self.run_s = (self.run_s * kept + seconds(usage.run_ns) * share).min(memory_s);
+        self.own_s = (self.own_s * kept + learned_s).max(self.run_s);
+    }
+
     /// Each border is crossed at one demand upwards and at a lower one downwards, so that a task at a border stays what
     /// it is.
     fn classify(&self) -> Class {
         let bulk = BULK[usize::from(self.class == Class::Bulk)];
         let light = LIGHT[usize::from(self.class == Class::Light)];
-        if self.demand >= bulk && self.known_for >= ACQUAINTANCE {
+        let demand = self.demand();
+        if demand >= bulk && self.known_for >= ACQUAINTANCE {
             Class::Bulk
-        } else if self.demand < light && (self.burst_s <= LIGHT_BURST.as_secs_f64() || self.demand < ASLEEP) {
+        } else if demand < light && (self.burst_s <= LIGHT_BURST.as_secs_f64() || demand < ASLEEP) {
             Class::Light
         } else {
             Class::Interactive
@@ -132,9 +135,9 @@ impl Habits {
         self.class
     }
 
-    /// What it asks for, 0 to 1.
+    /// What it asks for while it has the choice, 0 to 1.
     pub fn demand(&self) -> f64 {
-        self.demand
+        if self.own_s > 0.0 { self.run_s / self.own_s } else { 0.0 }
     }
 
     /// The share of time that it waits for a CPU, 0 to 1.
@@ -202,11 +205,13 @@ mod tests {
             // 15 ms of work, then 25 ms of rest, on a CPU shared with three hogs: 15 of 85 ms, 45 of them waiting.
             (look(85, 15_000, 45_000, 4), 0.375),
             (look(100, 50_000, 50_000, 20), 1.0),
-            (look(100, 1000, 99_000, 1), 0.2),
+            (look(100, 1000, 99_000, 1), 1.0),
             (look(100, 120_000, 100_000, 20), 1.0),
             (look(0, 0, 0, 0), 0.0),
         ] {
-            assert!((demand(&usage) - expected).abs() < 1e-9, "{usage:?}: {}", demand(&usage));
+            let mut habits = Habits::default();
+            habits.learn(&usage);
+            assert!((habits.demand() - expected).abs() < 1e-9, "{usage:?}: {}", habits.demand());
         }
     }
 
@@ -337,6 +342,33 @@ mod tests {
             rests += 1;
         }
         assert!((5..=30).contains(&rests), "{rests}");
+    }
+
+    /// What schedstat has counted at `now_ms` of a task that runs for five seconds and then `run_ms` after every `wait_ms`
+    /// that it waits: a wait counts when it is over.
+    fn starved(now_ms: u64, run_ms: u64, wait_ms: u64) -> [u64; 3] {
+        let since = now_ms.saturating_sub(5000);
+        let (turns, rest) = (since / (run_ms + wait_ms), since % (run_ms + wait_ms));
+        let (ran, turn) = if rest >= wait_ms { (rest - wait_ms, 1) } else { (0, 0) };
+        [now_ms.min(5000) + turns * run_ms + ran, (turns + turn) * wait_ms, 1 + turns + turn]
+    }
+
+    #[test]
+    fn a_hog_that_waits_for_longer_than_a_look_stays_one() {
+        for (run_ms, wait_ms) in [(3, 30), (3, 60), (3, 97), (8, 90), (3, 250), (3, 1000), (3, 1900)] {
+            for look_ms in [50, 100, 1000] {
+                let mut habits = Habits::default();
+                let mut before = [0; 3];
+                for now_ms in (look_ms..120_000).step_by(look_ms as usize) {
+                    let now = starved(now_ms, run_ms, wait_ms);
+                    let [run_ms_since, wait_ms_since, slices] = [0, 1, 2].map(|field| now[field] - before[field]);
+                    before = now;
+                    habits.learn(&look(look_ms, run_ms_since * 1000, wait_ms_since * 1000, slices as u32));
+                    let case = (run_ms, wait_ms, look_ms, now_ms);
+                    assert!(now_ms < 2000 || habits.class() == Class::Bulk, "{case:?}: {habits:?}");
+                }
+            }
+        }
     }
 
     #[test]
