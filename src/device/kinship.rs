@@ -11,7 +11,7 @@ const MOST: usize = 4096;
 const TICK: Duration = Duration::from_millis(process::TICK_MS);
 
 /// A thread that came to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kin {
     /// Its number.
     pub tid: u32,

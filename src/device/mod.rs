@@ -23,6 +23,7 @@ pub mod foreground;
 pub mod governor;
 pub mod guardian;
 pub mod hotplug;
+pub mod io_priority;
 pub mod journal;
 pub mod kept_file;
 pub mod kernel;

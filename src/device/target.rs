@@ -36,6 +36,13 @@ pub enum Target {
         /// As above.
         start_time_ticks: u64,
     },
+    /// How a thread's requests to storage rank (ioprio_set(2), `best-effort 7`), bound to one life of the thread.
+    IoPriority {
+        /// The thread.
+        tid: u32,
+        /// As above.
+        start_time_ticks: u64,
+    },
     /// The compression algorithm of a zram device that has no size yet: `zram0`.
     ZramAlgorithm(String),
     /// The block device that a zram device without a size writes back to, or `none`.
@@ -69,7 +76,10 @@ impl Target {
             | Self::ZramSwap(_)
             | Self::Group(_) => None,
             Self::UtilizationClampMinimum { pid, .. } => Some(*pid),
-            Self::CpuAffinity { tid, .. } | Self::Priority { tid, .. } | Self::GroupMember { tid, .. } => Some(*tid),
+            Self::CpuAffinity { tid, .. }
+            | Self::Priority { tid, .. }
+            | Self::IoPriority { tid, .. }
+            | Self::GroupMember { tid, .. } => Some(*tid),
         }
     }
 
@@ -78,6 +88,7 @@ impl Target {
         match *self {
             Self::CpuAffinity { .. } => Some(Self::CpuAffinity { tid, start_time_ticks }),
             Self::Priority { .. } => Some(Self::Priority { tid, start_time_ticks }),
+            Self::IoPriority { .. } => Some(Self::IoPriority { tid, start_time_ticks }),
             Self::GroupMember { hierarchy, .. } => Some(Self::GroupMember { hierarchy, tid, start_time_ticks }),
             _ => None,
         }
@@ -92,6 +103,7 @@ impl fmt::Display for Target {
             Self::UtilizationClampMinimum { pid, .. } => write!(f, "uclamp.min of process {pid}"),
             Self::CpuAffinity { tid, .. } => write!(f, "CPU mask of thread {tid}"),
             Self::Priority { tid, .. } => write!(f, "priority of thread {tid}"),
+            Self::IoPriority { tid, .. } => write!(f, "storage priority of thread {tid}"),
             Self::ZramAlgorithm(name) => write!(f, "algorithm of {name}"),
             Self::ZramBacking(name) => write!(f, "backing device of {name}"),
             Self::ZramSize(name) => write!(f, "size of {name}"),

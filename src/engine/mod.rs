@@ -15,6 +15,7 @@ mod sensor;
 mod signals;
 mod state_file;
 pub mod status;
+mod storage;
 mod subscriptions;
 
 use std::time::Duration;
@@ -44,6 +45,7 @@ use poller::{Poller, Token};
 use sensor::processes::look_up;
 use signals::Signals;
 use state_file::StateFile;
+use storage::Storage;
 use subscriptions::Subscriptions;
 
 /// A guardian that dies is replaced; one that dies at once is not, more often than this.
@@ -64,6 +66,7 @@ pub struct Engine {
     signals: Option<Signals>,
     mechanisms: Mechanisms,
     memory: Memory,
+    storage: Storage,
     executor: Executor,
     subscriptions: Subscriptions,
     control: Option<Control>,
@@ -122,6 +125,7 @@ impl Engine {
             signals,
             mechanisms,
             memory: Memory::default(),
+            storage: Storage::default(),
             executor,
             subscriptions: Subscriptions::default(),
             control,
@@ -146,6 +150,7 @@ impl Engine {
         engine.listen(now);
         if engine.options.purpose != Purpose::OneLaunch {
             engine.follow_memory_config(now);
+            engine.follow_storage_config(now);
         }
         engine.scheduling = match scheduling::become_real_time() {
             Ok(()) => "real-time".to_owned(),
@@ -256,6 +261,9 @@ impl Engine {
         let asked = self.mechanisms.placement.unknown();
         if let Some(event) = self.subscriptions.threads.look(now, &self.options.root, asked) {
             self.dispatch(now, &event);
+        }
+        if self.storage.next.is_some_and(|next| next <= now) {
+            self.look_at_storage(now);
         }
         if self.executor.expire(now) {
             self.probe_soon(now);
@@ -410,6 +418,7 @@ impl Engine {
         for pid in ended {
             self.take_exit(now, pid);
         }
+        self.follow_storage(now);
     }
 
     fn tell_watchers(&mut self, now: BootTime) {
@@ -431,6 +440,7 @@ impl Engine {
             self.executor.next_deadline(),
             self.subscriptions.load.deadline(),
             self.subscriptions.threads.deadline(),
+            self.storage.next,
             self.guardian_due,
             self.memory.killer_due,
             self.probe_due,
@@ -482,6 +492,9 @@ impl Engine {
         self.executor.prepare(self.mechanisms.tunables());
         self.carry_out(now, decided);
         self.follow_device();
+        if self.options.purpose != Purpose::OneLaunch {
+            self.follow_storage_config(now);
+        }
         self.listen(now);
     }
 

@@ -1,5 +1,6 @@
 //! Law: every write can be undone, for the masks of threads that make room, with cgroups of either version.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brisk::lab::scenario::CgroupVersion;
@@ -154,4 +155,33 @@ fn with_a_single_cpu_none_is_kept_free() {
     // The kernel shows those that are online of a mask that was written while one is not.
     assert!(["0", "0-1"].contains(&report.one("single.mask")), "{report:#?}");
     assert_eq!(report.one("single.cpus"), "[]", "{report:#?}");
+}
+
+/// What `steps` of placement_storage.sh said, beside a disk of the kernel's own that serves a request at a time.
+fn storage(steps: &[&str]) -> Option<Report> {
+    let command = [&["sh", "/placement_storage.sh"], steps].concat();
+    let mut job = job(static_brisk()?, "debian-6.1-parallel", &command);
+    let disk = r#"{ irqmode = 2, completion_nsec = 10000000, hw_queue_depth = 1, submit_queues = 1 }"#;
+    let modules = format!("module = [{{ name = 'bfq' }}, {{ name = 'null_blk', parameters = {disk} }}]");
+    job.scenario.modules = toml::from_str::<BTreeMap<String, _>>(&modules).unwrap().remove("module").unwrap();
+    Some(Report::of(job, "/placement_storage.sh", include_str!("placement_storage.sh"), Duration::from_secs(900)))
+}
+
+#[test]
+fn who_keeps_the_foreground_waiting_for_storage_gives_way_and_gets_everything_back() {
+    let Some(report) = storage(&["undo"]) else { return };
+    for step in ["undo.applied", "undo.freed", "undo.killed", "undo.restored"] {
+        assert_eq!(report.one(step), "yes", "{report:#?}");
+    }
+    assert_eq!((report.one("undo.exit"), report.one("undo.chosen")), ("0", "best-effort: prio 2"), "{report:#?}");
+}
+
+#[test]
+#[ignore = "what a trial finds depends on how busy the host is; ./dev test --deep"]
+fn the_disks_schedulers_obey() {
+    let Some(report) = storage(&["obeyed", "schedulers"]) else { return };
+    let bytes = |name: &str| report.one(name).parse::<u64>().unwrap();
+    assert!(bytes("obeyed.after") * 10 > bytes("obeyed.before") * 11, "{report:#?}");
+    assert_eq!((report.one("obeyed.kept"), report.one("schedulers.deadline")), ("yes", "yes"), "{report:#?}");
+    assert_eq!(report.one("schedulers.none"), "1", "{report:#?}");
 }

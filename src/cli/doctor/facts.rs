@@ -11,7 +11,7 @@ use crate::device::energy::Meter;
 use crate::device::journal::JournalState;
 use crate::device::process_events::ProcessEvents;
 use crate::device::zram::{self, Backing};
-use crate::device::{DeviceError, Root, foreground, hotplug, kernel, psi, uclamp};
+use crate::device::{DeviceError, Root, disk_stats, foreground, hotplug, io_priority, kernel, psi, uclamp};
 use crate::experiment::runner;
 
 /// Capabilities of linux/capability.h that the daemon uses.
@@ -112,6 +112,7 @@ impl DeviceReport {
                 rights(root),
             ]
             .into_iter()
+            .chain(storage_priorities(root))
             .chain(locked_memory(root))
             .collect(),
             journal: JournalReport::of(root, &root.runtime_folder()),
@@ -223,6 +224,21 @@ pub fn writeback(root: &Root, wished: &str) -> Option<Interface> {
         },
     };
     Some(Interface { name: "writeback of zram", available, reason, advice: advice.to_owned() })
+}
+
+/// Whether a disk's scheduler looks at priorities; `None` without a disk.
+fn storage_priorities(root: &Root) -> Option<Interface> {
+    let disks = root.list("/sys/block").ok()?;
+    disks.iter().find(|name| disk_stats::is_whole_disk(root, name))?;
+    let (available, reason, advice) = match io_priority::lowest(root) {
+        Some(lowest) => (true, format!("a disk's scheduler looks at them; who gives way gets `{lowest}`"), ""),
+        None => (
+            false,
+            "no disk has bfq, or mq-deadline of Linux 5.16, in /sys/block/*/queue/scheduler".to_owned(),
+            "placement.storage does nothing; bfq may be written there",
+        ),
+    };
+    Some(Interface { name: "storage priorities", available, reason, advice: advice.to_owned() })
 }
 
 /// What this process may lock, where that is not enough for the killer; `None` where it is, or is not known.

@@ -5,3 +5,4 @@ pub mod group;
 pub mod hierarchy;
 pub mod membership;
 pub mod memory;
+pub mod pressure;

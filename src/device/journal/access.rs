@@ -8,8 +8,8 @@ use std::thread::sleep;
 use super::{Lease, Outcome, limit};
 use crate::device::cgroup::{group, hierarchy};
 use crate::device::{
-    DeviceError, Operation, Root, Target, Tunable, affinity, governor, hotplug, kinship, priority, process, swap_area,
-    uclamp, zram,
+    DeviceError, Operation, Root, Target, Tunable, affinity, governor, hotplug, io_priority, kinship, priority,
+    process, swap_area, uclamp, zram,
 };
 
 /// Descriptors kept at most; beyond it the ones not used now are closed.
@@ -59,6 +59,11 @@ impl Access {
                 let fault = |error| task_error(&self.root, *tid, Operation::Read, error);
                 Ok(priority::of(*tid).map_err(fault)?.to_string())
             }
+            Target::IoPriority { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Read)?;
+                let fault = |error| task_error(&self.root, *tid, Operation::Read, error);
+                Ok(io_priority::of(*tid).map_err(fault)?.to_string())
+            }
             Target::ZramAlgorithm(name) => zram::algorithm(&self.root, name),
             Target::ZramBacking(name) => zram::backing_device(&self.root, name),
             Target::ZramSize(name) => zram::size_bytes(&self.root, name).map(|bytes| bytes.to_string()),
@@ -96,6 +101,12 @@ impl Access {
                 let fault = |error| task_error(&self.root, *tid, Operation::Write, error);
                 let wanted = value.parse().map_err(|()| fault(io::ErrorKind::InvalidInput.into()))?;
                 priority::set(*tid, wanted).map_err(fault)
+            }
+            Target::IoPriority { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Write)?;
+                let fault = |error| task_error(&self.root, *tid, Operation::Write, error);
+                let wanted = value.parse().map_err(|()| fault(io::ErrorKind::InvalidInput.into()))?;
+                io_priority::set(*tid, wanted).map_err(fault)
             }
             Target::ZramAlgorithm(name) => zram::set_algorithm(&self.root, name, value),
             Target::ZramBacking(name) => zram::set_backing_device(&self.root, name, value),
@@ -301,6 +312,7 @@ pub(super) fn is_leasable(target: &Target) -> bool {
         Target::UtilizationClampMinimum { .. }
         | Target::CpuAffinity { .. }
         | Target::Priority { .. }
+        | Target::IoPriority { .. }
         | Target::GroupMember { .. } => return true,
         Target::ZramAlgorithm(name) | Target::ZramBacking(name) | Target::ZramSize(name) | Target::ZramSwap(name) => {
             return zram::is_name(name);

@@ -36,6 +36,8 @@ pub struct PlacementConfig {
     pub maximum_threads: u64,
     /// Globs of names (`comm`) of threads that are left alone.
     pub excluded_commands: Vec<Glob>,
+    /// True: whoever keeps the foreground waiting for storage gives way there as well.
+    pub storage: bool,
 }
 
 impl Default for PlacementConfig {
@@ -51,6 +53,7 @@ impl Default for PlacementConfig {
             nice_levels: 10,
             maximum_threads: 256,
             excluded_commands: Vec::new(),
+            storage: false,
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! `classify` says what a thread is, `roster` who is there, `gain` what could be won, `cores` which cores can be kept
 //! free, `step` what is done to a thread, `heirs` who was born with it, `broods` whose children are bulk work together, `trial`
-//! whether it helped, and `policy` decides. `resources` tells who takes how much of everything else.
+//! whether it helped, and `policy` decides. `resources` tells who takes how much of everything else,
+//! and `storage` has whoever keeps the foreground waiting for disks give way.
 //! Paper: "Developing scheduler to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
 
 mod broods;
@@ -17,6 +18,7 @@ pub mod resources;
 pub mod roster;
 pub mod snapshot;
 pub mod step;
+pub mod storage;
 mod thesis;
 pub mod trial;
 

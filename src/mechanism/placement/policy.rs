@@ -165,6 +165,11 @@ impl PlacementPolicy {
         &self.unknown
     }
 
+    /// The processes in front, descendants included; nobody while the mechanism is off.
+    pub fn front(&self) -> &BTreeSet<u32> {
+        self.roster.front()
+    }
+
     fn is_on(&self) -> bool {
         self.support.state == SupportState::Active
     }

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Write};
 use std::process::{Child, Command, Stdio};
 
 use super::*;
-use crate::device::{affinity, hotplug, priority, process};
+use crate::device::{affinity, hotplug, io_priority, priority, process};
 
 /// A shell of ours: it makes a `sleep` and prints its number when it is told to, and ends both when it is told again.
 struct Shell {
@@ -135,4 +135,41 @@ fn a_mask_that_the_kernel_changed_is_ours_to_give_back() {
         let is_ours = access::is_kernels_doing(original, observed, found, &online(are_online));
         assert_eq!(is_ours, ours, "{original} {observed} {found} {are_online}");
     }
+}
+
+#[test]
+fn a_storage_priority_goes_back_with_its_heirs_unless_somebody_else_changed_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut shell, root) = (Shell::start(), Root::system());
+    let tid = shell.child.id();
+    let start_time_ticks = process::start_time_ticks(&root, tid).unwrap();
+    let target = Target::IoPriority { tid, start_time_ticks };
+    let rank = |tid| io_priority::of(tid).unwrap().to_string();
+    let before = rank(tid);
+    let (now, last) = (BootTime::now(), "best-effort 7");
+    let until = now + Duration::from_secs(60);
+    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    journal.lease(now, &target, last, until, "test").unwrap();
+    assert_eq!(rank(tid), last);
+    if root.exists(format!("/proc/{tid}/task/{tid}/children")) {
+        let heir = shell.make_heir();
+        assert_eq!(rank(heir), last, "inherited");
+        assert_eq!(journal.release(now, &target).unwrap().outcome, Outcome::Restored);
+        assert_eq!(rank(heir), before);
+    } else {
+        journal.release(now, &target).unwrap();
+    }
+    assert_eq!(rank(tid), before);
+
+    journal.lease(now, &target, last, until, "test").unwrap();
+    journal.die();
+    let replay = Replay::of(folder.path(), &root).unwrap();
+    assert!(replay.is_complete() && rank(tid) == before, "{replay:?}");
+
+    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    journal.lease(now, &target, last, until, "test").unwrap();
+    io_priority::set(tid, "best-effort 2".parse().unwrap()).unwrap();
+    let outcome = journal.release(now, &target).unwrap().outcome;
+    assert_eq!(outcome, Outcome::ChangedByOther { found: "best-effort 2".to_owned() });
+    assert_eq!(rank(tid), "best-effort 2", "whoever chose it has the last word");
 }

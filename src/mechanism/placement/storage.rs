@@ -1,0 +1,512 @@
+//! Who in the background moves so much from and to storage that the foreground waits for it, and gives way for a while: the
+//! gain bound and the trial that CPUs have, for storage. Pure.
+//!
+//! Most a foreground can win is what it waits, and no more than the disks were busy for others. A reader that waits less
+//! reads more, so whether it helped is told by what it waits for each byte.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use crate::device::io_priority::{IoClass, IoPriority};
+use crate::device::kinship::Kin;
+use crate::device::process::Life;
+use crate::device::{BootTime, Target};
+use crate::mechanism::{Action, Decision};
+
+/// How often storage is looked at while something is in front.
+pub const LOOK: Duration = Duration::from_secs(1);
+/// A look that comes later than this says nothing of what happens now.
+const FRESH: Duration = Duration::from_secs(3);
+/// Looks that are evidence, and that a trial lasts.
+const EVIDENCE: u32 = 3;
+/// Who gives way moves at least this share of everything, and this much in a second.
+const BULK_SHARE: f64 = 0.3;
+const BULK_BYTES_PER_S: f64 = 1024.0 * 1024.0;
+/// A trial has helped when the foreground waits at most this part of what it waited.
+const HELPS: f64 = 0.8;
+/// What helps is chosen anew after this long; leases last a little longer, for the case that the daemon hangs.
+const CHOSEN_FOR: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_secs(90);
+/// What did not help is tried again after this long, then after twice as long each time up to the longest.
+const BACK_OFF: Duration = Duration::from_secs(10);
+const BACK_OFF_LONGEST: Duration = Duration::from_secs(600);
+
+/// What was seen at one moment, all counted since boot.
+#[derive(Debug, Clone, Default)]
+pub struct StorageLook {
+    /// How long some task in front has waited for storage.
+    pub waited: Duration,
+    /// How long disks were busy, each for itself.
+    pub busy: Duration,
+    /// Bytes that each process has moved.
+    pub moved: BTreeMap<Life, u64>,
+}
+
+/// A thread that could give way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StorageThread {
+    /// Its number.
+    pub tid: u32,
+    /// Field 22 of /proc/TID/stat.
+    pub start_time_ticks: u64,
+    /// How it ranks now.
+    pub priority: IoPriority,
+}
+
+/// What the foreground did in some looks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Front {
+    looks: u32,
+    wall: Duration,
+    waited: Duration,
+    bytes: u64,
+    /// How long disks were busy for those who could give way.
+    bulk: Duration,
+}
+
+impl Front {
+    fn share(part: Duration, wall: Duration) -> f64 {
+        if wall.is_zero() { 0.0 } else { (part.as_secs_f64() / wall.as_secs_f64()).min(1.0) }
+    }
+
+    fn gain_bound(&self) -> f64 {
+        Self::share(self.waited.min(self.bulk), self.wall)
+    }
+
+    /// What it waits now of what it waited `before`, for each byte where it moved any in both.
+    fn cost_since(&self, before: &Self) -> f64 {
+        let per = |front: &Self, bytes: u64| front.waited.as_secs_f64() / bytes as f64;
+        let (now, then) = match (self.bytes, before.bytes) {
+            (0, _) | (_, 0) => (Self::share(self.waited, self.wall), Self::share(before.waited, before.wall)),
+            (bytes, bytes_before) => (per(self, bytes), per(before, bytes_before)),
+        };
+        now / then.max(f64::MIN_POSITIVE)
+    }
+}
+
+impl AddAssign for Front {
+    fn add_assign(&mut self, other: Self) {
+        self.looks += other.looks;
+        self.wall += other.wall;
+        self.waited += other.waited;
+        self.bytes += other.bytes;
+        self.bulk += other.bulk;
+    }
+}
+
+/// What happened in `wall` between two looks, and who beside those in `front` moved so much that he could give way.
+fn between(before: &StorageLook, now: &StorageLook, wall: Duration, front: &BTreeSet<u32>) -> (Front, Vec<Life>) {
+    let moved = |(life, bytes): (&Life, &u64)| Some((*life, bytes.saturating_sub(*before.moved.get(life)?)));
+    let moved: Vec<(Life, u64)> = now.moved.iter().filter_map(moved).collect();
+    let sum = |is_meant: &dyn Fn(&(Life, u64)) -> bool| -> u64 {
+        moved.iter().filter(|moved| is_meant(moved)).map(|(_, bytes)| bytes).sum()
+    };
+    let (is_front, all) = (|(life, _): &(Life, u64)| front.contains(&life.pid), sum(&|_| true));
+    let least = (BULK_BYTES_PER_S * wall.as_secs_f64()).max(BULK_SHARE * all as f64);
+    let is_bulk = |moved: &(Life, u64)| !is_front(moved) && moved.1 as f64 >= least;
+    let busy = now.busy.saturating_sub(before.busy).min(wall);
+    let front = Front {
+        looks: 1,
+        wall,
+        waited: now.waited.saturating_sub(before.waited),
+        bytes: sum(&is_front),
+        bulk: busy.mul_f64(sum(&is_bulk) as f64 / all.max(1) as f64),
+    };
+    (front, moved.iter().filter(|moved| is_bulk(moved)).map(|(life, _)| *life).collect())
+}
+
+#[derive(Debug)]
+struct Held {
+    since: BootTime,
+    /// What was seen before, until it is known whether it helps.
+    before: Option<Front>,
+    /// Whoever gives way, with all that have come to be of him since.
+    bulk: BTreeMap<Life, BTreeSet<Kin>>,
+    leased: BTreeSet<Target>,
+}
+
+/// Its state.
+#[derive(Debug)]
+pub struct StoragePolicy {
+    least_gain: f64,
+    lowest: IoPriority,
+    /// What the foreground had waited when that was asked last.
+    waited: Option<(BootTime, Duration)>,
+    last: Option<(BootTime, StorageLook)>,
+    seen: Front,
+    held: Option<Held>,
+    not_before: BootTime,
+    pause: Duration,
+}
+
+impl StoragePolicy {
+    /// A policy that acts where `least_gain_percent` could be won, by the priority `lowest`.
+    pub fn new(least_gain_percent: f64, lowest: IoPriority) -> Self {
+        Self {
+            least_gain: least_gain_percent / 100.0,
+            lowest,
+            waited: None,
+            last: None,
+            seen: Front::default(),
+            held: None,
+            not_before: BootTime::default(),
+            pause: BACK_OFF,
+        }
+    }
+
+    /// True when everybody should be looked at: somebody gives way, or the foreground, which has `waited` so long in all,
+    /// has waited enough for it since it was asked last.
+    pub fn wants_look(&mut self, now: BootTime, waited: Duration) -> bool {
+        let before = self.waited.replace((now, waited));
+        let share = before.map_or(0.0, |(at, before)| Front::share(waited.saturating_sub(before), now.since(at)));
+        let wants = self.held.is_some() || share >= self.least_gain && now >= self.not_before;
+        if !wants {
+            (self.last, self.seen) = (None, Front::default());
+        }
+        wants
+    }
+
+    /// Gives everything back and forgets what was learned: something else is in front, or nothing.
+    pub fn begin_anew(&mut self, why: &str, decisions: &mut Vec<Decision>) {
+        self.release(why, decisions);
+        (self.waited, self.last) = (None, None);
+        (self.not_before, self.pause) = (BootTime::default(), BACK_OFF);
+    }
+
+    /// Takes a look; returns the processes that are to give way from now on.
+    pub fn take(
+        &mut self,
+        now: BootTime,
+        look: StorageLook,
+        front: &BTreeSet<u32>,
+        decisions: &mut Vec<Decision>,
+    ) -> Vec<Life> {
+        self.free_orphans(&look, decisions);
+        let Some((at, before)) = self.last.replace((now, look)) else { return Vec::new() };
+        let Some((_, look)) = &self.last else { return Vec::new() };
+        let wall = now.since(at);
+        if wall > FRESH || wall.is_zero() {
+            self.seen = Front::default();
+            return Vec::new();
+        }
+        let (seen, bulk) = between(&before, look, wall, front);
+        self.seen += seen;
+        if self.seen.looks < EVIDENCE {
+            return Vec::new();
+        }
+        let seen = std::mem::take(&mut self.seen);
+        if self.held.is_some() {
+            self.judge(now, &seen, decisions);
+            return Vec::new();
+        }
+        if seen.gain_bound() < self.least_gain || now < self.not_before || bulk.is_empty() {
+            return Vec::new();
+        }
+        let leased = BTreeSet::new();
+        let childless = bulk.iter().map(|life| (*life, BTreeSet::new())).collect();
+        self.held = Some(Held { since: now, before: Some(seen), bulk: childless, leased });
+        bulk
+    }
+
+    /// Makes `threads` of those processes give way; who ranks as low already, or was put first by somebody, stays.
+    pub fn make_way(&mut self, now: BootTime, threads: &[StorageThread], decisions: &mut Vec<Decision>) {
+        let Some(held) = &mut self.held else { return };
+        let gain = held.before.map_or(0.0, |before| before.gain_bound());
+        let reason = format!("the foreground could be spared {:.0} % of its time, waiting for storage", gain * 100.0);
+        for thread in threads {
+            let is_lower = match thread.priority.class {
+                IoClass::None => true,
+                IoClass::BestEffort => self.lowest.class == IoClass::Idle || thread.priority.data < self.lowest.data,
+                IoClass::RealTime | IoClass::Idle => false,
+            };
+            if !is_lower {
+                continue;
+            }
+            let target = Target::IoPriority { tid: thread.tid, start_time_ticks: thread.start_time_ticks };
+            held.leased.insert(target.clone());
+            let action = Action::Lease { target, value: self.lowest.to_string(), until: now + LEASE };
+            decisions.push(Decision { action, reason: reason.clone() });
+        }
+        if held.leased.is_empty() {
+            self.held = None;
+            self.back_off(now);
+        }
+    }
+
+    /// Notes who has come to be of the process `of` since it gave way: they rank as it does.
+    pub fn note_kin(&mut self, of: Life, kin: impl IntoIterator<Item = Kin>) {
+        if let Some(known) = self.held.as_mut().and_then(|held| held.bulk.get_mut(&of)) {
+            known.extend(kin);
+        }
+    }
+
+    /// Processes whose kin is to be noted.
+    pub fn parents(&self) -> impl Iterator<Item = (Life, BootTime)> {
+        self.held.iter().flat_map(|held| held.bulk.keys().map(|life| (*life, held.since)))
+    }
+
+    fn judge(&mut self, now: BootTime, seen: &Front, decisions: &mut Vec<Decision>) {
+        let Some(held) = &mut self.held else { return };
+        match held.before.take() {
+            Some(before) if seen.cost_since(&before) > HELPS => {
+                let cost = seen.cost_since(&before) * 100.0;
+                self.release(
+                    &format!("it did not help: the foreground waits {cost:.0} % of what it waited"),
+                    decisions,
+                );
+                self.back_off(now);
+            }
+            Some(_) => self.pause = BACK_OFF,
+            None if now.since(held.since) >= CHOSEN_FOR => self.release("chosen anew after a while", decisions),
+            None => {}
+        }
+        if self.held.as_ref().is_some_and(|held| held.bulk.is_empty()) {
+            self.release("whoever gave way has ended", decisions);
+        }
+    }
+
+    fn back_off(&mut self, now: BootTime) {
+        self.not_before = now + self.pause;
+        self.pause = (self.pause * 2).min(BACK_OFF_LONGEST);
+    }
+
+    /// Whoever was made by one that gave way, which has ended since, ranks as everybody does.
+    fn free_orphans(&mut self, look: &StorageLook, decisions: &mut Vec<Decision>) {
+        let Some(held) = &mut self.held else { return };
+        let inherited = self.lowest.to_string();
+        held.bulk.retain(|life, kin| {
+            let is_there = look.moved.contains_key(life);
+            for Kin { tid, start_time_ticks } in kin.iter().filter(|_| !is_there) {
+                let target = Target::IoPriority { tid: *tid, start_time_ticks: *start_time_ticks };
+                let original = IoPriority { class: IoClass::None, data: 0 }.to_string();
+                let action = Action::Disinherit { target, inherited: inherited.clone(), original };
+                decisions.push(Decision { action, reason: "who made it has ended".to_owned() });
+            }
+            is_there
+        });
+    }
+
+    fn release(&mut self, why: &str, decisions: &mut Vec<Decision>) {
+        self.seen = Front::default();
+        let Some(held) = self.held.take() else { return };
+        let release = |target| Decision { action: Action::Release { target }, reason: why.to_owned() };
+        decisions.extend(held.leased.into_iter().map(release));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAST: IoPriority = IoPriority { class: IoClass::BestEffort, data: 7 };
+    const NONE: IoPriority = IoPriority { class: IoClass::None, data: 0 };
+    const MIB: u64 = 1 << 20;
+
+    fn life(pid: u32) -> Life {
+        Life { pid, start_time_ticks: 100 }
+    }
+
+    fn target(tid: u32) -> Target {
+        Target::IoPriority { tid, start_time_ticks: 100 }
+    }
+
+    /// A device on which the foreground, process 1, and process 2 read, beside others who hardly do.
+    struct Device {
+        policy: StoragePolicy,
+        now: BootTime,
+        look: StorageLook,
+        held: BTreeSet<Target>,
+        said: Vec<String>,
+        priority: IoPriority,
+    }
+
+    impl Device {
+        fn new() -> Self {
+            let moved = [1, 2, 3].map(|pid| (life(pid), 0)).into();
+            Self {
+                policy: StoragePolicy::new(6.0, LAST),
+                now: BootTime::from_milliseconds(1000),
+                look: StorageLook { moved, ..StorageLook::default() },
+                held: BTreeSet::new(),
+                said: Vec::new(),
+                priority: NONE,
+            }
+        }
+
+        fn carry_out(&mut self, decisions: Vec<Decision>) {
+            for Decision { action, reason } in decisions {
+                match action {
+                    Action::Lease { target, value, until } => {
+                        assert_eq!((value.as_str(), until), ("best-effort 7", self.now + LEASE));
+                        assert!(self.held.insert(target), "leased once");
+                    }
+                    Action::Release { target } => assert!(self.held.remove(&target), "{target} is not held"),
+                    Action::Disinherit { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+                self.said.push(reason);
+            }
+        }
+
+        /// A second in which the foreground waits and moves so much, and process 2 moves so much.
+        fn second(&mut self, waited_ms: u64, front_mib: u64, bulk_mib: u64) {
+            self.now = self.now + Duration::from_secs(1);
+            self.look.waited += Duration::from_millis(waited_ms);
+            self.look.busy += Duration::from_secs(1);
+            for (pid, mib) in [(1, front_mib), (2, bulk_mib)] {
+                if let Some(bytes) = self.look.moved.get_mut(&life(pid)) {
+                    *bytes += mib * MIB;
+                }
+            }
+            let mut decisions = Vec::new();
+            let wanted = self.policy.take(self.now, self.look.clone(), &[1].into(), &mut decisions);
+            let threads = wanted.iter().map(|life| StorageThread {
+                tid: life.pid,
+                start_time_ticks: life.start_time_ticks,
+                priority: self.priority,
+            });
+            let threads: Vec<_> = threads.collect();
+            if !threads.is_empty() {
+                self.policy.make_way(self.now, &threads, &mut decisions);
+            }
+            self.carry_out(decisions);
+        }
+
+        fn seconds(&mut self, count: u32, waited_ms: u64, front_mib: u64, bulk_mib: u64) {
+            (0..count).for_each(|_| self.second(waited_ms, front_mib, bulk_mib));
+        }
+
+        fn is_held(&self) -> bool {
+            assert_eq!(self.policy.parents().next().is_some(), !self.held.is_empty());
+            !self.held.is_empty()
+        }
+    }
+
+    #[test]
+    fn who_keeps_the_foreground_waiting_gives_way() {
+        for (waited_ms, front_mib, bulk_mib, expected) in [
+            (900, 10, 40, true),
+            // It waits, but hardly for others.
+            (900, 40, 1, false),
+            (900, 0, 0, false),
+            // It waits for less than what is worth it.
+            (59, 1, 40, false),
+            (61, 1, 40, true),
+        ] {
+            let mut device = Device::new();
+            device.seconds(3, waited_ms, front_mib, bulk_mib);
+            assert!(!device.is_held(), "too little is known");
+            device.second(waited_ms, front_mib, bulk_mib);
+            assert_eq!(device.is_held(), expected, "{waited_ms} ms, {front_mib} and {bulk_mib} MiB");
+            assert!(!expected || device.held == [target(2)].into());
+        }
+    }
+
+    #[test]
+    fn what_does_not_help_is_taken_back_and_tried_ever_less_often() {
+        let mut device = Device::new();
+        device.seconds(4, 900, 10, 40);
+        let mut begun = vec![device.now];
+        for _ in 0..100 {
+            let before = device.is_held();
+            device.second(900, 10, 40);
+            if device.is_held() && !before {
+                begun.push(device.now);
+            }
+        }
+        let pauses: Vec<u64> = begun.windows(2).map(|pair| pair[1].since(pair[0]).as_secs()).collect();
+        assert_eq!(pauses, [15, 24, 45], "{:?}", device.said);
+    }
+
+    #[test]
+    fn what_helps_stays_for_a_minute() {
+        for (waited_ms, front_mib, expected) in [
+            // A reader that waits all the time reads more.
+            (900, 20, true),
+            (900, 11, false),
+            // One that waits now and then waits less.
+            (500, 10, true),
+            (0, 0, true),
+        ] {
+            let mut device = Device::new();
+            device.seconds(4, 900, 10, 40);
+            device.seconds(3, waited_ms, front_mib, 20);
+            assert_eq!(device.is_held(), expected, "{waited_ms} ms, {front_mib} MiB: {:?}", device.said);
+            if expected {
+                device.seconds(56, waited_ms, front_mib, 20);
+                assert!(device.is_held());
+                device.seconds(4, waited_ms, front_mib, 20);
+                assert!(device.said.iter().any(|said| said.contains("chosen anew")), "{:?}", device.said);
+            }
+        }
+    }
+
+    #[test]
+    fn another_foreground_ends_it_and_is_looked_at_anew() {
+        let mut device = Device::new();
+        device.seconds(4, 900, 10, 40);
+        let mut decisions = Vec::new();
+        device.policy.begin_anew("something else came to the front", &mut decisions);
+        device.carry_out(decisions);
+        assert!(!device.is_held());
+        device.seconds(3, 900, 10, 40);
+        assert!(!device.is_held());
+        device.second(900, 10, 40);
+        assert!(device.is_held());
+    }
+
+    #[test]
+    fn who_was_ranked_by_somebody_stays_as_he_is() {
+        let of = |class, data| IoPriority { class, data };
+        for (priority, expected) in [
+            (NONE, true),
+            (of(IoClass::BestEffort, 4), true),
+            (LAST, false),
+            (of(IoClass::Idle, 0), false),
+            (of(IoClass::RealTime, 4), false),
+        ] {
+            let mut device = Device { priority, ..Device::new() };
+            device.seconds(4, 900, 10, 40);
+            assert_eq!(device.is_held(), expected, "{priority}");
+        }
+    }
+
+    #[test]
+    fn whoever_ends_leaves_nobody_behind_who_ranks_last() {
+        let mut device = Device::new();
+        device.seconds(4, 900, 10, 40);
+        let heir = Kin { tid: 77, start_time_ticks: 500 };
+        assert_eq!(device.policy.parents().map(|(life, _)| life.pid).collect::<Vec<_>>(), [2]);
+        device.policy.note_kin(life(2), [heir]);
+        device.look.moved.remove(&life(2));
+        device.now = device.now + Duration::from_secs(1);
+        let mut decisions = Vec::new();
+        device.policy.take(device.now, device.look.clone(), &[1].into(), &mut decisions);
+        let freed = Target::IoPriority { tid: 77, start_time_ticks: 500 };
+        let (inherited, original) = ("best-effort 7".to_owned(), "none 0".to_owned());
+        let [Decision { action, .. }] = &decisions[..] else { panic!("{decisions:?}") };
+        assert_eq!(*action, Action::Disinherit { target: freed, inherited, original });
+        device.seconds(3, 0, 10, 0);
+        assert!(!device.is_held(), "{:?}", device.said);
+    }
+
+    #[test]
+    fn everybody_is_looked_at_only_while_the_foreground_waits() {
+        let mut policy = StoragePolicy::new(6.0, LAST);
+        let mut wants = |seconds: u64, waited_ms| {
+            policy.wants_look(BootTime::from_milliseconds(seconds * 1000), Duration::from_millis(waited_ms))
+        };
+        let found = [(1, 500), (2, 559), (3, 620), (5, 700), (6, 760)].map(|(second, waited)| wants(second, waited));
+        assert_eq!(found, [false, false, true, false, true]);
+    }
+
+    #[test]
+    fn a_pause_of_the_daemon_is_no_evidence() {
+        let mut device = Device::new();
+        device.seconds(3, 900, 10, 40);
+        device.now = device.now + Duration::from_secs(60);
+        device.seconds(3, 900, 10, 40);
+        assert!(!device.is_held());
+    }
+}

@@ -1,0 +1,175 @@
+#!/bin/sh
+# Whoever keeps the foreground waiting for storage gives way there and gets everything back, whoever dies, on a disk of the
+# kernel's own (null_blk) that serves a request at a time, each in ten milliseconds. Runs in the lab's guest, as
+# `placement_storage.sh NAME...`; tests/lab/placement.rs reads the lines "NAME: TEXT".
+set -eu
+
+log=/run/log
+queue=/sys/block/nullb0/queue
+
+# shellcheck source=tests/lab/steps.sh
+. /steps.sh
+
+in_vain() {
+	rank_of "$bulk" >&2
+	cat /sys/fs/cgroup/front/io.pressure "/proc/$bulk/io" /proc/diskstats >&2
+	brisk status --json >&2
+	tail -n 20 "$log" >&2
+}
+
+rank_of() {
+	ionice -p "$1"
+}
+
+is_ranked() {
+	[ "$(rank_of "$1")" = "$2" ]
+}
+
+ranks_as_before() {
+	case $(rank_of "$bulk") in
+	none*) true ;;
+	*) false ;;
+	esac
+}
+
+gives_way() {
+	is_ranked "$bulk" "best-effort: prio 7"
+}
+
+is_gone() {
+	! kill -0 "$1"
+}
+
+start_daemon() {
+	: >"$log"
+	brisk run 2>>"$log" &
+	daemon=$!
+	wait_for 60 grep -q 'brisk: ready' "$log"
+}
+
+guardian() {
+	brisk status --json | tr ',' '\n' | sed -n 's/.*"guardian_pid":\([0-9]*\).*/\1/p'
+}
+
+# Something in a group of its own reads as fast as it can.
+begin_front() {
+	rm -f /run/front
+	brisk launch -- sh -c 'echo $$ >/sys/fs/cgroup/front/cgroup.procs; echo $$ >/run/front
+		exec dd if=/dev/nullb0 of=/dev/null bs=256k iflag=direct' >/dev/null 2>&1 &
+	launch=$!
+	wait_for 60 test -s /run/front
+	front=$(cat /run/front)
+}
+
+end_front() {
+	kill "$front"
+	wait "$launch" || true
+}
+
+# What the foreground reads in three seconds.
+read_by_front() {
+	first=$(sed -n 's/^read_bytes: //p' "/proc/$front/io")
+	sleep 3
+	last=$(sed -n 's/^read_bytes: //p' "/proc/$front/io")
+	echo $((last - first))
+}
+
+begin() {
+	mkdir -p /etc/brisk /sys/fs/cgroup/front
+	cat >/etc/brisk/brisk.toml <<-END
+		[launch]
+		enabled = false
+		[placement]
+		enabled = true
+		storage = true
+	END
+	# Where groups share the disk out, a rank counts within a group.
+	echo -io >/sys/fs/cgroup/cgroup.subtree_control
+	echo bfq >$queue/scheduler
+	# It favours whoever is new by itself; what brisk does is to be seen.
+	echo 0 >$queue/iosched/low_latency
+	dd if=/dev/nullb0 of=/dev/null bs=256k iflag=direct 2>/dev/null &
+	bulk=$!
+}
+
+undo() {
+	start_daemon
+	begin_front
+	wait_for 60 gives_way
+	say undo.applied yes
+	end_front
+	wait_for 60 ranks_as_before
+	say undo.freed yes
+
+	begin_front
+	wait_for 60 gives_way
+	kill -9 "$daemon"
+	wait_for 60 ranks_as_before
+	say undo.killed yes
+	end_front
+	wait "$daemon" || true
+
+	start_daemon
+	begin_front
+	wait_for 60 gives_way
+	guardian=$(guardian)
+	kill -9 "$guardian" "$daemon"
+	wait_for 60 is_gone "$guardian"
+	wait "$daemon" || true
+	brisk restore >/dev/null
+	ranks_as_before && say undo.restored yes
+	end_front
+
+	# What a person chooses meanwhile stays.
+	start_daemon
+	begin_front
+	wait_for 60 gives_way
+	ionice -c 2 -n 2 -p "$bulk"
+	end_front
+	kill "$daemon"
+	code=0
+	wait "$daemon" || code=$?
+	say undo.exit "$code"
+	say undo.chosen "$(rank_of "$bulk")"
+}
+
+# Without a scheduler that looks at priorities nothing is done; with one that knows classes alone, by those.
+schedulers() {
+	echo none >$queue/scheduler
+	start_daemon
+	say schedulers.none "$(grep -c 'nobody gives way for storage' "$log" || :)"
+	echo mq-deadline >$queue/scheduler
+	kill -HUP "$daemon"
+	wait_for 60 grep -q 'configuration reloaded' "$log"
+	begin_front
+	wait_for 60 is_ranked "$bulk" idle
+	end_front
+	wait_for 60 ranks_as_before
+	say schedulers.deadline yes
+	kill "$daemon"
+	wait "$daemon"
+}
+
+# The kernel obeys, and the trial says so: what was done is still done after it.
+obeyed() {
+	begin_front
+	sleep 1
+	say obeyed.before "$(read_by_front)"
+	end_front
+	start_daemon
+	begin_front
+	wait_for 60 gives_way
+	say obeyed.after "$(read_by_front)"
+	sleep 2
+	gives_way && say obeyed.kept yes
+	say obeyed.bulk "$(sed -n 's/^read_bytes: //p' "/proc/$bulk/io")"
+	end_front
+	kill "$daemon"
+	wait "$daemon"
+}
+
+begin
+for step; do
+	"$step"
+done
+kill "$bulk"
