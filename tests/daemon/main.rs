@@ -268,12 +268,16 @@ fn a_tunable_that_vanishes_is_reported_and_looked_for() {
 #[test]
 fn a_dry_run_prints_what_it_would_do_and_writes_nothing() {
     let device = Device::with("[launch]\nmaximum_launches_per_minute = 60000\n[launch.kick]\nat_us = [0, 1000]\n");
-    {
+    let guardian = {
         let probe = device.daemon();
         if !probe.hears_processes() {
             return;
         }
-    }
+        probe.status()["guardian_pid"].as_u64().unwrap()
+    };
+    // It outlives the daemon for a moment, and uses that folder.
+    let command_line = format!("/proc/{guardian}/cmdline");
+    eventually("the guardian ends", || fs::read(&command_line).map_or(true, |words| words.is_empty()));
     fs::remove_dir_all(device.path("run/brisk")).unwrap();
     let before = fs::metadata(device.path(&Device::tunable("ondemand/io_is_busy"))).unwrap().modified().unwrap();
     let mut dry =
