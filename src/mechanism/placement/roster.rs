@@ -110,11 +110,14 @@ impl Roster {
         for used in &look.used {
             silent.remove(&used.tid);
             let Some(member) = self.members.get_mut(&used.tid) else { continue };
-            let rested_ns = (now.since(member.learned_at).as_nanos() as u64).saturating_sub(used.usage.wall_ns);
+            let unknown_ns = now.since(member.learned_at).as_nanos() as u64;
+            let rested_ns = unknown_ns.saturating_sub(used.usage.wall_ns);
             if rested_ns > 0 {
                 member.habits.learn(&Usage { wall_ns: rested_ns, ..Usage::default() });
             }
-            member.habits.learn(&used.usage);
+            // Of whoever was quiet for a while, some of that time was learned as rest; of whoever is new, none.
+            let untold_ns = if unknown_ns > 0 { used.usage.wall_ns.min(unknown_ns) } else { used.usage.wall_ns };
+            member.habits.learn(&Usage { wall_ns: untold_ns, ..used.usage });
             member.learned_at = now;
             // A thread that was quiet was looked at longer ago than the others, and none can run and wait for longer than
             // that, whatever the edges of a look cut off.
@@ -344,5 +347,20 @@ mod tests {
         }
         assert_eq!(roster.get(2).unwrap().habits.class(), Class::Light);
         assert!(roster.awake.is_empty() && roster.busy(Class::Bulk, &[], 9).is_empty());
+    }
+    /// Its waits of a second are told of when they are over, with a look that covers them all.
+    #[test]
+    fn a_hog_that_is_quiet_because_it_waits_stays_one() {
+        let mut roster = Roster::default();
+        roster.take(at(0), WALL, &look(&[thread(2, 2, 0)], &[], &[]));
+        for tick in 1..=600 {
+            let usage = match tick {
+                ..50 => Some(used(2, 100, 100, 0)),
+                _ if tick % 10 == 0 => Some(used(2, 950, 3, 997)),
+                _ => None,
+            };
+            roster.take(at(tick * 100), WALL, &look(&[], usage.as_slice(), &[]));
+            assert!(tick < 20 || roster.get(2).unwrap().habits.class() == Class::Bulk, "{tick}: {:?}", roster.get(2));
+        }
     }
 }
