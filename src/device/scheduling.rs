@@ -2,8 +2,12 @@
 
 use std::io;
 
+use super::scheduling_attributes::SchedulingAttributes;
+
 /// The lowest real-time priority: above every ordinary task, below every other real-time one.
 const PRIORITY: i32 = 1;
+/// About nine times the weight of an ordinary task.
+const PREFERRED_NICE: i32 = -10;
 
 /// Makes the calling thread a real-time task (SCHED_FIFO, sched(7)); its children are ordinary again.
 ///
@@ -16,6 +20,25 @@ const PRIORITY: i32 = 1;
 /// EPERM without CAP_SYS_NICE and RLIMIT_RTPRIO.
 pub fn become_real_time() -> io::Result<()> {
     set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, PRIORITY)
+}
+
+/// Makes the calling thread an ordinary task that weighs more than others; its children weigh what they do.
+///
+/// For work that takes longer than music may wait: who wakes up runs before whoever has run for long, but never before a
+/// real-time task.
+///
+/// # Errors
+/// EPERM without CAP_SYS_NICE and RLIMIT_NICE.
+pub fn become_ordinary() -> io::Result<()> {
+    /// SCHED_FLAG_RESET_ON_FORK of linux/sched.h.
+    const RESET_ON_FORK: u64 = 1;
+    let attributes = SchedulingAttributes {
+        policy: libc::SCHED_OTHER as u32,
+        flags: RESET_ON_FORK,
+        nice: PREFERRED_NICE,
+        ..SchedulingAttributes::default()
+    };
+    attributes.set(0)
 }
 
 /// Lets the calling thread run only while no other task wants its CPU (SCHED_IDLE, sched(7)).
@@ -40,19 +63,28 @@ fn set_policy(policy: libc::c_int, priority: i32) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    /// Fields 41 and 19 of stat: 1 is SCHED_FIFO, 0 SCHED_OTHER.
+    fn policy_and_nice(stat: &str) -> [String; 2] {
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().collect();
+        [fields[38], fields[16]].map(str::to_owned)
+    }
+
     #[test]
-    fn a_real_time_thread_has_ordinary_children() {
+    fn a_thread_is_preferred_and_its_children_are_not() {
         std::thread::spawn(|| {
             if let Err(error) = become_real_time() {
                 return eprintln!("skipped: {error}");
             }
-            // Field 41 of stat is the policy: 1 is SCHED_FIFO.
-            let policy =
-                |stat: &str| stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(38).unwrap().to_owned();
-            let own = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-            assert_eq!(policy(&own), "1");
-            let child = std::process::Command::new("cat").arg("/proc/self/stat").output().unwrap();
-            assert_eq!(policy(&String::from_utf8(child.stdout).unwrap()), "0");
+            let own = || policy_and_nice(&std::fs::read_to_string("/proc/thread-self/stat").unwrap());
+            let child = || {
+                let child = std::process::Command::new("cat").arg("/proc/self/stat").output().unwrap();
+                policy_and_nice(&String::from_utf8(child.stdout).unwrap())
+            };
+            assert_eq!((own()[0].as_str(), child()), ("1", ["0", "0"].map(str::to_owned)));
+            become_ordinary().unwrap();
+            assert_eq!((own(), child()), (["0", "-10"].map(str::to_owned), ["0", "0"].map(str::to_owned)));
+            become_real_time().unwrap();
+            assert_eq!(own()[0], "1");
         })
         .join()
         .unwrap();

@@ -258,9 +258,8 @@ impl Engine {
         if self.subscriptions.sessions.as_ref().is_some_and(|sessions| sessions.is_new) {
             self.take_session(now);
         }
-        let asked = self.mechanisms.placement.unknown();
-        if let Some(event) = self.subscriptions.threads.look(now, &self.options.root, asked) {
-            self.dispatch(now, &event);
+        if self.subscriptions.threads.deadline().is_some_and(|due| due <= now) {
+            self.at_leisure(|engine| engine.look_at_threads(now));
         }
         if self.storage.next.is_some_and(|next| next <= now) {
             self.look_at_storage(now);
@@ -281,6 +280,22 @@ impl Engine {
         if self.probe_due.is_some_and(|due| due <= now) {
             self.probe_due = None;
             self.probe(now);
+        }
+    }
+
+    fn look_at_threads(&mut self, now: BootTime) {
+        let asked = self.mechanisms.placement.unknown();
+        if let Some(event) = self.subscriptions.threads.look(now, &self.options.root, asked) {
+            self.dispatch(now, &event);
+        }
+    }
+
+    /// Does what may take its time as an ordinary task: in real time nobody else, and be it music, would get its CPU.
+    fn at_leisure(&mut self, work: impl FnOnce(&mut Self)) {
+        let is_ordinary = scheduling::become_ordinary().is_ok();
+        work(self);
+        if is_ordinary && let Err(error) = scheduling::become_real_time() {
+            self.scheduling = format!("ordinary ({error})");
         }
     }
 
