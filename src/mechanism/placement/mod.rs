@@ -2,10 +2,11 @@
 //!
 //! `classify` says what a thread is, `roster` who is there, `gain` what could be won, `cores` which cores can be kept
 //! free, `step` what is done to a thread, `heirs` who was born with it, `broods` whose children are bulk work together, `trial`
-//! whether it helped, and `policy` decides. `resources` tells who takes how much of everything else,
-//! and `storage` has whoever keeps the foreground waiting for disks give way.
+//! whether it helped, `back_off` when what did not is tried again, and `policy` decides. `resources` tells who takes how much of
+//! everything else, and `storage` has whoever keeps the foreground waiting for disks give way.
 //! Paper: "Developing scheduler to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
 
+mod back_off;
 mod broods;
 pub mod classify;
 pub mod config;

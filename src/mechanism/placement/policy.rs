@@ -4,16 +4,16 @@
 //! free. The gain bound chooses the rung, a trial keeps it or takes it back, and after a minute everything is chosen anew,
 //! so that nothing stays that no longer helps.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::back_off::BackOff;
 use super::classify::Class;
 use super::config::{PlacementConfig, Rule};
 use super::cores::{Machine, Split};
 use super::gain::{Advice, Totals, Window, advise};
 use super::heirs::Heirs;
 use super::roster::{Member, Roster};
-use super::snapshot::{MOST_THREADS, Snapshot, ThreadView};
 use super::step::{Demands, Rung, Step};
 use super::thesis;
 use super::trial::{Rhythms, Trial, Verdict};
@@ -36,13 +36,8 @@ const START: Duration = Duration::from_secs(5);
 const LEASE: Duration = Duration::from_secs(90);
 /// Facts of bulk threads are asked for again after this long, so that a person's change is noticed.
 const FACTS_AGE: Duration = Duration::from_secs(5);
-/// A step that was taken back is tried again after this long, then after twice as long each time up to the longest.
-const BACK_OFF: Duration = Duration::from_secs(2);
-const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
 /// A foreground outgrows the cores that are kept free for it when it needs this much more than all of them.
 const MORE_THAN_RESERVED: f64 = 0.25;
-/// A thread that is put on a CPU less often than this is as good as asleep.
-const AWAKE_HZ: f64 = 0.2;
 /// A foreground that asks for less than this share of a CPU is light itself: the scheduler serves it at once.
 const LIGHT_FRONT: f64 = 0.1;
 /// One that asks for less than this is at rest.
@@ -70,7 +65,7 @@ pub struct PlacementPolicy {
     heirs: Heirs,
     /// A group could not be made or entered: masks and nice values say the same of each thread.
     without_groups: bool,
-    back_off: BTreeMap<Rung, BackOff>,
+    back_off: BackOff,
     /// A step under which the foreground ran less, and that was given back to see whether it was why.
     doubted: Option<Rung>,
     /// What is in front may still be starting.
@@ -98,12 +93,6 @@ impl Held {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct BackOff {
-    until: BootTime,
-    pause: Duration,
-}
-
 impl PlacementPolicy {
     /// A policy for `machine` under what `support` says of it.
     pub fn new(config: PlacementConfig, support: Support, machine: Machine) -> Self {
@@ -122,7 +111,7 @@ impl PlacementPolicy {
             leased: Demands::new(),
             heirs: Heirs::default(),
             without_groups: false,
-            back_off: BTreeMap::new(),
+            back_off: BackOff::default(),
             doubted: None,
             is_start: true,
             reason: "nothing was looked at yet".to_owned(),
@@ -300,11 +289,11 @@ impl PlacementPolicy {
         let Some(held) = &self.held else { return };
         let step = held.step.clone();
         if held.trial.is_none() {
-            self.back_off.remove(&step.rung());
+            self.back_off.forgive(step.rung());
             self.doubted = None;
         }
         self.reason = format!("{step}: the foreground waits {:.0} % of its busy time", after.wait_share() * 100.0);
-        if step == Step::Weight && after.gain_bound() >= self.least_gain() && self.may_try(now, Rung::Idle) {
+        if step == Step::Weight && after.gain_bound() >= self.least_gain() && self.back_off.allows(now, Rung::Idle) {
             let reason = format!("{:.0} % could still be gained", after.gain_bound() * 100.0);
             self.begin(now, Step::Idle, after, Some(step), &reason, decisions);
         }
@@ -312,10 +301,6 @@ impl PlacementPolicy {
 
     fn least_gain(&self) -> f64 {
         self.config.minimum_gain_percent / 100.0
-    }
-
-    fn may_try(&self, now: BootTime, rung: Rung) -> bool {
-        self.back_off.get(&rung).is_none_or(|back_off| back_off.until <= now)
     }
 
     /// Chooses a rung when there is evidence enough.
@@ -340,7 +325,7 @@ impl PlacementPolicy {
             Advice::Isolate { cores } => self.machine.reserve(cores).map(Step::Isolate),
             Advice::Weight => None,
         };
-        let step = isolate.into_iter().chain([Step::Weight]).find(|step| self.may_try(now, step.rung()));
+        let step = isolate.into_iter().chain([Step::Weight]).find(|step| self.back_off.allows(now, step.rung()));
         match step {
             Some(step) => self.begin(now, step, totals, None, &seen, decisions),
             None => self.reason = format!("nothing is done, because it did not help a moment ago: {seen}"),
@@ -403,7 +388,7 @@ impl PlacementPolicy {
     fn doubt(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
         let Some(held) = &mut self.held else { return };
         let rung = held.step.rung();
-        let is_known = held.before.is_some() || self.doubted == Some(rung) || self.back_off.contains_key(&rung);
+        let is_known = held.before.is_some() || self.doubted == Some(rung) || self.back_off.knows(rung);
         if is_known {
             self.doubted = None;
             return self.take_back(now, &format!("it did not help: {why}"), decisions);
@@ -422,8 +407,7 @@ impl PlacementPolicy {
     fn take_back(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
         let Some(held) = self.held.take() else { return };
         let rung = held.step.rung();
-        let pause = self.back_off.get(&rung).map_or(BACK_OFF, |back_off| (back_off.pause * 2).min(BACK_OFF_LONGEST));
-        self.back_off.insert(rung, BackOff { until: now + pause, pause });
+        self.back_off.add(now, rung);
         self.window.clear();
         match held.before {
             Some(step) => {
@@ -524,47 +508,6 @@ impl PlacementPolicy {
         let leased: BTreeSet<u32> = self.leased.keys().filter_map(Target::thread).collect();
         self.roster.doubt_facts(|tid| !leased.contains(&tid));
     }
-
-    fn view_of(&self, member: &Member, leased: Option<String>) -> ThreadView {
-        let mut view = ThreadView::of(member, leased);
-        if self.roster.makes_room_for_children(member.thread.pid) && view.class != Class::Bulk {
-            view.class = Class::Bulk;
-            view.reason = "starts short-lived processes that are bulk work together".to_owned();
-        }
-        view
-    }
-
-    /// What it does and why, with every thread that is awake.
-    pub fn snapshot(&self) -> Snapshot {
-        let treatment = |tid: u32| {
-            let of = |(target, value): (&Target, &String)| (target.thread() == Some(tid)).then(|| value.clone());
-            self.leased.iter().rev().filter_map(of).next()
-        };
-        let is_awake = |member: &&Member| {
-            let habits = &member.habits;
-            habits.wakes_hz() >= AWAKE_HZ || habits.demand() >= AT_REST || treatment(member.thread.tid).is_some()
-        };
-        let mut awake: Vec<&Member> = self.roster.members().filter(is_awake).collect();
-        awake.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
-        awake.truncate(MOST_THREADS);
-        let threads: Vec<ThreadView> =
-            awake.iter().map(|member| self.view_of(member, treatment(member.thread.tid))).collect();
-        let (totals, step) = (self.window.totals(), self.held.as_ref().map(|held| held.step.clone()));
-        Snapshot {
-            support: self.support.clone(),
-            rule: self.config.rule,
-            is_on_trial: self.held.as_ref().and_then(|held| held.trial.as_ref()).is_some_and(Trial::is_first),
-            step,
-            reason: self.reason.clone(),
-            front: self.roster.front().iter().copied().collect(),
-            gain_bound: totals.gain_bound(),
-            wait_share: totals.wait_share(),
-            parallelism: self.window.parallelism(),
-            cores: self.machine.cores().to_vec(),
-            asleep: self.roster.members().count() - threads.len(),
-            threads,
-        }
-    }
 }
 
 /// True when a foreground of this parallelism does not fit on `cores`.
@@ -637,3 +580,4 @@ impl Mechanism for PlacementPolicy {
 
 #[cfg(test)]
 mod tests;
+mod view;

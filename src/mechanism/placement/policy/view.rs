@@ -1,0 +1,54 @@
+//! What the policy tells of itself: every thread that is awake, what is done about it, and why.
+
+use super::PlacementPolicy;
+use crate::mechanism::Target;
+use crate::mechanism::placement::classify::Class;
+use crate::mechanism::placement::roster::Member;
+use crate::mechanism::placement::snapshot::{MOST_THREADS, Snapshot, ThreadView};
+use crate::mechanism::placement::trial::Trial;
+
+/// A thread that is put on a CPU less often than this is as good as asleep.
+const AWAKE_HZ: f64 = 0.2;
+
+impl PlacementPolicy {
+    fn view_of(&self, member: &Member, leased: Option<String>) -> ThreadView {
+        let mut view = ThreadView::of(member, leased);
+        if self.roster.makes_room_for_children(member.thread.pid) && view.class != Class::Bulk {
+            view.class = Class::Bulk;
+            view.reason = "starts short-lived processes that are bulk work together".to_owned();
+        }
+        view
+    }
+
+    /// What it does and why, with every thread that is awake.
+    pub fn snapshot(&self) -> Snapshot {
+        let treatment = |tid: u32| {
+            let of = |(target, value): (&Target, &String)| (target.thread() == Some(tid)).then(|| value.clone());
+            self.leased.iter().rev().filter_map(of).next()
+        };
+        let is_awake = |member: &&Member| {
+            let habits = &member.habits;
+            habits.wakes_hz() >= AWAKE_HZ || habits.demand() >= super::AT_REST || treatment(member.thread.tid).is_some()
+        };
+        let mut awake: Vec<&Member> = self.roster.members().filter(is_awake).collect();
+        awake.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
+        awake.truncate(MOST_THREADS);
+        let threads: Vec<ThreadView> =
+            awake.iter().map(|member| self.view_of(member, treatment(member.thread.tid))).collect();
+        let (totals, step) = (self.window.totals(), self.held.as_ref().map(|held| held.step.clone()));
+        Snapshot {
+            support: self.support.clone(),
+            rule: self.config.rule,
+            is_on_trial: self.held.as_ref().and_then(|held| held.trial.as_ref()).is_some_and(Trial::is_first),
+            step,
+            reason: self.reason.clone(),
+            front: self.roster.front().iter().copied().collect(),
+            gain_bound: totals.gain_bound(),
+            wait_share: totals.wait_share(),
+            parallelism: self.window.parallelism(),
+            cores: self.machine.cores().to_vec(),
+            asleep: self.roster.members().count() - threads.len(),
+            threads,
+        }
+    }
+}
