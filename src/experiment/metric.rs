@@ -79,6 +79,8 @@ pub enum Metric {
     ZygoteStart,
     /// The zygote's preloading of classes and resources.
     Preload,
+    /// What all threads of the zygote ran while it preloaded.
+    PreloadCpu,
     /// From the system server's start to its end.
     SystemServer,
     /// From the request of an application to its screen.
@@ -134,7 +136,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 54] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -171,6 +173,7 @@ impl Metric {
         Self::Services,
         Self::ZygoteStart,
         Self::Preload,
+        Self::PreloadCpu,
         Self::SystemServer,
         Self::Application,
         Self::BootRest,
@@ -249,6 +252,7 @@ impl Metric {
             Self::Services => (Boots, "services", "ms", "services_ms"),
             Self::ZygoteStart => (Boots, "zygote's start", "ms", "zygote_start_ms"),
             Self::Preload => (Boots, "preload", "ms", "preload_ms"),
+            Self::PreloadCpu => (Boots, "preload's CPU time", "ms", "preload_cpu_ms"),
             Self::SystemServer => (Boots, "system server", "ms", "system_server_ms"),
             Self::Application => (Boots, "application", "ms", "application_ms"),
             Self::BootRest => (Boots, "rest of the boot", "ms", "boot_rest_ms"),

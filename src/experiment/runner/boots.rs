@@ -12,6 +12,7 @@ use anyhow::{Context, bail, ensure};
 use super::boot_hold::BootHold;
 use super::settings::Settings;
 use super::{Metrics, describe, run_replicates, runtime_folder};
+use crate::device::process::TICK_MS;
 use crate::device::{BootTime, Root};
 use crate::experiment::load::{FirstScreen, Load};
 use crate::experiment::metric::Metric;
@@ -75,6 +76,7 @@ impl Boot<'_> {
         let folder = self.root.path(FOLDER);
         let classes = fs::read_to_string(folder.join("classes"))?.lines().count();
         let mut figures = parts.figures();
+        figures.push((Metric::PreloadCpu, milliseconds(preload.cpu)));
         figures.push((Metric::ClassesLeft, classes.saturating_sub(preload.initialised) as f64));
         // What could be won is known of a boot that preloads in order alone.
         if expected == "off" {
@@ -97,17 +99,20 @@ struct Preload {
     mode: String,
     initialised: usize,
     resources: Duration,
+    /// What all the zygote's threads ran meanwhile.
+    cpu: Duration,
 }
 
 impl Preload {
-    /// Reads `part preload NANOS MODE INITIALISED RESOURCES_NANOS`.
+    /// Reads `part preload NANOS MODE INITIALISED RESOURCES_NANOS CPU_TICKS`.
     fn of(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix("part preload ")?.split(' ');
         let took = Duration::from_nanos(words.next()?.parse().ok()?);
         let mode = words.next()?.to_owned();
         let initialised = words.next()?.parse().ok()?;
         let resources = Duration::from_nanos(words.next()?.parse().ok()?);
-        Some(Self { took, mode, initialised, resources })
+        let ticks: u64 = words.next()?.parse().ok()?;
+        Some(Self { took, mode, initialised, resources, cpu: Duration::from_millis(ticks * TICK_MS) })
     }
 }
 
@@ -366,7 +371,7 @@ mod tests {
     #[test]
     fn a_system_server_may_be_faster_than_what_the_zygote_says_of_itself() {
         let screen = |ns: u64| format!(r#"{{"first_screen_ns":{ns},"generated_ns":1}}"#);
-        for lines in [[screen(5), "part preload 9 off 1 1".into()], ["part preload 9 off 1 1".into(), screen(5)]] {
+        for lines in [[screen(5), "part preload 9 off 1 1 1".into()], ["part preload 9 off 1 1 1".into(), screen(5)]] {
             let script = format!("echo '{}'; echo '{}'; read request; echo '{}'", lines[0], lines[1], screen(7));
             let mut zygote = Zygote::of(Command::new("sh").args(["-c", &script])).unwrap();
             assert_eq!(zygote.preload().unwrap().initialised, 1);
@@ -390,12 +395,17 @@ mod tests {
 
     #[test]
     fn a_boots_figures_follow_from_its_preload() {
-        let preload = Preload::of("part preload 2000000000 off 390 500000000").unwrap();
-        let [took, resources] = [2000, 500].map(Duration::from_millis);
-        assert_eq!(preload, Preload { took, mode: "off".into(), initialised: 390, resources });
-        for damaged in
-            ["part preload", "part preload x off 1 1", "part socket 1", "part preload 1 off", "part preload 1 off 1"]
-        {
+        let preload = Preload::of("part preload 2000000000 off 390 500000000 190").unwrap();
+        let [took, resources, cpu] = [2000, 500, 1900].map(Duration::from_millis);
+        assert_eq!(preload, Preload { took, mode: "off".into(), initialised: 390, resources, cpu });
+        for damaged in [
+            "part preload",
+            "part preload x off 1 1",
+            "part socket 1",
+            "part preload 1 off",
+            "part preload 1 off 1",
+            "part preload 1 off 1 1",
+        ] {
             assert_eq!(Preload::of(damaged), None, "{damaged}");
         }
         let second = Duration::from_secs(1);

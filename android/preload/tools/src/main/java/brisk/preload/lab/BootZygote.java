@@ -2,8 +2,10 @@
 package brisk.preload.lab;
 
 import java.io.File;
+import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -21,7 +23,8 @@ import brisk.preload.planner.Options;
 /**
  * Stands in for Android's zygote in a guest that boots. It does the four parts of one in their order, and its standard output
  * has a line a part, {@code part NAME NANOS}; the line of {@code preload} goes on with the mode that ran, how many of the
- * list's classes are initialised in this process, and the nanoseconds that resources took. What it starts says its own lines there.
+ * list's classes are initialised in this process, the nanoseconds that resources took, and the clock ticks that all its threads
+ * ran meanwhile. What it starts says its own lines there.
  * Its socket is inherited, as Android's zygote has it from init: each line's end on standard input asks for an application.
  * An {@code m} asks, after the boot, for what predictions are made from: lines {@code measured own NANOS NANOS} and
  * {@code measured two NANOS NANOS}.
@@ -49,12 +52,15 @@ public final class BootZygote {
 
     private void boot() throws IOException {
         InputStream requests = System.in;
+        long ticks = cpuTicks();
         say("socket", lap());
         PreloadReport report = preload();
         long preloadNanos = lap();
+        long preloadTicks = cpuTicks() - ticks;
         start("system-server");
         long systemServerNanos = lap();
-        say("preload", preloadNanos + " " + report.mode() + " " + initialised(report) + " " + report.resourcesNanos());
+        say("preload", preloadNanos + " " + report.mode() + " " + initialised(report) + " " + report.resourcesNanos()
+                + " " + preloadTicks);
         say("system-server", systemServerNanos);
         if (report.reason() != null || !report.faults().isEmpty()) {
             System.err.println(report);
@@ -169,6 +175,19 @@ public final class BootZygote {
 
     private List<String> words(String option) {
         return List.of(mOptions.get(option, "").split(" "));
+    }
+
+    /** What all threads of this process have run, those that have ended too: fields 14 and 15 of proc_pid_stat(5). */
+    private static long cpuTicks() throws IOException {
+        byte[] bytes = new byte[1024];
+        int length;
+        try (FileInputStream stat = new FileInputStream("/proc/self/stat")) {
+            length = stat.read(bytes);
+        }
+        String text = new String(bytes, 0, length, StandardCharsets.ISO_8859_1);
+        // A name may hold anything; what follows its last bracket begins with field 3.
+        String[] fields = text.substring(text.lastIndexOf(')') + 2).split(" ");
+        return Long.parseLong(fields[11]) + Long.parseLong(fields[12]);
     }
 
     /** Nanoseconds since the last call. */

@@ -141,6 +141,7 @@ class RealFrameworkTest {
             int initialised = Integer.parseInt(preload[4]);
             assertTrue(mode.equals("fork") ? initialised == 0 : initialised >= 0.95 * listed, mode + " " + initialised);
             assertTrue(Long.parseLong(preload[5]) > 0, "resources took a time");
+            assertTrue(Long.parseLong(preload[6]) > 0, "threads ran");
             assertTrue(said.containsAll(STARTED), said.toString());
             for (String measured : List.of("own", "two")) {
                 String[] words = said.stream().filter(line -> line.startsWith("measured " + measured + " ")).findFirst().get().split(" ");
