@@ -14,7 +14,8 @@ use brisk::device::cgroup::hierarchy::{self, Hierarchy};
 use brisk::device::{
     Root, affinity, android_properties, cpu_times, disk_stats, drm_clients, energy, hotplug, journal, load, loadavg,
     meminfo, priority, process, process_events, process_io, process_memory, process_reclaim, process_watch, psi,
-    schedstat, swaps, threads, trace_events, vm_tunables, vmstat, zoneinfo, zram, zram_owner, zram_writeback,
+    schedstat, swaps, thread_switches, threads, trace_events, vm_tunables, vmstat, zoneinfo, zram, zram_owner,
+    zram_writeback,
 };
 use brisk::engine::control::protocol::{self, Message};
 use brisk::experiment::spec::Experiment;
@@ -271,7 +272,7 @@ fn thread_files(bytes: &[u8]) {
     if let Some(schedstat) = schedstat::parse(bytes) {
         assert_eq!(schedstat.since(schedstat, 7).run_ns, 0);
     }
-    let _ = threads::parse_status(7, &text);
+    let _ = (threads::parse_status(7, &text), thread_switches::parse(&text));
     if let Some(cpus) = affinity::parse_allowed(&text) {
         assert_eq!(hotplug::parse_list(&hotplug::format_list(&cpus)), Some(cpus));
     }

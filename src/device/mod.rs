@@ -55,6 +55,7 @@ pub mod swap_area;
 pub mod swaps;
 pub mod target;
 pub mod thread_facts;
+pub mod thread_switches;
 pub mod threads;
 pub mod ticks;
 pub mod time;

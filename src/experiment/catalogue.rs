@@ -23,6 +23,8 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     ("launch-threads", include_str!("../../experiments/launch-threads.toml")),
     #[cfg(feature = "lab")]
     ("placement-combinations", include_str!("../../experiments/placement-combinations.toml")),
+    #[cfg(feature = "lab")]
+    ("placement-thesis", include_str!("../../experiments/placement-thesis.toml")),
     ("lookup-hub", include_str!("../../experiments/lookup-hub.toml")),
     ("lookup-list", include_str!("../../experiments/lookup-list.toml")),
     ("lookup-applications", include_str!("../../experiments/lookup-applications.toml")),
@@ -164,9 +166,9 @@ mod tests {
             names(&["memory"], false).unwrap(),
             ["memory-paper", "memory-brisk", "memory-victims", "memory-single", "memory-writeback"]
         );
-        assert_eq!(names(&["placement"], false).unwrap(), ["placement-combinations"]);
+        assert_eq!(names(&["placement"], false).unwrap(), ["placement-combinations", "placement-thesis"]);
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
-        assert_eq!(names(&[], false).unwrap().len(), 21);
+        assert_eq!(names(&[], false).unwrap().len(), 22);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

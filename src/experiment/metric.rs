@@ -115,6 +115,10 @@ pub enum Metric {
     MusicMissed,
     /// What everybody beside the foreground got of the CPUs while that was there.
     Background,
+    /// How often the foreground's threads went on on another CPU.
+    Migrations,
+    /// How often another task got the CPU of one of them.
+    Preemptions,
 }
 
 /// What a metric is a metric of.
@@ -136,7 +140,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 56] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -191,6 +195,8 @@ impl Metric {
         Self::Foreground,
         Self::MusicMissed,
         Self::Background,
+        Self::Migrations,
+        Self::Preemptions,
     ];
 
     /// What it is measured of.
@@ -270,6 +276,8 @@ impl Metric {
             Self::Foreground => (Combinations, "foreground", "ms", "foreground_ms"),
             Self::MusicMissed => (Combinations, "music missed", "%", "music_missed_percent"),
             Self::Background => (Combinations, "background", "% of a CPU", "background_percent"),
+            Self::Migrations => (Combinations, "moved to another CPU", "times", "migrations"),
+            Self::Preemptions => (Combinations, "CPU taken by others", "times", "preemptions"),
         }
     }
 }

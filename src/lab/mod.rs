@@ -30,6 +30,7 @@ mod systemd;
 mod watch;
 mod zygote;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use cache::Cache;
@@ -88,7 +89,26 @@ pub fn packaged_program(name: &str, scenario: &Scenario) -> Result<Vec<GuestFile
     if scenario.kernel.architecture != "amd64" {
         return Err(LabError::Package { package: name.into(), reason: "it is fetched for amd64 alone".into() });
     }
-    let files = Packages::of(&Cache::open()?, scenario)?.program(name)?;
+    read_all(Packages::of(&Cache::open()?, scenario)?.program(name)?)
+}
+
+/// The host's own program `name`, with its libraries and what loads it: each file.
+///
+/// # Errors
+/// [`LabError::Package`] when the host has none, or something of it is missing.
+pub fn host_program(name: &str) -> Result<Vec<GuestFile>, LabError> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let program = std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file());
+    let program = program.ok_or_else(|| LabError::Package {
+        package: name.into(),
+        reason: format!("this host has no program {name} to put into the guest; install it"),
+    })?;
+    let mut files = libraries::needed_by(std::slice::from_ref(&program), &[Path::new("/")])?;
+    files.insert(format!("/bin/{name}"), program);
+    read_all(files)
+}
+
+fn read_all(files: BTreeMap<String, PathBuf>) -> Result<Vec<GuestFile>, LabError> {
     let file = |(path, file): (String, PathBuf)| {
         let contents = std::fs::read(&file).map_err(cache::fault("read", &file))?;
         Ok(GuestFile { path, contents, mode: 0o755 })

@@ -12,6 +12,7 @@ use super::super::lookup::Manager;
 use super::super::plan::{Line, Plan};
 use super::super::point::Point;
 use super::super::spec::{Experiment, Workload};
+use super::super::tasks::ENGINE;
 use crate::lab::{self, Channel, GuestFile, GuestLine, HostClock, Job, Scenario};
 use crate::report::proof::{Mode, SelfCheck};
 
@@ -62,6 +63,11 @@ impl Place for Lab {
         for program in beside(plan) {
             job.files.extend(lab::packaged_program(&program, &job.scenario)?);
         }
+        if let Workload::Combinations(combinations) = &plan.workload
+            && combinations.has_suite(&plan.points)
+        {
+            job.files.extend(lab::host_program(ENGINE)?);
+        }
         if let Workload::Boots(boots) = &plan.workload {
             job.files.extend(lab::zygote(boots.classes)?);
         }
@@ -111,6 +117,10 @@ fn longest(plan: &Plan) -> Duration {
         Workload::LookUps(look_ups) => (0, u64::from(look_ups.count)),
         Workload::Applications(_) | Workload::Readings(_) | Workload::Boots(_) | Workload::Combinations(_) => (0, 0),
     };
+    let in_front_ms = |point: &Point| match &plan.workload {
+        Workload::Combinations(combinations) => combinations.at(point).map_or(0, |at| at.foreground.lasts_ms().into()),
+        _ => 0,
+    };
     let replicate = |index: usize| match plan.points.get(index) {
         Some(Point::Work(work_ms)) => u64::from(*work_ms) * 6 + window_ms,
         Some(Point::Idle(idle_ms)) => u64::from(*idle_ms),
@@ -124,7 +134,7 @@ fn longest(plan: &Plan) -> Duration {
         Some(Point::Openings(count)) => u64::from(*count) * 4000,
         Some(Point::Boot) => 60_000,
         // Half a minute on a host that is loaded: what is in front may get a fraction of a CPU.
-        Some(Point::Combination(_)) => 4000,
+        Some(point @ Point::Combination(_)) => 4000 + in_front_ms(point),
         Some(Point::Readings(_)) | None => 0,
     };
     let guest_ms: u64 = plan.replicates.iter().map(|r| replicate(r.point) + r.settle_us / 1000).sum();

@@ -17,7 +17,7 @@ use crate::experiment::load;
 use crate::experiment::metric::Metric;
 use crate::experiment::plan::{Line, Plan, Replicate};
 use crate::experiment::spec::{Arm, Combination, Combinations, Foreground, Neighbour};
-use crate::experiment::tasks::{Beside, Front, rounds_lasting};
+use crate::experiment::tasks::{Beside, Front, Suite, rounds_lasting};
 
 /// Runs the replicates of `plan`; see [`super::run`].
 pub(super) fn run(
@@ -38,10 +38,14 @@ pub(super) fn run(
     }
     let turns_per_ms = load::turns_per_ms();
     let rounds = rounds_lasting(Duration::from_millis(Foreground::Messages.lasts_ms().into()))?;
+    let suite = match combinations.has_suite(&plan.points) {
+        true => Some(Suite::lasting(Duration::from_millis(Foreground::Suite.lasts_ms().into()), &folder)?),
+        false => None,
+    };
     settings.as_mut().map_or(Ok(()), Settings::give_back)?;
     report(&Line::Device { device: describe(root, None)? })?;
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let stage = Stage { root, folder: &folder, program, turns_per_ms, rounds };
+    let stage = Stage { root, folder: &folder, program, turns_per_ms, rounds, suite };
     run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
         let combination = combinations.at(point).with_context(|| format!("there is no combination {point}"))?;
         if let Some(settings) = &mut settings {
@@ -67,6 +71,7 @@ struct Stage<'a> {
     program: PathBuf,
     turns_per_ms: u64,
     rounds: u32,
+    suite: Option<Suite>,
 }
 
 impl Stage<'_> {
@@ -81,7 +86,7 @@ impl Stage<'_> {
         sleep_until(BootTime::now() + Duration::from_micros(replicate.settle_us));
         neighbours.iter_mut().try_for_each(Playing::begin)?;
         let begun = BootTime::now();
-        let front = self.start(&["--front", combination.foreground.name()])?;
+        let front = self.start_front(combination.foreground)?;
         daemon.as_ref().map_or(Ok(()), |daemon| daemon.put_in_front(front.child.id()))?;
         let front: Front = front.end()?;
         let lasted_ms = BootTime::now().since(begun).as_secs_f64() * 1000.0;
@@ -92,6 +97,13 @@ impl Stage<'_> {
         Ok(figures(front, &told, lasted_ms))
     }
 
+    fn start_front(&self, what: Foreground) -> anyhow::Result<Playing> {
+        match &self.suite {
+            Some(suite) if what == Foreground::Suite => Playing::spawn(suite.command(), what.name().to_owned()),
+            _ => self.start(&["--front", what.name()]),
+        }
+    }
+
     fn start_beside(&self, what: Neighbour) -> anyhow::Result<Playing> {
         self.start(&["--beside", what.name()])
     }
@@ -99,15 +111,17 @@ impl Stage<'_> {
     fn start(&self, what: &[&str]) -> anyhow::Result<Playing> {
         let mut command = Command::new(&self.program);
         command.arg("task").args(what).arg("--turns-per-ms").arg(self.turns_per_ms.to_string());
-        command.arg("--rounds").arg(self.rounds.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
-        let commands = child.stdin.take();
-        Ok(Playing { child, commands, what: what.join(" ") })
+        command.arg("--rounds").arg(self.rounds.to_string()).stdin(Stdio::piped());
+        Playing::spawn(command, format!("brisk task {}", what.join(" ")))
     }
 }
 
 fn figures(front: Front, told: &[Beside], lasted_ms: f64) -> Metrics {
     let mut metrics = Metrics::from([(Metric::Foreground.key().to_owned(), front.foreground_ms)]);
+    if let Some(switches) = front.switches {
+        metrics.insert(Metric::Migrations.key().to_owned(), switches.migrations as f64);
+        metrics.insert(Metric::Preemptions.key().to_owned(), switches.preemptions as f64);
+    }
     if !told.is_empty() {
         let cpu_ms: f64 = told.iter().map(|beside| beside.cpu_ms).sum();
         metrics.insert(Metric::Background.key().to_owned(), 100.0 * cpu_ms / lasted_ms);
@@ -128,10 +142,18 @@ struct Playing {
 }
 
 impl Playing {
+    fn spawn(mut command: Command, what: String) -> anyhow::Result<Self> {
+        let program = command.get_program().to_owned();
+        let child = command.stdout(Stdio::piped()).spawn();
+        let mut child = child.with_context(|| format!("cannot start {}", program.display()))?;
+        let commands = child.stdin.take();
+        Ok(Self { child, commands, what })
+    }
+
     /// What it tells at its end is of the time from now on.
     fn begin(&mut self) -> anyhow::Result<()> {
         let commands = self.commands.as_mut().context("it has ended")?;
-        commands.write_all(b"begin\n").with_context(|| format!("brisk task {} does not listen", self.what))
+        commands.write_all(b"begin\n").with_context(|| format!("{} does not listen", self.what))
     }
 
     /// Lets it end, and returns what it says.
@@ -142,9 +164,9 @@ impl Playing {
         BufReader::new(stdout).read_line(&mut line)?;
         let status = self.child.wait()?;
         if !status.success() {
-            bail!("brisk task {} ended with {status}", self.what);
+            bail!("{} ended with {status}", self.what);
         }
-        serde_json::from_slice(line.as_bytes()).with_context(|| format!("brisk task {} said {line:?}", self.what))
+        serde_json::from_slice(line.as_bytes()).with_context(|| format!("{} said {line:?}", self.what))
     }
 }
 
@@ -160,6 +182,7 @@ impl Drop for Playing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::thread_switches::Switches;
     use crate::experiment::spec::Workload;
 
     #[test]
@@ -188,10 +211,17 @@ mod tests {
     #[test]
     fn what_all_neighbours_got_is_told_together() {
         let beside = |cpu_ms, periods, missed| Beside { cpu_ms, periods, missed };
-        let front = Front { foreground_ms: 900.0 };
+        let switches = Some(Switches { migrations: 3, preemptions: 40 });
+        let front = Front { foreground_ms: 900.0, switches };
         let found = figures(front, &[beside(50.0, 40, 1), beside(700.0, 0, 0)], 1000.0);
-        let expected = [("background_percent", 75.0), ("foreground_ms", 900.0), ("music_missed_percent", 2.5)];
+        let expected = [
+            ("background_percent", 75.0),
+            ("foreground_ms", 900.0),
+            ("migrations", 3.0),
+            ("music_missed_percent", 2.5),
+            ("preemptions", 40.0),
+        ];
         assert_eq!(found, expected.map(|(key, figure)| (key.to_owned(), figure)).into());
-        assert_eq!(figures(front, &[], 1000.0).len(), 1, "alone");
+        assert_eq!(figures(Front { switches: None, ..front }, &[], 1000.0).len(), 1, "alone");
     }
 }

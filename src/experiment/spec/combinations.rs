@@ -63,6 +63,10 @@ pub enum Foreground {
     Messages,
     /// Short-lived processes, two at a time, as a build starts them.
     Compile,
+    /// A minute of computing, taking memory, writing and reading, and drawing, as benchmarks of whole devices do.
+    Mixed,
+    /// A suite of small programs in JavaScript under node.
+    Suite,
 }
 
 /// What can run beside it.
@@ -85,7 +89,7 @@ pub enum Neighbour {
 
 impl Foreground {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Thread,
         Self::Threads,
         Self::Script,
@@ -95,6 +99,8 @@ impl Foreground {
         Self::Requests,
         Self::Messages,
         Self::Compile,
+        Self::Mixed,
+        Self::Suite,
     ];
 
     /// Its name, as experiments write it.
@@ -109,6 +115,8 @@ impl Foreground {
             Self::Requests => "requests",
             Self::Messages => "messages",
             Self::Compile => "compile",
+            Self::Mixed => "mixed",
+            Self::Suite => "suite",
         }
     }
 
@@ -117,9 +125,9 @@ impl Foreground {
         match self {
             Self::Thread | Self::Workers | Self::Messages | Self::Compile => 1200,
             Self::Threads => 1800,
-            Self::Script => 3000,
+            Self::Script | Self::Suite | Self::Periodic | Self::Requests => 3000,
             Self::Frames => 4500,
-            Self::Periodic | Self::Requests => 3000,
+            Self::Mixed => 60_000,
         }
     }
 }
@@ -164,6 +172,12 @@ impl Combinations {
     /// Those that the quick or the full form runs.
     pub fn of_form(&self, quick: bool) -> impl Iterator<Item = &Combination> {
         self.list.iter().filter(move |combination| combination.quick || !quick)
+    }
+
+    /// True when one of `points` has the suite in front, which needs its engine.
+    pub fn has_suite(&self, points: &[Point]) -> bool {
+        let mut chosen = points.iter().filter_map(|point| self.at(point));
+        chosen.any(|combination| combination.foreground == Foreground::Suite)
     }
 
     /// The combination at `point`.

@@ -1,22 +1,31 @@
 //! What is in front: a known amount of work, or so long at a pace.
 
+use std::fs::File;
 use std::hint::black_box;
-use std::io;
+use std::io::{self, Read, Seek, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{MemfdFlags, memfd_create};
+
 use super::messages::exchange;
 use super::paced::{FRAMES, Pace, p95, sleep_until};
 use super::{Front, JOBS, PIECE_MS, Player, joined, milliseconds, named};
-use crate::device::BootTime;
+use crate::device::{BootTime, Root, thread_switches};
 use crate::experiment::spec::Foreground;
 
 /// A script computes so long, then takes so much memory and leaves some of its work to a helper.
 const SLICE_MS: u64 = 10;
 const TAKEN_BYTES: usize = 256 * 1024;
 const HELPER_MS: u64 = 2;
+/// What is written and read back between two pieces of work.
+const WRITTEN_BYTES: usize = 64 * 1024;
+const WRITER_MS: u64 = 5;
+/// What a scene takes, and what a second thread does to show it.
+const SCENE_MS: u64 = 6;
+const SHOWN_MS: u64 = 3;
 /// A task that is posted to a worker, and what the script does with its answer.
 const POSTED_MS: u64 = 4;
 const ANSWER_MS: u64 = 1;
@@ -70,11 +79,17 @@ impl Player {
                 self.compile(u32::try_from(lasts_ms / PIECE_MS).unwrap_or(u32::MAX))?;
                 None
             }
+            Foreground::Mixed => {
+                self.run_mixed(lasts_ms / 4)?;
+                None
+            }
+            Foreground::Suite => return Err(io::Error::other("a JavaScript engine runs the suite, not brisk")),
             Foreground::Frames => Some(p95(self.keep_for(FRAMES, length).responses_ms)),
             Foreground::Periodic => Some(self.keep_all(length)?),
             Foreground::Requests => Some(self.answer_requests(length)?),
         };
-        Ok(Front { foreground_ms: p95_ms.unwrap_or_else(|| milliseconds(begun.elapsed())) })
+        let foreground_ms = p95_ms.unwrap_or_else(|| milliseconds(begun.elapsed()));
+        Ok(Front { foreground_ms, switches: thread_switches::of_process(&Root::system(), std::process::id()) })
     }
 
     /// Computes and takes memory, while a helper collects beside it.
@@ -89,13 +104,52 @@ impl Player {
             })?;
             for _ in 0..slices {
                 self.work(SLICE_MS);
-                let mut taken = vec![0; TAKEN_BYTES];
-                taken.iter_mut().step_by(MEMORY_PAGE_BYTES).for_each(|byte| *byte = 1);
-                if collect.send(black_box(taken)).is_err() {
+                if collect.send(taken()).is_err() {
                     break;
                 }
             }
             drop(collect);
+            Ok(())
+        })
+    }
+
+    /// Computes, takes memory, writes and reads, and draws, for `part_ms` each.
+    fn run_mixed(&self, part_ms: u64) -> io::Result<()> {
+        self.work(part_ms);
+        for _ in 0..part_ms / SLICE_MS {
+            self.work(SLICE_MS);
+            drop(taken());
+        }
+        self.write_and_read(part_ms / WRITER_MS)?;
+        self.draw(part_ms / SCENE_MS)
+    }
+
+    /// Writes a file in memory and reads it back between two pieces of work.
+    fn write_and_read(&self, pieces: u64) -> io::Result<()> {
+        let mut file = File::from(memfd_create("written", MemfdFlags::CLOEXEC)?);
+        let mut bytes = vec![7; WRITTEN_BYTES];
+        for _ in 0..pieces {
+            self.work(WRITER_MS);
+            file.rewind()?;
+            file.write_all(&bytes)?;
+            file.rewind()?;
+            file.read_exact(&mut bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Draws scenes that a second thread shows, one ahead of it.
+    fn draw(&self, scenes: u64) -> io::Result<()> {
+        let (show, shown) = mpsc::sync_channel::<()>(1);
+        thread::scope(|scope| {
+            named(scope, "show", move || shown.iter().for_each(|()| self.work(SHOWN_MS)))?;
+            for _ in 0..scenes {
+                self.work(SCENE_MS);
+                if show.send(()).is_err() {
+                    break;
+                }
+            }
+            drop(show);
             Ok(())
         })
     }
@@ -197,6 +251,13 @@ impl Player {
     }
 }
 
+/// Memory that was written to.
+fn taken() -> Vec<u8> {
+    let mut taken = vec![0; TAKEN_BYTES];
+    taken.iter_mut().step_by(MEMORY_PAGE_BYTES).for_each(|byte| *byte = 1);
+    black_box(taken)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,8 +270,9 @@ mod tests {
             let crew = Foreground::ALL.map(|what| (what, scope.spawn(move || player.play_in_front(what, 3))));
             for (what, handle) in crew {
                 let played = handle.join().unwrap();
-                assert_eq!(played.is_err(), what == Foreground::Compile, "there is no such program");
-                assert!(played.is_ok_and(|front| front.foreground_ms > 0.0) || what == Foreground::Compile, "{what:?}");
+                let is_refused = [Foreground::Compile, Foreground::Suite].contains(&what);
+                assert_eq!(played.is_err(), is_refused, "there is no such program, and no engine");
+                assert!(is_refused || played.is_ok_and(|front| front.foreground_ms > 0.0), "{what:?}");
             }
         });
     }

@@ -1,12 +1,13 @@
 //! Programs of the experiments about placement, played: what is in front, and what runs beside it.
 //!
 //! Each does to a scheduler what programs of its kind do: how long it runs, what it waits for, on how many threads or
-//! processes. None of them needs a file, so that CPUs are all that they compete for.
+//! processes. None of them needs a disk, so that CPUs are all that they compete for.
 
 mod beside;
 mod front;
 mod messages;
 mod paced;
+mod suite;
 
 use std::io;
 use std::path::PathBuf;
@@ -16,9 +17,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::device::thread_switches::Switches;
 use crate::work::Work;
 
 pub use messages::rounds_lasting;
+pub use suite::{ENGINE, Suite};
 
 /// What a short-lived process of a build computes, beside its start and end.
 const PIECE_MS: u64 = 20;
@@ -39,6 +42,9 @@ pub struct Player {
 pub struct Front {
     /// What a person waited for, in milliseconds.
     pub foreground_ms: f64,
+    /// What the scheduler did to those of its threads that live to its end; nothing where the kernel does not tell.
+    #[serde(default)]
+    pub switches: Option<Switches>,
 }
 
 /// What a neighbour says at its end, of the time since it was told to begin.
