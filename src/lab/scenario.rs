@@ -17,6 +17,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("zygote-6.1-parallel", include_str!("../../lab/scenarios/zygote-6.1-parallel.toml")),
     ("memory-6.1", include_str!("../../lab/scenarios/memory-6.1.toml")),
     ("memory-systemd-6.1", include_str!("../../lab/scenarios/memory-systemd-6.1.toml")),
+    ("logind-6.1", include_str!("../../lab/scenarios/logind-6.1.toml")),
     ("systemd-6.1", include_str!("../../lab/scenarios/systemd-6.1.toml")),
     ("binder-6.1", include_str!("../../lab/scenarios/binder-6.1.toml")),
     ("binder-6.12", include_str!("../../lab/scenarios/binder-6.12.toml")),
