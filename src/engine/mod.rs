@@ -262,7 +262,7 @@ impl Engine {
             self.at_leisure(|engine| engine.look_at_threads(now));
         }
         if self.storage.next.is_some_and(|next| next <= now) {
-            self.look_at_storage(now);
+            self.at_leisure(|engine| engine.look_at_storage(now));
         }
         if self.executor.expire(now) {
             self.probe_soon(now);
