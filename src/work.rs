@@ -35,6 +35,10 @@ impl Work {
     }
 
     /// Does the work.
+    ///
+    /// There is one copy of the loop, for who calibrates and who works: an emulator runs one that lies across two pages
+    /// several times slower.
+    #[inline(never)]
     pub fn run(self) {
         // The result of each turn feeds the next (xorshift), so that no compiler or CPU can do them at once.
         let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
