@@ -14,6 +14,8 @@ use crate::device::schedstat::Usage;
 const MEMORY: Duration = Duration::from_secs(2);
 /// Nobody is called bulk who has been known for less.
 const ACQUAINTANCE: Duration = Duration::from_secs(1);
+/// Nobody is asked to make room who has been known for less: most of those have ended before they could.
+const NEWCOMER: Duration = Duration::from_millis(300);
 /// The kernel tells of a wait when it is over: so long a one may have begun before a look.
 const LONGEST_WAIT_S: f64 = 8.0;
 
@@ -148,6 +150,11 @@ impl Habits {
     /// How long it runs at a time.
     pub fn burst(&self) -> Duration {
         Duration::from_secs_f64(self.burst_s)
+    }
+
+    /// True for one that has just come, and may be gone as soon.
+    pub fn is_newcomer(&self) -> bool {
+        self.known_for < NEWCOMER
     }
 
     /// How often it is put on a CPU.

@@ -231,7 +231,7 @@ impl Roster {
         let awake = self.awake.iter().filter_map(|tid| self.members.get(tid));
         let is_busy = |member: &&Member| {
             let habits = &member.habits;
-            !member.is_front && habits.class() >= least && habits.demand() >= AT_WORK
+            !member.is_front && habits.class() >= least && habits.demand() >= AT_WORK && !habits.is_newcomer()
         };
         let parents: BTreeSet<u32> =
             self.broods.bulk().map(|(pid, _)| pid).filter(|&pid| self.makes_room_for_children(pid)).collect();
@@ -348,6 +348,22 @@ mod tests {
         assert_eq!(roster.get(2).unwrap().habits.class(), Class::Light);
         assert!(roster.awake.is_empty() && roster.busy(Class::Bulk, &[], 9).is_empty());
     }
+
+    #[test]
+    fn who_has_just_come_is_neither_asked_nor_asked_about() {
+        let mut roster = Roster::default();
+        roster.take(at(0), WALL, &look(&[thread(2, 2, 0)], &[], &[]));
+        let asked: Vec<usize> = (1..=4)
+            .map(|tick| {
+                roster.take(at(tick * 100), WALL, &look(&[], &[used(2, 100, 30, 0)], &[]));
+                let busy = roster.busy(Class::Interactive, &[], 9).len();
+                assert_eq!(roster.unknown(&[], 9).len(), busy);
+                busy
+            })
+            .collect();
+        assert_eq!(asked, [0, 0, 1, 1]);
+    }
+
     /// Its waits of a second are told of when they are over, with a look that covers them all.
     #[test]
     fn a_hog_that_is_quiet_because_it_waits_stays_one() {
