@@ -1,18 +1,18 @@
-//! Steps that did not help: each is tried again after a pause that grows.
+//! What did not help is tried again after a pause that grows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::step::Rung;
 use crate::device::BootTime;
 
-/// The first pause; it doubles each time up to the longest.
-const FIRST: Duration = Duration::from_secs(2);
-const LONGEST: Duration = Duration::from_secs(300);
-
-/// When each rung may be tried again.
-#[derive(Debug, Default)]
-pub(super) struct BackOff(BTreeMap<Rung, Pause>);
+/// When each `Step` may be tried again.
+#[derive(Debug)]
+pub(super) struct BackOff<Step> {
+    /// The first pause; it doubles each time up to the longest.
+    first: Duration,
+    longest: Duration,
+    pauses: BTreeMap<Step, Pause>,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Pause {
@@ -20,41 +20,48 @@ struct Pause {
     length: Duration,
 }
 
-impl BackOff {
-    /// A step of `rung` was taken back at `now`.
-    pub(super) fn add(&mut self, now: BootTime, rung: Rung) {
-        let length = self.0.get(&rung).map_or(FIRST, |pause| (pause.length * 2).min(LONGEST));
-        self.0.insert(rung, Pause { until: now + length, length });
+impl<Step: Copy + Ord> BackOff<Step> {
+    /// Everything may be tried.
+    pub(super) fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest, pauses: BTreeMap::new() }
     }
 
-    /// True when `rung` may be tried at `now`.
-    pub(super) fn allows(&self, now: BootTime, rung: Rung) -> bool {
-        self.0.get(&rung).is_none_or(|pause| pause.until <= now)
+    /// `step` was taken back at `now`.
+    pub(super) fn add(&mut self, now: BootTime, step: Step) {
+        let length = self.pauses.get(&step).map_or(self.first, |pause| (pause.length * 2).min(self.longest));
+        self.pauses.insert(step, Pause { until: now + length, length });
     }
 
-    /// True when `rung` was taken back and has not helped since.
-    pub(super) fn knows(&self, rung: Rung) -> bool {
-        self.0.contains_key(&rung)
+    /// True when `step` may be tried at `now`.
+    pub(super) fn allows(&self, now: BootTime, step: Step) -> bool {
+        self.pauses.get(&step).is_none_or(|pause| pause.until <= now)
     }
 
-    /// `rung` has helped after all.
-    pub(super) fn forgive(&mut self, rung: Rung) {
-        self.0.remove(&rung);
+    /// True when `step` was taken back and has not helped since.
+    pub(super) fn knows(&self, step: Step) -> bool {
+        self.pauses.contains_key(&step)
+    }
+
+    /// `step` has helped after all.
+    pub(super) fn forgive(&mut self, step: Step) {
+        self.pauses.remove(&step);
     }
 
     /// What is in front, or the device, is another.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.pauses.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::placement::step::Rung;
 
     #[test]
     fn each_pause_is_twice_as_long_up_to_a_limit() {
-        let (mut back_off, mut now) = (BackOff::default(), BootTime::default());
+        let (mut back_off, mut now) =
+            (BackOff::new(Duration::from_secs(2), Duration::from_secs(300)), BootTime::default());
         for pause_s in [2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
             assert!(back_off.allows(now, Rung::Isolate));
             back_off.add(now, Rung::Isolate);

@@ -36,6 +36,9 @@ const START: Duration = Duration::from_secs(5);
 const LEASE: Duration = Duration::from_secs(90);
 /// Facts of bulk threads are asked for again after this long, so that a person's change is noticed.
 const FACTS_AGE: Duration = Duration::from_secs(5);
+/// A step that was taken back is tried again after this long, then after twice as long each time up to the longest.
+const BACK_OFF: Duration = Duration::from_secs(2);
+const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
 /// A foreground outgrows the cores that are kept free for it when it needs this much more than all of them.
 const MORE_THAN_RESERVED: f64 = 0.25;
 /// A foreground that asks for less than this share of a CPU is light itself: the scheduler serves it at once.
@@ -65,7 +68,7 @@ pub struct PlacementPolicy {
     heirs: Heirs,
     /// A group could not be made or entered: masks and nice values say the same of each thread.
     without_groups: bool,
-    back_off: BackOff,
+    back_off: BackOff<Rung>,
     /// A step under which the foreground ran less, and that was given back to see whether it was why.
     doubted: Option<Rung>,
     /// What is in front may still be starting.
@@ -111,7 +114,7 @@ impl PlacementPolicy {
             leased: Demands::new(),
             heirs: Heirs::default(),
             without_groups: false,
-            back_off: BackOff::default(),
+            back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
             doubted: None,
             is_start: true,
             reason: "nothing was looked at yet".to_owned(),

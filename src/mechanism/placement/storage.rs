@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 use std::time::Duration;
 
+use super::back_off::BackOff;
 use crate::device::io_priority::{IoClass, IoPriority};
 use crate::device::kinship::Kin;
 use crate::device::process::Life;
@@ -136,8 +137,7 @@ pub struct StoragePolicy {
     last: Option<(BootTime, StorageLook)>,
     seen: Front,
     held: Option<Held>,
-    not_before: BootTime,
-    pause: Duration,
+    back_off: BackOff<()>,
 }
 
 impl StoragePolicy {
@@ -150,8 +150,7 @@ impl StoragePolicy {
             last: None,
             seen: Front::default(),
             held: None,
-            not_before: BootTime::default(),
-            pause: BACK_OFF,
+            back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
         }
     }
 
@@ -160,7 +159,7 @@ impl StoragePolicy {
     pub fn wants_look(&mut self, now: BootTime, waited: Duration) -> bool {
         let before = self.waited.replace((now, waited));
         let share = before.map_or(0.0, |(at, before)| Front::share(waited.saturating_sub(before), now.since(at)));
-        let wants = self.held.is_some() || share >= self.least_gain && now >= self.not_before;
+        let wants = self.held.is_some() || share >= self.least_gain && self.back_off.allows(now, ());
         if !wants {
             (self.last, self.seen) = (None, Front::default());
         }
@@ -171,7 +170,7 @@ impl StoragePolicy {
     pub fn begin_anew(&mut self, why: &str, decisions: &mut Vec<Decision>) {
         self.release(why, decisions);
         (self.waited, self.last) = (None, None);
-        (self.not_before, self.pause) = (BootTime::default(), BACK_OFF);
+        self.back_off.clear();
     }
 
     /// Takes a look; returns the processes that are to give way from now on.
@@ -200,7 +199,7 @@ impl StoragePolicy {
             self.judge(now, &seen, decisions);
             return Vec::new();
         }
-        if seen.gain_bound() < self.least_gain || now < self.not_before || bulk.is_empty() {
+        if seen.gain_bound() < self.least_gain || !self.back_off.allows(now, ()) || bulk.is_empty() {
             return Vec::new();
         }
         let leased = BTreeSet::new();
@@ -230,7 +229,7 @@ impl StoragePolicy {
         }
         if held.leased.is_empty() {
             self.held = None;
-            self.back_off(now);
+            self.back_off.add(now, ());
         }
     }
 
@@ -255,20 +254,15 @@ impl StoragePolicy {
                     &format!("it did not help: the foreground waits {cost:.0} % of what it waited"),
                     decisions,
                 );
-                self.back_off(now);
+                self.back_off.add(now, ());
             }
-            Some(_) => self.pause = BACK_OFF,
+            Some(_) => self.back_off.forgive(()),
             None if now.since(held.since) >= CHOSEN_FOR => self.release("chosen anew after a while", decisions),
             None => {}
         }
         if self.held.as_ref().is_some_and(|held| held.bulk.is_empty()) {
             self.release("whoever gave way has ended", decisions);
         }
-    }
-
-    fn back_off(&mut self, now: BootTime) {
-        self.not_before = now + self.pause;
-        self.pause = (self.pause * 2).min(BACK_OFF_LONGEST);
     }
 
     /// Whoever was made by one that gave way, which has ended since, ranks as everybody does.
