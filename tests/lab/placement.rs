@@ -3,10 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use brisk::lab::Job;
 use brisk::lab::scenario::CgroupVersion;
 
 use super::steps::Report;
 use super::{job, static_brisk};
+
+/// What a script about placement said in `job`.
+fn report(job: Job, path: &str, script: &str, patience: Duration) -> Report {
+    let job = job.with_file("/placement_steps.sh", include_str!("placement_steps.sh"));
+    Report::of(job, path, script, patience)
+}
 
 /// Isolation applied and undone in a guest.
 fn make_room(cgroup: CgroupVersion) {
@@ -14,7 +21,7 @@ fn make_room(cgroup: CgroupVersion) {
     let mut job = job(binary, "debian-6.1-parallel", &["sh", "/placement.sh"]);
     job.scenario.guest.cgroup = cgroup;
     job.scenario.modules.clear();
-    let report = Report::of(job, "/placement.sh", include_str!("placement.sh"), Duration::from_secs(900));
+    let report = report(job, "/placement.sh", include_str!("placement.sh"), Duration::from_secs(900));
     for step in ["freed", "killed.daemon", "killed.guardian", "killed.both", "weight"] {
         assert_eq!(report.one(step), "yes", "{report:#?}");
     }
@@ -54,7 +61,7 @@ fn take_and_give_back(cgroup: CgroupVersion, cycles: u32, rule: &str) {
     job.scenario.modules.clear();
     job.scenario.kernel.command_line += " cpu0_hotplug";
     let script = include_str!("placement_groups.sh");
-    let report = Report::of(job, "/placement_groups.sh", script, Duration::from_secs(7200));
+    let report = report(job, "/placement_groups.sh", script, Duration::from_secs(7200));
     assert!(report.all("left").is_empty(), "{report:#?}");
     assert_eq!((report.one("cycles"), report.one("freed"), report.one("exit")), (&*cycles, "yes", "0"), "{report:#?}");
     let by_groups = |state: &str, hierarchy: &str| match cgroup {
@@ -98,7 +105,7 @@ fn faults(steps: &[&str], command_line: &str) -> Option<Report> {
     job.scenario.machine.memory_mib = 1024;
     job.scenario.kernel.command_line += command_line;
     let script = include_str!("placement_faults.sh");
-    let report = Report::of(job, "/placement_faults.sh", script, Duration::from_secs(900));
+    let report = report(job, "/placement_faults.sh", script, Duration::from_secs(900));
     for step in steps {
         let [exit, left] = ["exit", "left"].map(|what| report.one(&format!("{step}.{what}")).to_owned());
         assert_eq!((exit.as_str(), left.as_str()), ("0", "0"), "{report:#?}");
@@ -164,7 +171,7 @@ fn storage(steps: &[&str]) -> Option<Report> {
     let disk = r#"{ irqmode = 2, completion_nsec = 10000000, hw_queue_depth = 1, submit_queues = 1 }"#;
     let modules = format!("module = [{{ name = 'bfq' }}, {{ name = 'null_blk', parameters = {disk} }}]");
     job.scenario.modules = toml::from_str::<BTreeMap<String, _>>(&modules).unwrap().remove("module").unwrap();
-    Some(Report::of(job, "/placement_storage.sh", include_str!("placement_storage.sh"), Duration::from_secs(900)))
+    Some(report(job, "/placement_storage.sh", include_str!("placement_storage.sh"), Duration::from_secs(900)))
 }
 
 #[test]

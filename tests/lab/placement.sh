@@ -3,10 +3,10 @@
 # the lab's guest; tests/lab/placement.rs reads the lines "NAME: TEXT".
 set -eu
 
-log=/run/log
-
 # shellcheck source=tests/lab/steps.sh
 . /steps.sh
+# shellcheck source=tests/lab/placement_steps.sh
+. /placement_steps.sh
 
 in_vain() {
 	states >&2
@@ -34,10 +34,6 @@ is_isolated() {
 	done
 }
 
-is_gone() {
-	! kill -0 "$1"
-}
-
 # Half of the bulk work is in a group of somebody else's.
 join_group() {
 	if [ -d /sys/fs/cgroup/cpuset ]; then
@@ -52,27 +48,11 @@ join_group() {
 	echo "$1" >"$group/cgroup.procs"
 }
 
-start_daemon() {
-	: >"$log"
-	brisk run 2>>"$log" &
-	daemon=$!
-	wait_for 60 grep -q 'brisk: ready' "$log"
-}
-
-guardian() {
-	brisk status --json | tr ',' '\n' | sed -n 's/.*"guardian_pid":\([0-9]*\).*/\1/p'
-}
-
 # Something comes to the front and has a CPU for itself.
 bring_to_front() {
 	brisk launch -- sh -c 'echo $$ >/run/front; while :; do :; done' 2>/dev/null &
 	launch=$!
 	wait_for 60 is_isolated
-}
-
-end_front() {
-	kill "$(cat /run/front)"
-	wait "$launch" || true
 }
 
 # configure RULE: those without a trial, whose outcome would depend on how busy the host is.

@@ -5,11 +5,12 @@
 # "NAME: TEXT".
 set -eu
 
-log=/run/log
 cgroup=/sys/fs/cgroup
 
 # shellcheck source=tests/lab/steps.sh
 . /steps.sh
+# shellcheck source=tests/lab/placement_steps.sh
+. /placement_steps.sh
 
 in_vain() {
 	find $cgroup -name 'brisk-*' >&2
@@ -33,13 +34,6 @@ configure() {
 	END
 }
 
-start_daemon() {
-	: >"$log"
-	brisk run 2>>"$log" &
-	daemon=$!
-	wait_for 60 grep -q 'brisk: ready' "$log"
-}
-
 # stop_daemon NAME
 stop_daemon() {
 	kill "$daemon"
@@ -47,19 +41,6 @@ stop_daemon() {
 	wait "$daemon" || code=$?
 	say "$1.exit" "$code"
 	say "$1.left" "$(find $cgroup -name 'brisk-*' | wc -l)"
-}
-
-# In this busybox, renice adds to what is there: whoever competes has nice 0.
-begin_front() {
-	rm -f /run/front
-	brisk launch -- sh -c 'renice -n 15 -p $$; echo $$ >/run/front; while :; do :; done' >/dev/null 2>&1 &
-	launch=$!
-	wait_for 60 test -s /run/front
-}
-
-end_front() {
-	kill "$(cat /run/front)"
-	wait "$launch" || true
 }
 
 # start_hog: its number is in `hog`.

@@ -7,13 +7,14 @@ set -eu
 cycles=$1
 # brisk: they leave a CPU free, where a trial does not end it. weight: they weigh less, whatever happens.
 rule=$2
-log=/run/log
 cpu=/sys/devices/system/cpu/cpu1/online
 # There with cpu0_hotplug on the kernel's command line.
 other_cpu=/sys/devices/system/cpu/cpu0/online
 
 # shellcheck source=tests/lab/steps.sh
 . /steps.sh
+# shellcheck source=tests/lab/placement_steps.sh
+. /placement_steps.sh
 
 in_vain() {
 	states >&2
@@ -93,10 +94,6 @@ is_elsewhere() {
 	! is_applied
 }
 
-is_gone() {
-	! kill -0 "$1"
-}
-
 # configure RULE
 configure() {
 	mkdir -p /etc/brisk
@@ -111,29 +108,6 @@ configure() {
 		look_ms = 50
 		idle_look_ms = 100
 	END
-}
-
-start_daemon() {
-	: >"$log"
-	brisk run 2>>"$log" &
-	daemon=$!
-	wait_for 60 grep -q 'brisk: ready' "$log"
-}
-
-guardian() {
-	brisk status --json | tr ',' '\n' | sed -n 's/.*"guardian_pid":\([0-9]*\).*/\1/p'
-}
-
-begin_front() {
-	rm -f /run/front
-	brisk launch -- sh -c 'renice -n 15 -p $$; echo $$ >/run/front; while :; do :; done' >/dev/null 2>&1 &
-	launch=$!
-	wait_for 60 test -s /run/front
-}
-
-end_front() {
-	kill "$(cat /run/front)"
-	wait "$launch" || true
 }
 
 # Who looks need not wait for those who are looked at.

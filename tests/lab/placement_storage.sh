@@ -4,11 +4,12 @@
 # `placement_storage.sh NAME...`; tests/lab/placement.rs reads the lines "NAME: TEXT".
 set -eu
 
-log=/run/log
 queue=/sys/block/nullb0/queue
 
 # shellcheck source=tests/lab/steps.sh
 . /steps.sh
+# shellcheck source=tests/lab/placement_steps.sh
+. /placement_steps.sh
 
 in_vain() {
 	rank_of "$bulk" >&2
@@ -36,21 +37,6 @@ gives_way() {
 	is_ranked "$bulk" "best-effort: prio 7"
 }
 
-is_gone() {
-	! kill -0 "$1"
-}
-
-start_daemon() {
-	: >"$log"
-	brisk run 2>>"$log" &
-	daemon=$!
-	wait_for 60 grep -q 'brisk: ready' "$log"
-}
-
-guardian() {
-	brisk status --json | tr ',' '\n' | sed -n 's/.*"guardian_pid":\([0-9]*\).*/\1/p'
-}
-
 # Something in a group of its own reads as fast as it can.
 begin_front() {
 	rm -f /run/front
@@ -59,11 +45,6 @@ begin_front() {
 	launch=$!
 	wait_for 60 test -s /run/front
 	front=$(cat /run/front)
-}
-
-end_front() {
-	kill "$front"
-	wait "$launch" || true
 }
 
 # What the foreground reads in three seconds.

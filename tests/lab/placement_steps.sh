@@ -1,0 +1,33 @@
+# shellcheck shell=sh
+# What the scripts about placement need beside steps.sh; tests/lab/placement.rs puts it there.
+
+log=/run/log
+
+start_daemon() {
+	: >"$log"
+	brisk run 2>>"$log" &
+	# shellcheck disable=SC2034 # whoever starts it ends it
+	daemon=$!
+	wait_for 60 grep -q 'brisk: ready' "$log"
+}
+
+guardian() {
+	brisk status --json | tr ',' '\n' | sed -n 's/.*"guardian_pid":\([0-9]*\).*/\1/p'
+}
+
+is_gone() {
+	! kill -0 "$1"
+}
+
+# Something that competes comes to the front. In this busybox, renice adds to what is there: whoever competes has nice 0.
+begin_front() {
+	rm -f /run/front
+	brisk launch -- sh -c 'renice -n 15 -p $$; echo $$ >/run/front; while :; do :; done' >/dev/null 2>&1 &
+	launch=$!
+	wait_for 60 test -s /run/front
+}
+
+end_front() {
+	kill "$(cat /run/front)"
+	wait "$launch" || true
+}
