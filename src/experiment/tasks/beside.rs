@@ -1,6 +1,5 @@
 //! What runs beside the foreground, until standard input ends.
 
-use std::fs;
 use std::io::{self, BufRead};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +9,8 @@ use std::time::Duration;
 use super::messages::exchange;
 use super::paced::MUSIC;
 use super::{Beside, JOBS, Player, joined, named};
-use crate::device::process::TICK_MS;
+use crate::device::Root;
+use crate::device::process::{self, TICK_MS};
 use crate::experiment::spec::Neighbour;
 
 /// What a download works and then waits.
@@ -121,33 +121,13 @@ fn tell(tally: &Tally, commands: &mut dyn BufRead) -> io::Result<Beside> {
 
 /// What this process and its children that have ended got of the CPUs so far.
 fn used_ms() -> io::Result<f64> {
-    const FILE: &str = "/proc/self/stat";
-    used_ticks(&fs::read_to_string(FILE)?)
-        .map(|ticks| (ticks * TICK_MS) as f64)
-        .ok_or_else(|| io::Error::other(format!("{FILE} is not as expected")))
-}
-
-/// utime, stime, cutime and cstime of a line of /proc/PID/stat together.
-fn used_ticks(stat: &str) -> Option<u64> {
-    // A name may hold anything; what follows its last parenthesis is numbers.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let times: Vec<u64> =
-        rest.split_whitespace().skip(11).take(4).map(|field| field.parse().ok()).collect::<Option<_>>()?;
-    (times.len() == 4).then(|| times.iter().sum())
+    let stat = process::stat(&Root::system(), std::process::id()).map_err(io::Error::other)?;
+    Ok(((stat.cpu_ticks + stat.children_ticks) * TICK_MS) as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_read_behind_any_name() {
-        let line = "7 (a) b) c) S 1 7 7 0 -1 4194560 100 0 0 0 11 22 33 44 20 0 1 0 100 0 0";
-        assert_eq!(used_ticks(line), Some(110));
-        for broken in ["", "7 (a) S 1 2", "7 (a) S 1 7 7 0 -1 4194560 100 0 0 0 11 x 33 44"] {
-            assert_eq!(used_ticks(broken), None, "{broken}");
-        }
-    }
 
     #[test]
     fn everybody_ends_when_commands_do() {
