@@ -184,11 +184,13 @@ fn who_keeps_the_foreground_waiting_for_storage_gives_way_and_gets_everything_ba
 }
 
 #[test]
-#[ignore = "what a trial finds depends on how busy the host is; ./dev test --deep"]
+#[ignore = "half a minute, more where a busy host disturbs a trial; ./dev test --deep"]
 fn the_disks_schedulers_obey() {
     let Some(report) = storage(&["obeyed", "schedulers"]) else { return };
-    let bytes = |name: &str| report.one(name).parse::<u64>().unwrap();
-    assert!(bytes("obeyed.after") * 10 > bytes("obeyed.before") * 11, "{report:#?}");
+    let share = |name: &str| report.one(name).parse::<u32>().unwrap();
+    let [before, after] = ["obeyed.before", "obeyed.after"].map(share);
+    // One in two before, four in five after.
+    assert!((40..=60).contains(&before) && after >= 65, "{report:#?}");
     assert_eq!((report.one("obeyed.kept"), report.one("schedulers.deadline")), ("yes", "yes"), "{report:#?}");
     assert_eq!(report.one("schedulers.none"), "1", "{report:#?}");
 }

@@ -41,18 +41,28 @@ gives_way() {
 begin_front() {
 	rm -f /run/front
 	brisk launch -- sh -c 'echo $$ >/sys/fs/cgroup/front/cgroup.procs; echo $$ >/run/front
-		exec dd if=/dev/nullb0 of=/dev/null bs=256k iflag=direct' >/dev/null 2>&1 &
+		exec dd if=/dev/nullb0 of=/dev/null bs=64k iflag=direct' >/dev/null 2>&1 &
 	launch=$!
 	wait_for 60 test -s /run/front
 	front=$(cat /run/front)
 }
 
-# What the foreground reads in three seconds.
-read_by_front() {
-	first=$(sed -n 's/^read_bytes: //p' "/proc/$front/io")
-	sleep 3
-	last=$(sed -n 's/^read_bytes: //p' "/proc/$front/io")
-	echo $((last - first))
+read_by() {
+	sed -n 's/^read_bytes: //p' "/proc/$1/io"
+}
+
+have_read() {
+	[ $(($(read_by "$front") + $(read_by "$bulk"))) -ge "$1" ]
+}
+
+# The foreground's part of what is read next, in percent: of 16 MiB, however long they take.
+share_of_front() {
+	front_before=$(read_by "$front")
+	bulk_before=$(read_by "$bulk")
+	wait_for 120 have_read $((front_before + bulk_before + 16777216))
+	of_front=$(($(read_by "$front") - front_before))
+	of_bulk=$(($(read_by "$bulk") - bulk_before))
+	echo $((of_front * 100 / (of_front + of_bulk)))
 }
 
 begin() {
@@ -69,7 +79,9 @@ begin() {
 	echo bfq >$queue/scheduler
 	# It favours whoever is new by itself; what brisk does is to be seen.
 	echo 0 >$queue/iosched/low_latency
-	dd if=/dev/nullb0 of=/dev/null bs=256k iflag=direct 2>/dev/null &
+	# Whoever's turn it is keeps it, however long a busy host holds him back between two requests.
+	echo 500 >$queue/iosched/slice_idle
+	dd if=/dev/nullb0 of=/dev/null bs=64k iflag=direct 2>/dev/null &
 	bulk=$!
 }
 
@@ -131,19 +143,28 @@ schedulers() {
 	wait "$daemon"
 }
 
-# The kernel obeys, and the trial says so: what was done is still done after it.
+# A trial lasts three looks of a second: whoever gives way for three times as long does so after it.
+is_kept() {
+	if ! gives_way; then
+		gives_way_since=
+		return 1
+	fi
+	now=$(cut -d. -f1 /proc/uptime)
+	: "${gives_way_since:=$now}"
+	[ $((now - gives_way_since)) -ge 10 ]
+}
+
+# The kernel obeys, and a trial says so; one that the host disturbs is repeated.
 obeyed() {
 	begin_front
-	sleep 1
-	say obeyed.before "$(read_by_front)"
+	say obeyed.before "$(share_of_front)"
 	end_front
 	start_daemon
 	begin_front
-	wait_for 60 gives_way
-	say obeyed.after "$(read_by_front)"
-	sleep 2
-	gives_way && say obeyed.kept yes
-	say obeyed.bulk "$(sed -n 's/^read_bytes: //p' "/proc/$bulk/io")"
+	gives_way_since=
+	wait_for 300 is_kept
+	say obeyed.kept yes
+	say obeyed.after "$(share_of_front)"
 	end_front
 	kill "$daemon"
 	wait "$daemon"
