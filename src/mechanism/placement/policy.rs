@@ -39,7 +39,8 @@ const FACTS_AGE: Duration = Duration::from_secs(5);
 /// A step that was taken back is tried again after this long, then after twice as long each time up to the longest.
 const BACK_OFF: Duration = Duration::from_secs(2);
 const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
-/// A foreground outgrows the cores that are kept free for it when it needs this much more than all of them.
+/// A foreground outgrows the cores that are kept free for it when it needs this much more than all of them, and what it lacks
+/// is as much of what it needs as anything is done for.
 const MORE_THAN_RESERVED: f64 = 0.25;
 /// A foreground that asks for less than this share of a CPU is light itself: the scheduler serves it at once.
 const LIGHT_FRONT: f64 = 0.1;
@@ -281,7 +282,7 @@ impl PlacementPolicy {
             return self.release_all("chosen anew after a while", decisions);
         }
         if let Step::Isolate(split) = &held.step
-            && needs_more(self.window.parallelism(), split.reserved.len())
+            && needs_more(self.window.parallelism(), split.reserved.len(), self.config.minimum_gain_percent / 100.0)
         {
             self.release_all("the foreground needs more cores than are kept free", decisions);
         }
@@ -513,9 +514,11 @@ impl PlacementPolicy {
     }
 }
 
-/// True when a foreground of this parallelism does not fit on `cores`.
-fn needs_more(parallelism: f64, cores: usize) -> bool {
-    parallelism > cores as f64 + MORE_THAN_RESERVED
+/// True when a foreground of this parallelism does not fit on `cores`. Waits are told of when they are over: what is chosen
+/// soon is a few in a hundred too few, and to choose anew would find the same.
+fn needs_more(parallelism: f64, cores: usize, least_gain: f64) -> bool {
+    let lacking = parallelism - cores as f64;
+    lacking > MORE_THAN_RESERVED && lacking > parallelism * least_gain
 }
 
 fn release(target: Target, reason: &str) -> Decision {

@@ -42,6 +42,8 @@ pub struct Sim {
     pub mask: Vec<u32>,
     pub priority: Priority,
     counters: Schedstat,
+    /// A wait that is not over: the kernel does not tell of it before.
+    wait_ns: u64,
     reported: Schedstat,
     looked_at: u64,
     virtual_time: f64,
@@ -147,6 +149,7 @@ impl Device {
             mask: allowed,
             priority,
             counters: Schedstat::default(),
+            wait_ns: 0,
             reported: Schedstat::default(),
             looked_at: self.now_ms,
             virtual_time: if least.is_finite() { least } else { 0.0 },
@@ -239,7 +242,7 @@ impl Device {
             match free.iter().position(|(cpu, _)| !confined || sim.mask.contains(cpu)) {
                 Some(index) => sim.get(free.remove(index).1, now),
                 None => {
-                    sim.counters.wait_ns += 1_000_000;
+                    sim.wait_ns += 1_000_000;
                     sim.ran_last = false;
                     sim.slice_ms = 0;
                 }
@@ -382,6 +385,7 @@ impl Sim {
             (None, Priority { nice, .. }) => 1024.0 / 1.25f64.powi(nice),
         };
         self.counters.run_ns += 1_000_000;
+        self.counters.wait_ns += std::mem::take(&mut self.wait_ns);
         self.counters.slices += u64::from(!self.ran_last);
         self.virtual_time += 1024.0 / weight;
         self.slice_ms = if self.slice_ms == LEAST_SLICE_MS { 1 } else { self.slice_ms + 1 };
