@@ -62,6 +62,8 @@ pub enum Target {
         /// As above.
         start_time_ticks: u64,
     },
+    /// What a control group of version 2 weighs against its neighbours, by its folder: `100`, or `idle`.
+    GroupWeight(PathBuf),
 }
 
 impl Target {
@@ -74,7 +76,8 @@ impl Target {
             | Self::ZramBacking(_)
             | Self::ZramSize(_)
             | Self::ZramSwap(_)
-            | Self::Group(_) => None,
+            | Self::Group(_)
+            | Self::GroupWeight(_) => None,
             Self::UtilizationClampMinimum { pid, .. } => Some(*pid),
             Self::CpuAffinity { tid, .. }
             | Self::Priority { tid, .. }
@@ -110,6 +113,7 @@ impl fmt::Display for Target {
             Self::ZramSwap(name) => write!(f, "swap on {name}"),
             Self::Group(folder) => write!(f, "control group {}", folder.display()),
             Self::GroupMember { tid, .. } => write!(f, "control group of thread {tid}"),
+            Self::GroupWeight(folder) => write!(f, "weight of control group {}", folder.display()),
         }
     }
 }

@@ -284,7 +284,8 @@ impl Engine {
     }
 
     fn look_at_threads(&mut self, now: BootTime) {
-        let asked = self.mechanisms.placement.unknown();
+        let placement = &self.mechanisms.placement;
+        let asked = (placement.unknown(), placement.wants_groups(now));
         if let Some(event) = self.subscriptions.threads.look(now, &self.options.root, asked) {
             self.dispatch(now, &event);
         }
@@ -381,9 +382,10 @@ impl Engine {
             let name = mechanism.name();
             for decision in decisions.drain(..) {
                 let group = match &decision.action {
-                    Action::Lease { target: target @ (Target::Group(_) | Target::GroupMember { .. }), .. } => {
-                        Some(target.clone())
-                    }
+                    Action::Lease {
+                        target: target @ (Target::Group(_) | Target::GroupMember { .. } | Target::GroupWeight(_)),
+                        ..
+                    } => Some(target.clone()),
                     _ => None,
                 };
                 let execution = self.executor.execute(now, name, decision);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::device::Target;
+use crate::device::cgroup::weight::WeighedGroup;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
 
@@ -49,6 +50,9 @@ pub enum Event {
         facts: Vec<ThreadFacts>,
         /// The CPUs that are online; empty when that is not known.
         online: Vec<u32>,
+        /// The groups of the sub-tree that is delegated to brisk, where they were asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        groups: Option<Vec<WeighedGroup>>,
     },
     /// CPUs came or went, or a cpufreq policy changed its governor: tunables must be looked up again.
     DeviceChanged,

@@ -131,6 +131,15 @@ fn a_delegated_sub_tree_takes_its_own_and_whoever_is_bound_stays() {
 }
 
 #[test]
+fn a_group_beside_the_foregrounds_weighs_less_and_gets_its_weight_back() {
+    let Some(report) = faults(&["neighbours"], "") else { return };
+    for step in ["neighbours.weighs", "neighbours.freed", "neighbours.killed"] {
+        assert_eq!(report.one(step), "yes", "{report:#?}");
+    }
+    assert_eq!(report.one("neighbours.chosen"), "70", "who chose a weight has the last word: {report:#?}");
+}
+
+#[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn who_exits_or_is_moved_by_others_meanwhile_is_left_alone() {
     let Some(report) = faults(&["churn"], "") else { return };

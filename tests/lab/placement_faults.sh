@@ -161,6 +161,53 @@ delegated() {
 	kill "$domain" "$threaded" "$outside"
 }
 
+weighs() {
+	[ "$(cat $cgroup/ours/back/cpu.weight)" = "$1" ]
+}
+
+begin_front_in_its_group() {
+	begin_front
+	cat /run/front >$cgroup/ours/front/cgroup.procs
+}
+
+# What is in front and bulk work have groups of their own in the sub-tree, and it is those that weigh against each other.
+neighbours() {
+	echo +cpu >$cgroup/cgroup.subtree_control
+	mkdir -p $cgroup/ours/front $cgroup/ours/back
+	echo +cpu >$cgroup/ours/cgroup.subtree_control
+	echo 50 >$cgroup/ours/back/cpu.weight
+	configure $cgroup/ours
+	start_hog
+	echo "$hog" >$cgroup/ours/back/cgroup.procs
+	start_daemon
+	begin_front_in_its_group
+	wait_for 60 weighs 5
+	wait_for 60 is_in "$hog" /ours/back
+	say neighbours.weighs yes
+	end_front
+	wait_for 60 weighs 50
+	say neighbours.freed yes
+
+	begin_front_in_its_group
+	wait_for 60 weighs 5
+	kill -9 "$daemon"
+	wait_for 60 weighs 50
+	say neighbours.killed yes
+	end_front
+	wait "$daemon" || true
+
+	# What a person chooses meanwhile stays.
+	start_daemon
+	begin_front_in_its_group
+	wait_for 60 weighs 5
+	echo 70 >$cgroup/ours/back/cpu.weight
+	end_front
+	wait_for 60 no_group_is_left
+	stop_daemon neighbours
+	say neighbours.chosen "$(cat $cgroup/ours/back/cpu.weight)"
+	kill "$hog"
+}
+
 # Where a manager has not delegated the sub-tree, and where a controller is missing, nice values say the same.
 alone() {
 	if [ "$1" = undelegated ]; then

@@ -49,7 +49,8 @@ impl Onlooker {
         let of = |&tid: &u32| thread_facts::of(&self.root, tid, &self.groups).ok();
         let facts = self.policy.unknown().iter().filter_map(of).collect();
         let online = hotplug::online(&self.root).unwrap_or_default();
-        self.tell(now, &Event::Threads { look, facts, online });
+        let groups = self.policy.wants_groups(now).then(|| self.groups.weighed(&self.root));
+        self.tell(now, &Event::Threads { look, facts, online, groups });
         Ok(())
     }
 

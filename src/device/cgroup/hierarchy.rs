@@ -1,6 +1,7 @@
 //! Where the hierarchies are mounted, and in which group of each a thread is.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,14 @@ pub fn members(root: &Root, folder: &Path) -> Result<Vec<u32>, DeviceError> {
     let file = folder.join("cgroup.procs");
     let text = root.read(&file)?;
     parse_members(&text).ok_or_else(|| DeviceError::malformed(&root.path(&file), "one process id a line", &text))
+}
+
+/// The groups that the one in `folder` has of its own.
+pub fn children(root: &Root, folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(root.path(folder)).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let folder = folder.to_owned();
+    folders.map(move |entry| folder.join(entry.file_name()))
 }
 
 /// Parses `cgroup.procs`: one process id a line, in any order, some of them twice (v1).

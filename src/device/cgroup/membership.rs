@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::group;
 use super::hierarchy::{self, Hierarchy, Mount, group_in};
+use super::weight::{self, WeighedGroup};
 use crate::device::Root;
 
 /// Controllers that threads of one process may be shared out by; any other one belongs to whole processes.
@@ -120,6 +121,9 @@ impl Groups {
                 let Some(below) = below else {
                     return none(&format!("{} is in no mounted cgroup v2 hierarchy", folder.display()));
                 };
+                if root.exists(folder.join("init.scope")) {
+                    return none(&format!("a systemd of its own looks after {}", folder.display()));
+                }
                 if is_managed && !is_delegated(root, folder) {
                     return none(&format!("{} is not delegated (Delegate=yes in its unit)", folder.display()));
                 }
@@ -196,6 +200,12 @@ impl Groups {
         let forgets = lists(root, &top.join("cgroup.subtree_control"), "cpuset");
         let is_beside = controller == "cpu" && group != tree && !forgets;
         (is_beside && hands_down(root, &top, controller) && !has_limit(root, &folder)).then_some((top, true))
+    }
+
+    /// The groups of the sub-tree that was named, and what each weighs against its neighbours; none where there is none.
+    pub fn weighed(&self, root: &Root) -> Vec<WeighedGroup> {
+        let tree = self.mounts.first().zip(self.tree.as_deref());
+        tree.map(|(mount, tree)| weight::groups(root, &below(mount, tree))).unwrap_or_default()
     }
 
     /// In words, for `brisk doctor`.

@@ -1,10 +1,9 @@
 //! The memory of control groups of version 2 (cgroup-v2.rst, "Memory"): who holds it and who waits for it, a limit from which
 //! on a group has to make room for itself, and taking some away at once (`memory.reclaim`, Linux 5.19).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::hierarchy::{Hierarchy, group_in, members};
+use super::hierarchy::{Hierarchy, children, group_in, members};
 use crate::device::{DeviceError, Root, process_memory, psi};
 
 /// The file with that limit, within a group's folder.
@@ -29,7 +28,7 @@ pub struct GroupLook {
 
 /// All groups at or below `folder` that have members and no groups of their own.
 pub fn looks(root: &Root, folder: &Path) -> Vec<GroupLook> {
-    let mut below = groups(root, folder).peekable();
+    let mut below = children(root, folder).peekable();
     if below.peek().is_none() {
         return look(root, folder).into_iter().collect();
     }
@@ -50,14 +49,6 @@ fn look(root: &Root, folder: &Path) -> Option<GroupLook> {
     })
 }
 
-/// The groups that the one in `folder` has of its own.
-fn groups(root: &Root, folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir(root.path(folder)).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let folder = folder.to_owned();
-    folders.map(move |entry| folder.join(entry.file_name()))
-}
-
 /// The group of process `pid` below `mount` whose memory can be taken at once: one that has no groups below itself, and is
 /// not the root.
 pub fn reclaimable(root: &Root, mount: &Path, pid: u32) -> Option<PathBuf> {
@@ -65,7 +56,7 @@ pub fn reclaimable(root: &Root, mount: &Path, pid: u32) -> Option<PathBuf> {
     let group = group_in(&text, Hierarchy::Unified)?.trim_start_matches('/');
     let folder = mount.join(group);
     let is_own =
-        !group.is_empty() && root.exists(folder.join("memory.reclaim")) && groups(root, &folder).next().is_none();
+        !group.is_empty() && root.exists(folder.join("memory.reclaim")) && children(root, &folder).next().is_none();
     is_own.then_some(folder)
 }
 
@@ -79,6 +70,8 @@ pub fn reclaim(root: &Root, folder: &Path, kib: u64) -> Result<(), DeviceError> 
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::device::cgroup::hierarchy::unified;
 

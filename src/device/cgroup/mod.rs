@@ -6,3 +6,4 @@ pub mod hierarchy;
 pub mod membership;
 pub mod memory;
 pub mod pressure;
+pub mod weight;

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::thread::sleep;
 
 use super::{Lease, Outcome, limit};
-use crate::device::cgroup::{group, hierarchy};
+use crate::device::cgroup::{group, hierarchy, weight};
 use crate::device::{
     DeviceError, Operation, Root, Target, Tunable, affinity, governor, hotplug, io_priority, kinship, priority,
     process, swap_area, uclamp, zram,
@@ -69,6 +69,7 @@ impl Access {
             Target::ZramSize(name) => zram::size_bytes(&self.root, name).map(|bytes| bytes.to_string()),
             Target::ZramSwap(name) => swap_area::state(&self.root, name),
             Target::Group(folder) => Ok(group::state(&self.root, folder).to_owned()),
+            Target::GroupWeight(folder) => weight::read(&self.root, folder),
             Target::GroupMember { hierarchy, tid, start_time_ticks } => {
                 self.same_process(*tid, *start_time_ticks, Operation::Read)?;
                 let text = self.root.read(format!("/proc/{tid}/cgroup"))?;
@@ -114,6 +115,7 @@ impl Access {
             Target::ZramSwap(name) => swap_area::switch(&self.root, name, value),
             Target::Group(folder) if value.starts_with(group::ABSENT) => group::remove(&self.root, folder, value),
             Target::Group(folder) => group::make(&self.root, folder, value),
+            Target::GroupWeight(folder) => weight::write(&self.root, folder, value),
             Target::GroupMember { hierarchy, tid, .. } => {
                 let from = self.read(target)?;
                 if self.mounts.is_empty() {
@@ -130,10 +132,17 @@ impl Access {
     /// True when giving `lease` back takes several steps, and whoever dies in between would leave what looks like another
     /// tool's: then it must be on record first that the target may hold anything. Says so in the lease.
     pub(super) fn begins_in_steps(&mut self, lease: &mut Lease) -> bool {
-        let Target::Governor(_) = &lease.target else { return false };
+        let has_steps = match &lease.target {
+            Target::Governor(_) => lease.original.contains('\t'),
+            // As soon as it is idle no more it weighs what any group does.
+            Target::GroupWeight(_) => lease.observed.as_deref() == Some(weight::IDLE),
+            _ => false,
+        };
+        if !has_steps || lease.observed.is_none() {
+            return false;
+        }
         let Ok(found) = self.read(&lease.target) else { return false };
-        let has_tunables = lease.original.contains('\t');
-        let begins = has_tunables && lease.observed.is_some() && self.is_ours(lease, &found).unwrap_or(false);
+        let begins = self.is_ours(lease, &found).unwrap_or(false);
         if begins {
             lease.observed = None;
         }
@@ -306,7 +315,7 @@ pub(super) fn is_kernels_doing(original: &str, observed: &str, found: &str, onli
 /// True for what a lease may name: the kernel's file systems, by a plain absolute path.
 pub(super) fn is_leasable(target: &Target) -> bool {
     let path = match target {
-        Target::Tunable(path) | Target::Governor(path) => path,
+        Target::Tunable(path) | Target::Governor(path) | Target::GroupWeight(path) => path,
         Target::Group(folder) if !group::is_ours(folder) => return false,
         Target::Group(folder) => folder,
         Target::UtilizationClampMinimum { .. }

@@ -3,6 +3,7 @@
 mod governors;
 mod properties;
 mod threads;
+mod weights;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -42,8 +42,8 @@ impl ThreadSampler {
         self.next
     }
 
-    /// A look, when one is due, with the facts of the threads `asked`.
-    pub fn look(&mut self, now: BootTime, root: &Root, asked: &[u32]) -> Option<Event> {
+    /// A look, when one is due, with the facts of the threads `asked`, and with what groups weigh where that is wanted.
+    pub fn look(&mut self, now: BootTime, root: &Root, (asked, with_groups): (&[u32], bool)) -> Option<Event> {
         let (threads, period) = (self.threads.as_mut()?, self.period?);
         if self.next.is_some_and(|next| next > now) {
             return None;
@@ -52,7 +52,8 @@ impl ThreadSampler {
         match threads.look(now) {
             Ok(look) => {
                 let facts = asked.iter().filter_map(|&tid| thread_facts::of(root, tid, &self.groups).ok()).collect();
-                Some(Event::Threads { look, facts, online: hotplug::online(root).unwrap_or_default() })
+                let groups = with_groups.then(|| self.groups.weighed(root));
+                Some(Event::Threads { look, facts, online: hotplug::online(root).unwrap_or_default(), groups })
             }
             Err(error) => {
                 tracing::debug!("{error}");

@@ -13,12 +13,15 @@ use super::config::{PlacementConfig, Rule};
 use super::cores::{Machine, Split};
 use super::gain::{Advice, Totals, Window, advise};
 use super::heirs::Heirs;
+use super::neighbours::Neighbours;
 use super::roster::{Member, Roster};
 use super::step::{Demands, Rung, Step};
 use super::thesis;
 use super::trial::{Rhythms, Trial, Verdict};
 use crate::device::BootTime;
-use crate::device::cgroup::membership::Memberships;
+use crate::device::cgroup::membership::{Choice, Memberships};
+use crate::device::cgroup::weight::WeighedGroup;
+use crate::device::priority::SchedulingPolicy;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
 use crate::mechanism::{Action, Decision, Event, Interest, Mechanism, Support, SupportState, Target};
@@ -67,6 +70,7 @@ pub struct PlacementPolicy {
     /// What threads have been made to give up.
     leased: Demands,
     heirs: Heirs,
+    neighbours: Neighbours,
     /// A group could not be made or entered: masks and nice values say the same of each thread.
     without_groups: bool,
     back_off: BackOff<Rung>,
@@ -114,6 +118,7 @@ impl PlacementPolicy {
             held: None,
             leased: Demands::new(),
             heirs: Heirs::default(),
+            neighbours: Neighbours::default(),
             without_groups: false,
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
             doubted: None,
@@ -142,6 +147,7 @@ impl PlacementPolicy {
         self.machine = machine;
         self.back_off.clear();
         self.without_groups = false;
+        self.neighbours.clear();
         if !self.is_on() {
             self.roster = Roster::default();
             self.looked_at = None;
@@ -156,6 +162,12 @@ impl PlacementPolicy {
     /// Bulk threads whose facts are wanted with the next look.
     pub fn unknown(&self) -> &[u32] {
         &self.unknown
+    }
+
+    /// True when the groups of the delegated sub-tree are wanted with the next look.
+    pub fn wants_groups(&self, now: BootTime) -> bool {
+        let has_tree = matches!(self.config.groups, Choice::Tree(_));
+        has_tree && self.roster.has_front() && self.neighbours.are_due(now)
     }
 
     /// The processes in front, descendants included; nobody while the mechanism is off.
@@ -186,6 +198,7 @@ impl PlacementPolicy {
         if self.roster.put_in_front(pids) {
             self.release_all("something else came to the front", decisions);
             self.back_off.clear();
+            self.neighbours.clear();
             self.doubted = None;
             self.is_start = true;
             self.window.clear();
@@ -196,8 +209,7 @@ impl PlacementPolicy {
     fn on_look(
         &mut self,
         now: BootTime,
-        look: &Look,
-        facts: &[ThreadFacts],
+        (look, facts, groups): (&Look, &[ThreadFacts], Option<&[WeighedGroup]>),
         online: &[u32],
         decisions: &mut Vec<Decision>,
     ) {
@@ -220,6 +232,10 @@ impl PlacementPolicy {
             self.window.clear();
             return self.release_all("nothing is in front", decisions);
         }
+        if let Some(groups) = groups {
+            self.neighbours.take(now, groups, self.roster.front(), &self.leased);
+        }
+        self.neighbours.spare(&self.roster, &self.config.excluded_commands);
         if !std::mem::take(&mut self.has_changed) && wall_ns > 0 {
             self.window.add(totals, WINDOW);
         }
@@ -439,6 +455,15 @@ impl PlacementPolicy {
     fn demands_of(&self, step: &Step, member: &Member) -> Vec<(Target, String)> {
         let Some(facts) = &member.facts else { return Vec::new() };
         let nice_levels = i32::try_from(self.config.nice_levels).unwrap_or(19);
+        let of_group = || {
+            let (folder, own) = self.neighbours.of(member.thread.pid)?;
+            Some((Target::GroupWeight(folder.clone()), step.weight_of_group(own, nice_levels)?))
+        };
+        if facts.priority.policy == SchedulingPolicy::Other
+            && let Some(demand) = of_group()
+        {
+            return vec![demand];
+        }
         // A cpuset may forget by whom a thread was bound, and a process may have threads that are not bulk.
         let is_bound = self.machine.cores().iter().any(|core| !facts.allowed.contains(&core.cpu));
         let takes_others = || {
@@ -539,13 +564,20 @@ impl Mechanism for PlacementPolicy {
             return;
         }
         match event {
-            Event::Threads { look, facts, online } => self.on_look(now, look, facts, online, decisions),
+            Event::Threads { look, facts, online, groups } => {
+                self.on_look(now, (look, facts, groups.as_deref()), online, decisions);
+            }
             Event::Foreground { processes } => {
                 self.put_in_front(processes.iter().map(|process| process.pid).collect(), decisions);
             }
             Event::Session { pids } => self.put_in_front(pids.iter().copied().collect(), decisions),
             Event::Refused { target: Target::Group(_) | Target::GroupMember { .. } } => {
                 self.without_groups = true;
+                self.apply(now, decisions);
+            }
+            Event::Refused { target: target @ Target::GroupWeight(folder) } => {
+                self.neighbours.forget(folder);
+                self.leased.remove(target);
                 self.apply(now, decisions);
             }
             Event::LaunchAnnounced { process: Some(process), .. } => {

@@ -30,7 +30,7 @@ pub struct Member {
 const MOST_GENERATIONS: usize = 64;
 
 /// Whoever asks for less, in however long bursts, is in nobody's way.
-const AT_WORK: f64 = 0.02;
+pub(super) const AT_WORK: f64 = 0.02;
 /// Threads in front that are looked after one by one.
 const MOST_IN_FRONT: usize = 16;
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::cores::Split;
 use crate::device::cgroup::hierarchy::Hierarchy;
 use crate::device::cgroup::membership::Membership;
+use crate::device::cgroup::weight;
 use crate::device::hotplug::format_list;
 use crate::device::priority::{Priority, SchedulingPolicy};
 use crate::device::thread_facts::ThreadFacts;
@@ -95,10 +96,27 @@ impl Step {
         let (file, ordinary, least) = if is_unified { ("cpu.weight", 100.0, 1.0) } else { ("cpu.shares", 1024.0, 2.0) };
         match self {
             Self::Idle => "cpu.idle=1".to_owned(),
-            // A nice level is a quarter of weight.
-            _ => format!("{file}={:.0}", (ordinary / 1.25f64.powi(nice_levels)).max(least)),
+            _ => format!("{file}={:.0}", lessened(ordinary, nice_levels).max(least)),
         }
     }
+
+    /// What is made of a group that weighs so much by itself, where all in it make room; nothing where it weighs as little
+    /// already, or this step is not about weight.
+    pub fn weight_of_group(&self, own: u32, nice_levels: i32) -> Option<String> {
+        match self {
+            Self::Weight => {
+                let less = lessened(f64::from(own), nice_levels).round().max(1.0) as u32;
+                (less < own).then(|| less.to_string())
+            }
+            Self::Idle => Some(weight::IDLE.to_owned()),
+            Self::Isolate(_) => None,
+        }
+    }
+}
+
+/// A nice level is a quarter of weight.
+fn lessened(weight: f64, nice_levels: i32) -> f64 {
+    weight / 1.25f64.powi(nice_levels)
 }
 
 impl Split {
@@ -166,6 +184,23 @@ mod tests {
             assert_eq!(demands.iter().map(|(_, value)| value.as_str()).next(), expected, "{step:?} {facts:?}");
         }
     }
+
+    #[test]
+    fn a_group_weighs_in_proportion_to_what_it_did() {
+        for (own, levels, expected) in [
+            (100, 10, Some("11")),
+            (50, 10, Some("5")),
+            (10_000, 10, Some("1074")),
+            (100, 19, Some("1")),
+            (1, 10, None),
+        ] {
+            assert_eq!(Step::Weight.weight_of_group(own, levels).as_deref(), expected, "{own} {levels}");
+        }
+        assert_eq!(Step::Idle.weight_of_group(1, 10).as_deref(), Some("idle"));
+        let split = Split { reserved: vec![1], rest: vec![0] };
+        assert_eq!(Step::Isolate(split).weight_of_group(100, 10), None);
+    }
+
     #[test]
     fn where_a_group_can_be_made_it_makes_room_for_all_its_members_together() {
         let membership = |hierarchy| {

@@ -113,6 +113,8 @@ fn a_tree_that_is_not_there_or_not_delegated_is_refused_with_the_reason() {
     assert_eq!(refusal(&[V1]), "/sys/fs/cgroup/kiosk is in no mounted cgroup v2 hierarchy");
     let systemd = ("/run/systemd/system/", "");
     assert!(refusal(&[V2, systemd, ("/sys/fs/cgroup/kiosk/", "")]).contains("is not delegated"));
+    let manager = ("/sys/fs/cgroup/kiosk/init.scope/cgroup.procs", "1");
+    assert_eq!(refusal(&[V2, manager]), "a systemd of its own looks after /sys/fs/cgroup/kiosk");
     assert_eq!(refusal(&[V2]), "no control group can be written here");
     let with = |controllers| refusal(&[V2, ("/sys/fs/cgroup/kiosk/cgroup.controllers", controllers)]);
     assert_eq!(with("cpu memory"), "");

@@ -1,5 +1,7 @@
 mod device;
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::device::cgroup::hierarchy::Hierarchy;
 use crate::device::cgroup::membership::Choice;
@@ -265,6 +267,64 @@ fn where_no_group_can_be_made_masks_and_nice_values_do() {
     assert_eq!(device.treated(), [200, 201], "{}", device.policy.reason);
 }
 
+/// A foreground in a group of its own, beside bulk work in another one, both of a delegated sub-tree.
+fn beside(config: PlacementConfig, front: &[Habit], background: &[Habit]) -> Device {
+    let groups = Choice::Tree("/t".into());
+    let mut device = cell(&equal(2), PlacementConfig { groups, ..config }, front, background);
+    let group = |folder: &str, weight, pids: Vec<u32>| WeighedGroup { folder: folder.into(), weight, pids };
+    let bulk = (200..200 + background.len() as u32).collect();
+    device.tree =
+        vec![group("/t", None, vec![]), group("/t/front", Some(100), vec![FRONT]), group("/t/back", Some(100), bulk)];
+    device
+}
+
+#[test]
+fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
+    let weight = PlacementConfig { rule: Rule::Weight, ..config() };
+    let weighed = |device: &Device, value: &str| device.weights == BTreeMap::from([("/t/back".into(), value.into())]);
+    let mut device = beside(weight.clone(), &[HOG, HOG], &[HOG, HOG]);
+    device.run(500);
+    assert!(weighed(&device, "11") && device.treated().is_empty(), "{:?} {:?}", device.weights, device.treated());
+    // What it weighs now is not what it weighs by itself.
+    device.tree[2].weight = Some(11);
+    device.run(20_000);
+    assert!(weighed(&device, "11"), "{:?}", device.weights);
+    let views = device.policy.snapshot().threads;
+    assert!(views.iter().any(|view| view.leased.as_deref() == Some("its group weighs 11")), "{views:?}");
+    // Somebody comes to it who is not bulk work: it is known what he is, and the group is left alone.
+    device.start(300, 300, 1, MUSIC);
+    device.tree[2].pids.push(300);
+    device.tree[2].weight = Some(100);
+    device.run(8000);
+    assert!(device.weights.is_empty(), "{:?}", device.weights);
+    assert_eq!(device.treated(), [200, 201], "by nice values, as it is without groups");
+    device.end(300);
+    device.run(8000);
+    assert!(weighed(&device, "11"), "{:?}", device.weights);
+    device.tell(&Event::Refused { target: Target::GroupWeight("/t/back".into()) });
+    assert_eq!(device.treated(), [200, 201]);
+    device.weights.clear();
+    device.put_in_front(&[]);
+    assert!(device.weights.is_empty() && device.treated().is_empty());
+    let mut device = beside(weight, &[HOG, HOG], &[HOG, HOG]);
+    device.tree[1].pids.clear();
+    device.run(500);
+    assert!(device.weights.is_empty(), "what is in front is elsewhere");
+    assert_eq!(device.treated(), [200, 201]);
+}
+
+#[test]
+fn a_group_of_bulk_work_runs_on_what_nobody_else_wants() {
+    let mut device = beside(config(), &[HOG, HOG], &[HOG, HOG]);
+    device.run(150);
+    let held = Held::new(Step::Idle, BootTime::from_milliseconds(device.now_ms), None, Rhythms::default(), None);
+    device.policy.held = Some(held);
+    device.next_look();
+    assert_eq!(device.weights, BTreeMap::from([("/t/back".into(), "idle".into())]), "{}", device.policy.reason);
+    device.put_in_front(&[]);
+    assert!(device.weights.is_empty());
+}
+
 #[test]
 fn frames_come_in_time() {
     let [stock, brisk] = [false, true].map(|enabled| {
@@ -379,7 +439,7 @@ fn bound_and_special_threads_are_left_alone() {
     let mut device = Device::new(&equal(2), config());
     device.start(200, 200, 1, HOG);
     let special = device.start(201, 201, 1, HOG);
-    special.priority.policy = crate::device::priority::SchedulingPolicy::Special;
+    special.priority.policy = SchedulingPolicy::Special;
     special.facts.priority = special.priority;
     let bound = device.start(202, 202, 1, HOG);
     bound.mask = vec![0];
@@ -625,7 +685,7 @@ fn nothing_is_wanted_where_it_is_off() {
     let mut policy = PlacementPolicy::new(PlacementConfig::default(), support, Machine::equal(2));
     assert_eq!(policy.interest(), Interest::default());
     let mut decisions = Vec::new();
-    let event = Event::Threads { look: Look::default(), facts: Vec::new(), online: vec![0, 1] };
+    let event = Event::Threads { look: Look::default(), facts: Vec::new(), online: vec![0, 1], groups: None };
     policy.on_event(BootTime::default(), &event, &mut decisions);
     assert!(decisions.is_empty() && policy.activity().is_none());
 }

@@ -22,19 +22,25 @@ impl PlacementPolicy {
 
     /// What it does and why, with every thread that is awake.
     pub fn snapshot(&self) -> Snapshot {
-        let treatment = |tid: u32| {
-            let of = |(target, value): (&Target, &String)| (target.thread() == Some(tid)).then(|| value.clone());
-            self.leased.iter().rev().filter_map(of).next()
+        let treatment = |member: &Member| {
+            let of = |(target, value): (&Target, &String)| {
+                (target.thread() == Some(member.thread.tid)).then(|| value.clone())
+            };
+            let of_group = || {
+                let (folder, _) = self.neighbours.of(member.thread.pid)?;
+                let value = self.leased.get(&Target::GroupWeight(folder.clone()))?;
+                Some(format!("its group weighs {value}"))
+            };
+            self.leased.iter().rev().filter_map(of).next().or_else(of_group)
         };
         let is_awake = |member: &&Member| {
             let habits = &member.habits;
-            habits.wakes_hz() >= AWAKE_HZ || habits.demand() >= super::AT_REST || treatment(member.thread.tid).is_some()
+            habits.wakes_hz() >= AWAKE_HZ || habits.demand() >= super::AT_REST || treatment(member).is_some()
         };
         let mut awake: Vec<&Member> = self.roster.members().filter(is_awake).collect();
         awake.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
         awake.truncate(MOST_THREADS);
-        let threads: Vec<ThreadView> =
-            awake.iter().map(|member| self.view_of(member, treatment(member.thread.tid))).collect();
+        let threads: Vec<ThreadView> = awake.iter().map(|member| self.view_of(member, treatment(member))).collect();
         let (totals, step) = (self.window.totals(), self.held.as_ref().map(|held| held.step.clone()));
         Snapshot {
             support: self.support.clone(),

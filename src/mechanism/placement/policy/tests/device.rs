@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::super::*;
 use crate::device::cgroup::hierarchy::Hierarchy;
 use crate::device::cgroup::membership::{Choice, Membership};
+use crate::device::cgroup::weight::WeighedGroup;
 use crate::device::hotplug::parse_list;
 use crate::device::priority::{Priority, SchedulingPolicy};
 use crate::device::schedstat::{Schedstat, Usage};
@@ -79,6 +80,9 @@ pub struct Device {
     /// Control groups: those that were made, with their settings, and who is in which.
     pub groups: BTreeMap<PathBuf, String>,
     pub members: BTreeMap<(Hierarchy, u32), PathBuf>,
+    /// A delegated sub-tree, and what its groups are made to weigh.
+    pub tree: Vec<WeighedGroup>,
+    pub weights: BTreeMap<PathBuf, String>,
 }
 
 /// Where a device has groups: weights beside everybody, CPUs below the own one.
@@ -120,6 +124,8 @@ impl Device {
             acts,
             groups: BTreeMap::new(),
             members: BTreeMap::new(),
+            tree: Vec::new(),
+            weights: BTreeMap::new(),
         }
     }
 
@@ -186,7 +192,7 @@ impl Device {
         }
         self.members.retain(|&(_, member), _| member != tid);
         let look = Look { ended: vec![tid], ..Look::default() };
-        let event = Event::Threads { look, facts: Vec::new(), online: self.online.clone() };
+        let event = Event::Threads { look, facts: Vec::new(), online: self.online.clone(), groups: None };
         self.tell(&event);
     }
 
@@ -279,7 +285,8 @@ impl Device {
             Some(ThreadFacts { allowed: sim.mask.clone(), priority: sim.priority, ..sim.facts.clone() })
         };
         let facts = asked.iter().filter_map(facts).collect();
-        self.tell(&Event::Threads { look, facts, online: self.online.clone() });
+        let groups = self.policy.wants_groups(BootTime::from_milliseconds(self.now_ms)).then(|| self.tree.clone());
+        self.tell(&Event::Threads { look, facts, online: self.online.clone(), groups });
         let period = self.policy.interest().look_period.unwrap();
         self.next_look_ms = self.now_ms + period.as_millis() as u64;
     }
@@ -314,6 +321,13 @@ impl Device {
                 None => assert!(is_empty && self.groups.remove(folder).is_some(), "{folder:?} goes after its members"),
             }
             return self.weigh();
+        }
+        if let Target::GroupWeight(folder) = target {
+            match value {
+                Some(weight) => drop(self.weights.insert(folder.clone(), weight.clone())),
+                None => assert!(self.weights.remove(folder).is_some(), "{folder:?} weighs what it did"),
+            }
+            return;
         }
         let Some(tid) = target.thread().filter(|tid| self.threads.contains_key(tid)) else { return };
         let allowed = self.threads[&tid].facts.allowed.clone();

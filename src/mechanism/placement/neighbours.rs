@@ -1,0 +1,224 @@
+//! Which groups of a delegated sub-tree may weigh less for the foreground's sake. Where it has a group of its own, what is
+//! done to threads of another group counts among themselves alone: it is that group which weighs against the foreground's.
+//!
+//! A whole group weighs less only where it has nobody else in it than bulk work and whoever sleeps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::classify::Class;
+use super::roster::{AT_WORK, Member, Roster};
+use super::step::Demands;
+use crate::device::cgroup::weight::WeighedGroup;
+use crate::device::{BootTime, Target};
+use crate::mechanism::Glob;
+
+/// Groups are looked at this long after the foreground has changed, then after twice as long each time up to the longest.
+const SOON: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// What is known of them.
+#[derive(Debug, Default)]
+pub(super) struct Neighbours {
+    /// What those that may weigh less weigh by themselves.
+    weights: BTreeMap<PathBuf, u32>,
+    /// In which of them, or below it, each process is.
+    homes: BTreeMap<u32, PathBuf>,
+    due: BootTime,
+    pause: Duration,
+}
+
+impl Neighbours {
+    /// True when they should be looked at.
+    pub(super) fn are_due(&self, now: BootTime) -> bool {
+        now >= self.due
+    }
+
+    /// Forgets them: something else is in front.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes a look at all groups of the sub-tree, while so much is leased.
+    pub(super) fn take(&mut self, now: BootTime, groups: &[WeighedGroup], front: &BTreeSet<u32>, leased: &Demands) {
+        self.pause = (self.pause * 2).clamp(SOON, LONGEST);
+        self.due = now + self.pause;
+        let has_front = |group: &&WeighedGroup| group.pids.iter().any(|pid| front.contains(pid));
+        let above_front: BTreeSet<&Path> =
+            groups.iter().filter(has_front).flat_map(|group| group.folder.ancestors()).collect();
+        let is_above_front = |folder: &Path| above_front.contains(folder);
+        let before = std::mem::take(&mut self.weights);
+        for WeighedGroup { folder, weight, .. } in groups {
+            // The first on the way down to bulk work that does not hold the foreground as well.
+            let is_neighbour = !is_above_front(folder) && folder.parent().is_some_and(is_above_front);
+            // What it weighs while that is leased is our own doing.
+            let is_leased = leased.contains_key(&Target::GroupWeight(folder.clone()));
+            let own = if is_leased { before.get(folder) } else { weight.as_ref() };
+            self.weights.extend(own.filter(|_| is_neighbour).map(|own| (folder.clone(), *own)));
+        }
+        let home = |group: &WeighedGroup| {
+            let mut above = group.folder.ancestors();
+            above.find(|folder| self.weights.contains_key(*folder)).map(Path::to_owned)
+        };
+        let homes = groups.iter().filter_map(|group| Some((home(group)?, &group.pids)));
+        self.homes = homes.flat_map(|(home, pids)| pids.iter().map(move |pid| (*pid, home.clone()))).collect();
+    }
+
+    /// Leaves those alone, up to the next look, that have somebody in them who would not do with less.
+    pub(super) fn spare(&mut self, roster: &Roster, excluded: &[Glob]) {
+        if self.weights.is_empty() {
+            return;
+        }
+        for member in roster.members() {
+            if let Some(home) = self.homes.get(&member.thread.pid)
+                && self.weights.contains_key(home)
+                && !does_with_less(member, roster, excluded)
+            {
+                self.weights.remove(home);
+            }
+        }
+    }
+
+    /// The group in `folder` cannot be changed.
+    pub(super) fn forget(&mut self, folder: &Path) {
+        self.weights.remove(folder);
+    }
+
+    /// The group that may weigh less for what process `pid` does, and what it weighs by itself.
+    pub(super) fn of(&self, pid: u32) -> Option<(&PathBuf, u32)> {
+        let (folder, weight) = self.weights.get_key_value(self.homes.get(&pid)?)?;
+        Some((folder, *weight))
+    }
+}
+
+fn does_with_less(member: &Member, roster: &Roster, excluded: &[Glob]) -> bool {
+    let Member { thread, habits, .. } = member;
+    if member.is_front || excluded.iter().any(|glob| glob.matches(&thread.command)) {
+        return false;
+    }
+    let sleeps = habits.demand() < AT_WORK && !habits.has_rhythm();
+    // Of whoever has just come nothing is known yet.
+    let is_alike = habits.class() == Class::Bulk || habits.is_newcomer();
+    sleeps || is_alike || [thread.pid, thread.parent].iter().any(|&pid| roster.makes_room_for_children(pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::schedstat::Usage;
+    use crate::device::threads::{Look, Thread, ThreadUsage};
+
+    fn at(milliseconds: u64) -> BootTime {
+        BootTime::from_milliseconds(milliseconds)
+    }
+
+    fn group(folder: &str, weight: Option<u32>, pids: &[u32]) -> WeighedGroup {
+        WeighedGroup { folder: Path::new("/t").join(folder), weight, pids: pids.to_vec() }
+    }
+
+    /// Below the tree /t: the foreground is process 1, the others are not.
+    fn found(groups: &[WeighedGroup], pid: u32) -> Option<(String, u32)> {
+        let mut neighbours = Neighbours::default();
+        neighbours.take(at(0), groups, &[1].into(), &Demands::new());
+        neighbours.of(pid).map(|(folder, weight)| (folder.display().to_string(), weight))
+    }
+
+    #[test]
+    fn it_is_the_highest_group_that_does_not_hold_the_foreground() {
+        let tree = |pids: &[u32]| WeighedGroup { folder: "/t".into(), weight: None, pids: pids.to_vec() };
+        let some = |folder: &str, weight| Some((folder.to_owned(), weight));
+        let w = Some(100);
+        for (case, groups, expected) in [
+            ("side by side", vec![tree(&[]), group("a", w, &[1]), group("b", Some(50), &[2])], some("/t/b", 50)),
+            (
+                "deep below",
+                vec![tree(&[]), group("a", w, &[]), group("a/x", w, &[1]), group("b", w, &[]), group("b/y", w, &[2])],
+                some("/t/b", 100),
+            ),
+            (
+                "where they part",
+                vec![tree(&[]), group("a", w, &[]), group("a/x", w, &[1]), group("a/y", Some(20), &[2])],
+                some("/t/a/y", 20),
+            ),
+            ("the same", vec![tree(&[]), group("a", w, &[1, 2])], None),
+            ("the foreground is below", vec![tree(&[2]), group("a", w, &[1])], None),
+            ("the foreground is above", vec![tree(&[1]), group("a", w, &[2])], some("/t/a", 100)),
+            ("the foreground is outside", vec![tree(&[]), group("a", w, &[2])], None),
+            ("not ours to change", vec![tree(&[]), group("a", w, &[1]), group("b", None, &[2])], None),
+            (
+                "a name begins like another's",
+                vec![tree(&[]), group("a", w, &[1]), group("ab", w, &[2])],
+                some("/t/ab", 100),
+            ),
+        ] {
+            assert_eq!(found(&groups, 2), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn what_a_group_weighs_while_it_is_leased_is_not_its_own() {
+        let mut neighbours = Neighbours::default();
+        let front = BTreeSet::from([1]);
+        let mut look = |seconds: u64, weight, leased: &Demands| {
+            let groups = [group("a", Some(100), &[1]), group("b", weight, &[2])];
+            let groups = [&[WeighedGroup { folder: "/t".into(), weight: None, pids: vec![] }][..], &groups].concat();
+            neighbours.take(at(seconds * 1000), &groups, &front, leased);
+            neighbours.of(2).map(|(_, weight)| weight)
+        };
+        let leased = Demands::from([(Target::GroupWeight("/t/b".into()), "5".to_owned())]);
+        assert_eq!(look(0, Some(50), &Demands::new()), Some(50));
+        assert_eq!(look(5, Some(5), &leased), Some(50));
+        assert_eq!(look(10, None, &leased), Some(50), "idle");
+        assert_eq!(look(15, Some(70), &Demands::new()), Some(70), "somebody else's");
+    }
+
+    #[test]
+    fn they_are_looked_at_ever_less_often() {
+        let mut neighbours = Neighbours::default();
+        let mut looks = Vec::new();
+        for tick in 0..200 {
+            if neighbours.are_due(at(tick * 100)) {
+                neighbours.take(at(tick * 100), &[], &BTreeSet::new(), &Demands::new());
+                looks.push(tick);
+            }
+        }
+        assert_eq!(looks, [0, 1, 3, 7, 15, 31, 63, 113, 163]);
+        neighbours.clear();
+        assert!(neighbours.are_due(at(0)));
+    }
+
+    #[test]
+    fn a_group_is_spared_for_the_sake_of_anybody_who_is_not_bulk() {
+        let thread = |tid: u32| Thread { tid, pid: tid, parent: 9, command: format!("t{tid}") };
+        // What each does in 100 ms: milliseconds, and how often.
+        for (case, run_ms, slices, expected) in [
+            ("a hog", 100, 1, true),
+            ("music", 5, 5, false),
+            ("it sleeps", 0, 0, true),
+            ("it works now and then", 1, 0, true),
+            ("a download", 37, 3, false),
+        ] {
+            let mut roster = Roster::default();
+            roster.put_in_front([1].into());
+            roster.take(at(0), 0, &Look { born: vec![thread(1), thread(2), thread(3)], ..Look::default() });
+            for tick in 1..=20 {
+                let used = |tid, run_ms: u64, slices| ThreadUsage {
+                    tid,
+                    usage: Usage { wall_ns: 100_000_000, run_ns: run_ms * 1_000_000, wait_ns: 0, slices },
+                };
+                let used = vec![used(2, 100, 1), used(3, run_ms, slices)];
+                roster.take(at(tick * 100), 100_000_000, &Look { used, ..Look::default() });
+            }
+            let mut neighbours = Neighbours::default();
+            let groups = [group("a", Some(100), &[1]), group("b", Some(100), &[2, 3])];
+            let groups = [&[WeighedGroup { folder: "/t".into(), weight: None, pids: vec![] }][..], &groups].concat();
+            neighbours.take(at(0), &groups, roster.front(), &Demands::new());
+            neighbours.spare(&roster, &[]);
+            assert_eq!(neighbours.of(2).is_some(), expected, "{case}");
+            neighbours.take(at(0), &groups, roster.front(), &Demands::new());
+            neighbours.spare(&roster, &["t2".parse().unwrap()]);
+            assert!(neighbours.of(2).is_none(), "{case}: who is excluded keeps the weight of its group");
+        }
+    }
+}
