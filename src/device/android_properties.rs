@@ -4,11 +4,13 @@
 //! the tree that leads to it is not needed to find a name). Since Android 7 there is a file for each SELinux label.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
+use std::process::{Command, Stdio};
 
 use super::Root;
 
 const FOLDER: &str = "/dev/__properties__";
+const SETTER: &str = "/system/bin/setprop";
 const VALUE_BYTES: usize = 92;
 /// An area begins with the bytes of it that are in use, a serial number, this, a version and room (`prop_area`).
 const MAGIC: &[u8] = b"PROP";
@@ -26,6 +28,20 @@ pub fn value(root: &Root, name: &str) -> Option<String> {
     // sys.boot_completed has a label of its own since Android 12; it is looked for everywhere, and that once a second.
     let Ok(files) = root.list(FOLDER) else { return find(&area(root, FOLDER)?, name) };
     files.iter().find_map(|file| find(&area(root, &format!("{FOLDER}/{file}"))?, name))
+}
+
+/// Gives `name` a value, as a person does: a program of Android's own asks init.
+///
+/// # Errors
+/// When there is no such program, or init does not do it.
+pub fn set(root: &Root, name: &str, value: &str) -> io::Result<()> {
+    let output = Command::new(root.path(SETTER)).args([name, value]).stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    // Some of them say nothing when init refuses.
+    let is_set = self::value(root, name).unwrap_or_default() == value;
+    is_set.then_some(()).ok_or_else(|| io::Error::other("init does not set it"))
 }
 
 fn area(root: &Root, file: &str) -> Option<Vec<u8>> {
@@ -76,6 +92,37 @@ pub(crate) mod tests {
         area.extend(data);
         area.resize(128 * 1024, 0);
         area
+    }
+
+    /// A device whose `name` is `value`, and whose setprop knows `others`.
+    pub(crate) fn settable(folder: &std::path::Path, name: &str, value: &str, others: &[&str]) -> Root {
+        for place in ["dev/__properties__", "system/bin", "values"] {
+            std::fs::create_dir_all(folder.join(place)).unwrap();
+        }
+        for known in others.iter().chain(&[value]) {
+            std::fs::write(folder.join(format!("values/+{known}")), area(&[(name, known)])).unwrap();
+        }
+        let file = folder.join("dev/__properties__/properties");
+        std::fs::copy(folder.join(format!("values/+{value}")), &file).unwrap();
+        // Written by another process: nobody can inherit a descriptor that keeps it from being run.
+        let script = "printf '#!/bin/sh\\n[ -e %s/values/\"+$2\" ] || exit 0\\ncat %s/values/\"+$2\" >%s\\n' $0 $0 $1 >$0/system/bin/setprop";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{script}; chmod +x $0/system/bin/setprop")]).arg(folder).arg(&file);
+        assert!(shell.status().unwrap().success());
+        Root::at(folder)
+    }
+
+    #[test]
+    fn what_is_set_is_there_or_init_has_refused_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = settable(folder.path(), "persist.x", "", &["one"]);
+        set(&root, "persist.x", "one").unwrap();
+        assert_eq!(value(&root, "persist.x").as_deref(), Some("one"));
+        assert_eq!(set(&root, "persist.x", "two").unwrap_err().to_string(), "init does not set it");
+        set(&root, "persist.x", "").unwrap();
+        assert_eq!(value(&root, "persist.x").as_deref(), Some(""));
+        std::fs::remove_file(root.path(SETTER)).unwrap();
+        assert_eq!(set(&root, "persist.x", "one").unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -83,6 +83,11 @@ impl Findings {
         self.measured.contains_key(&id)
     }
 
+    /// What was measured or refused, by the number of its replicate.
+    pub fn measured(&self) -> impl Iterator<Item = &Measured> {
+        self.measured.values()
+    }
+
     /// The device that was measured, once it is known.
     pub fn device(&self) -> Option<&DeviceDescription> {
         self.device.as_ref()
@@ -438,7 +443,7 @@ fn metrics(experiment: &Experiment) -> Vec<Metric> {
     let claimed = |metric: &Metric| match metric {
         metric if metric.subject() != experiment.subject() => false,
         // Of a device's own boot nothing else is known.
-        metric if experiment.reboots.is_some() => matches!(metric, Metric::Boot | Metric::Kernel),
+        metric if experiment.reboots.is_some() => matches!(metric, Metric::Boot | Metric::Kernel | Metric::Preload),
         Metric::LookUpTime => experiment.mode == Mode::Parallel,
         metric if metric.subject() == Subject::Boots => true,
         metric if metric.subject() == Subject::LookUps => experiment.mode == Mode::Deterministic,

@@ -444,10 +444,16 @@ impl Experiment {
         }
     }
 
-    /// Its quick form: without the arms that are for the full one alone, and without what is claimed of them.
+    /// Its quick form: without the arms that are for the full one alone.
     #[must_use]
-    pub fn in_quick_form(mut self) -> Self {
-        self.arms.retain(|arm| !arm.full_only);
+    pub fn in_quick_form(self) -> Self {
+        self.with_arms(|arm| !arm.full_only)
+    }
+
+    /// The same with the arms that `keep` keeps, and without what is claimed of others.
+    #[must_use]
+    pub fn with_arms(mut self, keep: impl Fn(&Arm) -> bool) -> Self {
+        self.arms.retain(keep);
         let arms: BTreeSet<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();
         self.claims.retain(|claim| claim.arms().all(|name| arms.contains(name)));
         self

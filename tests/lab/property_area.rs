@@ -24,8 +24,8 @@ impl PropertyArea {
         Self { data: vec![0; NODE_BYTES + VALUE_BYTES], serial: 0 }
     }
 
-    /// Adds a property that is not there.
-    pub fn add(&mut self, name: &str, value: &str) {
+    /// Adds a property that is not there. Returns where its value is in the file.
+    pub fn add(&mut self, name: &str, value: &str) -> usize {
         assert!(value.len() < VALUE_BYTES);
         let node = name.split('.').fold(0, |parent, part| self.child(parent, part));
         assert_eq!(self.word(node + PROPERTY), 0, "{name} is there");
@@ -35,6 +35,7 @@ impl PropertyArea {
         self.data[property + 4 + VALUE_BYTES..][..name.len()].copy_from_slice(name.as_bytes());
         self.set_word(node + PROPERTY, property as u32);
         self.serial += 1;
+        HEADER_BYTES + property + 4
     }
 
     /// The whole file.

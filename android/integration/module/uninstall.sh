@@ -1,5 +1,9 @@
 #!/system/bin/sh
 # Run by Magisk and KernelSU at the boot after the removal: tunables are new by then, only what was learned is left, and what
-# goes on with `brisk prove boot --here`.
+# goes on with `brisk prove boot --here`, or is an arm's of it.
+record=/data/adb/brisk/reboots/preload.before
+if [ -e "$record" ]; then
+	setprop persist.brisk.preload "$(head -n 1 "$record")"
+fi
 rm -f /data/adb/service.d/brisk-reboots.sh /data/adb/post-fs-data.d/brisk-reboots-hold.sh
 rm -rf /data/misc/brisk /data/adb/brisk

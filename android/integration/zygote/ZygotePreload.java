@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package com.android.internal.os;
 
+import android.os.Process;
 import android.os.SystemProperties;
 import android.system.ErrnoException;
 import android.system.Os;
 import android.util.Log;
+import brisk.preload.BootReport;
 import brisk.preload.ClassList;
 import brisk.preload.ParallelPreloader;
 import brisk.preload.PreloadMode;
@@ -16,18 +18,22 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What {@link ZygoteInit} calls in place of its own loop over the class list. {@code ro.zygote.preload} names the mode
- * ({@code off}, {@code ahead}, {@code plan}); anything else is {@code off}.
+ * What {@link ZygoteInit} calls in place of its own loop over the class list. {@code persist.brisk.preload} names the mode
+ * ({@code off}, {@code ahead}, {@code plan}) or, where that is empty, {@code ro.zygote.preload}; anything else is {@code off}. What
+ * ran, and how long it took, stands in {@code brisk.preloaded.64} or {@code .32} until the device's next boot.
  */
 final class ZygotePreload {
     private static final String TAG = "ZygotePreload";
     private static final File LIST = new File("/system/etc/preloaded-classes");
     private static final File PLAN = new File("/system/etc/preload.plan");
     /** On a partition that is mounted before the zygote starts and outlives a boot. */
-    private static final File MARKER = new File("/metadata/brisk/preload");
+    private static final String MARKER = "/metadata/brisk/preload";
     private static final long STALL_LIMIT_MS = 30000;
     private static final int UNPRIVILEGED_ID = 9999;
 
+    private static long sBeganNanos;
+    private static PreloadMode sMode = PreloadMode.OFF;
+    private static String sReason;
     private static boolean sResourcesDone;
 
     private ZygotePreload() {}
@@ -38,8 +44,11 @@ final class ZygotePreload {
      * these calls are for one thread.
      */
     static boolean classes(final boolean dropsRoot, final Runnable resources) {
-        PreloadMode mode = PreloadMode.called(SystemProperties.get("ro.zygote.preload", "off"));
-        if (mode == null || mode == PreloadMode.OFF || mode == PreloadMode.FORK) {
+        sBeganNanos = System.nanoTime();
+        PreloadMode mode = PreloadMode.asked(SystemProperties.get("persist.brisk.preload"),
+                SystemProperties.get("ro.zygote.preload"));
+        if (mode == PreloadMode.OFF || mode == PreloadMode.FORK) {
+            sReason = mode == PreloadMode.OFF ? null : "there is nothing to fork with";
             return false;
         }
         ClassList list;
@@ -47,9 +56,10 @@ final class ZygotePreload {
             list = ClassList.read(LIST);
         } catch (IOException e) {
             Log.e(TAG, "cannot read " + LIST, e);
+            sReason = "cannot read " + LIST;
             return false;
         }
-        ParallelPreloader preloader = new ParallelPreloader(mode).setMarker(MARKER).setResources(new Runnable() {
+        ParallelPreloader preloader = new ParallelPreloader(mode).setMarker(new File(MARKER + bits())).setResources(new Runnable() {
             @Override
             public void run() {
                 resources.run();
@@ -76,6 +86,8 @@ final class ZygotePreload {
         ZygoteHooks.stopZygoteNoThreadCreation();
         try {
             PreloadReport report = preloader.preload(list, PLAN, bootClassPath());
+            sMode = report.mode();
+            sReason = report.reason();
             Log.i(TAG, report.toString());
         } finally {
             ZygoteHooks.startZygoteNoThreadCreation();
@@ -86,6 +98,21 @@ final class ZygotePreload {
     /** Whether {@link #classes} has preloaded the resources. */
     static boolean resourcesDone() {
         return sResourcesDone;
+    }
+
+    /** Says what ran, once classes and resources are there: whoever compares boots takes nobody's word but the zygote's. */
+    static void report() {
+        String name = "brisk.preloaded." + bits();
+        try {
+            SystemProperties.set(name, BootReport.value(sMode, System.nanoTime() - sBeganNanos, sReason));
+        } catch (RuntimeException e) {
+            Log.e(TAG, "cannot set " + name, e);
+        }
+    }
+
+    /** A device may have two zygotes, which preload at the same time. */
+    private static String bits() {
+        return Process.is64Bit() ? "64" : "32";
     }
 
     private static void dropRoot() {

@@ -15,10 +15,13 @@ use super::{Arguments, Job, finish, open};
 use crate::device::{Root, process};
 use crate::experiment::catalogue::Entry;
 use crate::experiment::conduct::Run;
+use crate::experiment::plan::Line;
 use crate::experiment::reboots::means::{self, Means};
+use crate::experiment::reboots::preload;
 use crate::experiment::reboots::series::Series;
 use crate::experiment::reboots::{self, Course, Ending};
 use crate::experiment::wall_clock;
+use crate::mechanism::boot::zygote;
 
 /// Between the end of one boot and the kernel's start of the next, about: what is told before a series begins.
 const SHUTDOWN_S: f64 = 15.0;
@@ -50,20 +53,21 @@ pub fn run(
         "nothing on this device would go on after a reboot: that takes systemd, or Android with Magisk or KernelSU",
     )?;
     let folder = means.folder(root);
+    let entry = if quick { Entry { experiment: entry.experiment.in_quick_form(), ..entry } } else { entry };
     if !Series::is_under_way(&folder) {
         if arguments.rebooted {
             // The power was cut while a series began or ended.
             take_away(root)?;
             return Ok(ExitCode::from(1));
         }
-        reboots::check(root)?;
+        let offer = reboots::offer(&entry.experiment, root)?;
         if !arguments.yes {
-            ask(arguments, &entry, quick, means);
+            ask(arguments, &of_arms(entry, &offer.arms), quick, means, &offer.left_out);
             return Ok(ExitCode::from(2));
         }
         ensure!(root.is_system(), "a recorded tree cannot reboot");
         ensure!(rustix::process::geteuid().is_root(), "only root can reboot this device: run it as root");
-        begin(arguments, &entry, quick, means, root).inspect_err(|_| drop(take_away(root)))?;
+        begin(arguments, &entry, offer.arms, quick, means, root).inspect_err(|_| drop(take_away(root)))?;
         if means.start().inspect_err(|_| drop(take_away(root)))? {
             eprintln!("the first reboot is a moment away; `brisk prove --here --stop` ends the series");
             return Ok(ExitCode::SUCCESS);
@@ -87,7 +91,7 @@ pub fn stop(root: &Root) -> anyhow::Result<ExitCode> {
     let folder = Means::of(root).map(|means| means.folder(root)).filter(|folder| folder.is_dir());
     let _turn = folder.map(|folder| take_turn_by_force(&folder)).transpose()?;
     let removed = take_away(root)?;
-    removed.iter().for_each(|place| eprintln!("removed {place}"));
+    removed.iter().for_each(|place| eprintln!("took {place} back"));
     if !was_under_way && removed.is_empty() {
         eprintln!("no series of reboots is under way");
         return Ok(ExitCode::from(1));
@@ -136,13 +140,28 @@ fn take_away(root: &Root) -> anyhow::Result<Vec<&'static str>> {
     forgotten.into_iter().fold(removed, |removed, forgotten| forgotten.and(removed))
 }
 
+/// `entry` with the arms that are compared on this device. With others it is another experiment, which --resume does not go
+/// on with.
+fn of_arms(mut entry: Entry, arms: &[String]) -> Entry {
+    entry.experiment = entry.experiment.with_arms(|arm| arms.contains(&arm.name));
+    entry.text += &format!("\n# compared here: {}\n", arms.join(", "));
+    entry
+}
+
 /// Puts on the device what goes on, and on record that it does.
-fn begin(arguments: &Arguments, entry: &Entry, quick: bool, means: Means, root: &Root) -> anyhow::Result<()> {
+fn begin(
+    arguments: &Arguments,
+    entry: &Entry,
+    arms: Vec<String>,
+    quick: bool,
+    means: Means,
+    root: &Root,
+) -> anyhow::Result<()> {
     // What is gone on with after the first reboot is there before it.
-    drop(open_in(arguments, entry.clone(), quick, means, root)?);
+    drop(open_in(arguments, of_arms(entry.clone(), &arms), quick, means, root)?);
     means.install(root, &program()?, &words(arguments)?)?;
     // From here on the series is under way.
-    Series::default().write(&means.folder(root))
+    Series { arms, ..Series::default() }.write(&means.folder(root))
 }
 
 fn open_in(arguments: &Arguments, entry: Entry, quick: bool, means: Means, root: &Root) -> anyhow::Result<Job> {
@@ -161,19 +180,24 @@ fn go_on(
     let folder = means.folder(root);
     let _turn = take_turn(&folder)?;
     let course = || -> anyhow::Result<(Job, Ending)> {
+        let arms = Series::read(&folder)?.unwrap_or_default().arms;
+        let entry = of_arms(entry, &arms);
         let mut job = open_in(&Arguments { resume: true, ..arguments.clone() }, entry, quick, means, root)?;
         let run = Run { experiment: &job.entry.experiment, quick, seed: job.seed };
         let course = Course { root, means, program: program()?, run, interrupted };
         let ending = course.go_on(&mut job.store, &mut job.findings)?;
         Ok((job, ending))
     };
-    let (job, ending) = course().inspect_err(|_| drop(take_away(root)))?;
+    let (mut job, ending) = course().inspect_err(|_| drop(take_away(root)))?;
     if ending == Ending::Interrupted {
         return Ok(ExitCode::SUCCESS);
     }
     take_away(root)?;
     if let Ending::Failed(reason) = &ending {
         eprintln!("the series of reboots is ended, for a boot failed twice: {reason}");
+    }
+    if let Some(note) = preload::note(&job.entry.experiment, &job.findings) {
+        job.findings.add(Line::Note { note });
     }
     finish(arguments, &[job], quick, &folder, wall_clock::rfc3339_now())
 }
@@ -198,7 +222,7 @@ fn words(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
 }
 
 /// Says what would happen, and how it is begun.
-fn ask(arguments: &Arguments, entry: &Entry, quick: bool, means: Means) {
+fn ask(arguments: &Arguments, entry: &Entry, quick: bool, means: Means, left_out: &[String]) {
     let experiment = &entry.experiment;
     let counted: u32 = experiment.replicates_by_point(quick).iter().sum();
     let count = experiment.arms.len() as u32 * (counted + experiment.replicates.warm_up);
@@ -206,16 +230,20 @@ fn ask(arguments: &Arguments, entry: &Entry, quick: bool, means: Means) {
     let settle_s = f64::from(experiment.reboots.map_or(0, |reboots| reboots.settle_s));
     let minutes = (f64::from(count) * (boot_s + settle_s + SHUTDOWN_S) / 60.0).ceil();
     let arms = experiment.arms.iter().map(|arm| format!("  {}: {}\n", arm.name, arm.title)).collect::<String>();
-    let places = means.places().iter().map(|place| format!("  {place}\n")).collect::<String>();
+    let left_out = left_out.iter().map(|arm| format!("  not compared: {arm}\n")).collect::<String>();
+    let mut places = means.places().iter().map(|place| format!("  {place}\n")).collect::<String>();
+    if preload::is_compared(experiment) {
+        places += &format!("  the property {}, which is given back in each boot\n", zygote::MODE);
+    }
     let names = arguments.experiments.join(" ");
     let full = if quick { "" } else { " --full" };
     eprint!(
         "brisk prove {names} --here reboots this device {count} times, by itself, in about {minutes} minutes (a boot takes about \
-         {boot_s:.0} s), and compares:\n{arms}\
+         {boot_s:.0} s), and compares:\n{arms}{left_out}\
          Save your work first: nobody is asked before a reboot. A boot that does not complete, or does not come by the \
          reboot that was asked for, is tried once more; then everything ends.\n\
-         Until the end these files are there, and nothing else is changed:\n{places}\
-         To end it at any time: brisk prove --here --stop; or remove these files{}\n\
+         Until the end these are there, and nothing else is changed:\n{places}\
+         To end it at any time: brisk prove --here --stop; or remove them{}\n\
          To begin: brisk prove {names} --here --yes{full}\n",
         match means {
             Means::Systemd => "; or add brisk.noreboots to the kernel's command line, in the boot loader",

@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 
+use super::preload;
 use crate::device::{Root, android_properties, durable_file};
 use crate::engine::boot::Report;
 use crate::experiment::metric::Metric;
-use crate::mechanism::boot::Sign;
+use crate::mechanism::boot::{Sign, zygote};
 
 /// The unit that people enable: what is measured is what they would get.
 const HOLD_UNIT: &str = include_str!("../../../packaging/systemd/brisk-boot-hold.service");
@@ -109,6 +110,23 @@ impl Means {
         durable_file::remove(&root.path(switch.place)).with_context(|| format!("cannot remove {}", switch.place))
     }
 
+    /// Lets the zygotes of the next boots preload by `mode`.
+    ///
+    /// # Errors
+    /// When what they were told before cannot be recorded, or that is not set.
+    pub fn set_preload(self, root: &Root, mode: &str) -> anyhow::Result<()> {
+        preload::set(root, &self.folder(root), mode)
+    }
+
+    /// Takes back whatever is an arm's.
+    ///
+    /// # Errors
+    /// When that cannot be done.
+    pub fn unset(self, root: &Root, program: &Path) -> anyhow::Result<()> {
+        self.set_hold(root, program, false)?;
+        preload::give_back(root, &self.folder(root)).map(drop)
+    }
+
     fn lasting(self, program: &str, words: &str, folder: &str) -> Vec<File> {
         match self {
             Self::Systemd => vec![
@@ -184,9 +202,9 @@ impl Means {
 /// Takes away all that a series has put on the device but its results, and returns what was there.
 ///
 /// # Errors
-/// The first file that cannot be removed; the others are removed all the same.
+/// The first that cannot be taken away; the others are all the same.
 pub fn remove(root: &Root) -> anyhow::Result<Vec<&'static str>> {
-    let there: Vec<&str> = PLACES.into_iter().filter(|place| root.exists(place)).collect();
+    let mut there: Vec<&str> = PLACES.into_iter().filter(|place| root.exists(place)).collect();
     let mut outcome = Ok(());
     for place in PLACES {
         let path = root.path(place);
@@ -197,7 +215,9 @@ pub fn remove(root: &Root) -> anyhow::Result<Vec<&'static str>> {
             let _ = path.parent().map(fs::remove_dir);
         }
     }
-    outcome.map(|()| there)
+    let given_back = preload::give_back(root, &Means::Android.folder(root));
+    there.extend(given_back.as_ref().is_ok_and(|was_ours| *was_ours).then_some(zygote::MODE));
+    outcome.and(given_back).map(|_| there)
 }
 
 /// Lets systemd forget what is not there any more.

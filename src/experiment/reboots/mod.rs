@@ -2,9 +2,11 @@
 //!
 //! Each boot does one step: it judges itself, if it is a replicate's, then arms the next one and reboots ([`series`]). What
 //! goes on after a reboot is a unit or a script ([`means`]) that runs `brisk prove --here --resume`. Nothing but these files
-//! is changed; an arm's is taken away as soon as its boot is there, so that no arm outlives one boot.
+//! is changed and, where arms differ in it, how Android's zygote preloads ([`preload`]); an arm's is taken back as soon as its
+//! boot is there, so that no arm outlives one boot.
 
 pub mod means;
+pub mod preload;
 pub mod series;
 
 use std::collections::BTreeSet;
@@ -16,11 +18,12 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
 use super::conduct::{Findings, Run};
+use super::metric::Metric;
 use super::plan::{Line, Measured, Replicate};
 use super::point::Point;
 use super::runner;
 use super::schedule::share;
-use super::spec::Reboots;
+use super::spec::{Arm, Experiment, Reboots};
 use super::store::Store;
 use crate::device::cpufreq::Policies;
 use crate::device::{BootTime, Root, android_properties, kernel};
@@ -81,14 +84,40 @@ pub fn are_under_way(root: &Root) -> bool {
     Means::of(root).is_some_and(|means| Series::is_under_way(&means.folder(root)))
 }
 
-/// Checks that the arms differ on this device, and that its own boots are those of the stock arm.
+/// What can be compared on a device.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The arms, by name.
+    pub arms: Vec<String>,
+    /// The others, and why: for people.
+    pub left_out: Vec<String>,
+}
+
+/// The arms of `experiment` that this device can boot in. Its own boots have to be those of the stock arm.
 ///
 /// # Errors
 /// When a series would show nothing: why, and what to do.
-pub fn check(root: &Root) -> anyhow::Result<()> {
+pub fn offer(experiment: &Experiment, root: &Root) -> anyhow::Result<Offer> {
     let policies = Policies::read(root).list;
     let can_be_held = policies.iter().any(|policy| hand_over::step(policy, None) == Policy::Hold);
-    ensure!(can_be_held, "no cpufreq policy of this device can be held at performance, so its boots would not differ");
+    let objection = |arm: &Arm| {
+        let no_hold = "no cpufreq policy of this device can be held at performance";
+        let hold = (arm.boot_hold && !can_be_held).then_some(no_hold);
+        hold.or_else(|| preload::objection(root, arm.preload))
+    };
+    let mut offer = Offer { arms: Vec::new(), left_out: Vec::new() };
+    for arm in &experiment.arms {
+        match objection(arm) {
+            None => offer.arms.push(arm.name.clone()),
+            Some(why) => offer.left_out.push(format!("{}: {why}", arm.name)),
+        }
+    }
+    let baseline = &experiment.arms[experiment.baseline()].name;
+    ensure!(
+        offer.arms.len() > 1 && offer.arms.contains(baseline),
+        "boots of this device would not differ; {}",
+        offer.left_out.join("; ")
+    );
     let command_line = root.read("/proc/cmdline").unwrap_or_default();
     let by_kernel = command_line.contains("boot hold") || command_line.contains("androidboot.brisk=hold");
     let by_property = android_properties::value(root, "ro.boot.brisk").as_deref() == Some("hold");
@@ -100,7 +129,7 @@ pub fn check(root: &Root) -> anyhow::Result<()> {
         "this device boots with brisk boot hold already, so there is no stock boot: take that away first (systemctl \
          disable brisk-boot-hold, or the word on the kernel's command line)"
     );
-    Ok(())
+    Ok(offer)
 }
 
 impl Course<'_> {
@@ -118,24 +147,27 @@ impl Course<'_> {
         let again = match series.step(&boot) {
             Step::Arm(again) => again,
             Step::Reboot => return self.reboot(series),
-            Step::Judge(armed) => match self.judge(&armed, reboots)? {
+            Step::Judge(armed) => match self.judge(&series, &armed, reboots)? {
                 Judged::Interrupted => return Ok(Ending::Interrupted),
                 Judged::Measured(measured) => add(Line::Measured(measured), store, findings).map(|()| None)?,
                 Judged::Refused(reason) => {
                     eprintln!("this boot does not count: {reason}");
+                    let measured = self.measured(&self.replicate(armed.replicate)?);
                     let again = armed.once_more();
                     if again.is_none() {
-                        let measured = self.measured(&self.replicate(armed.replicate)?);
                         let rejected = Measured { rejected: Some(reason.clone()), ..measured };
                         add(Line::Measured(rejected), store, findings)?;
                         return Ok(Ending::Failed(reason));
                     }
+                    let note = format!("A boot of {} did not count and was run again: {reason}.", measured.arm);
+                    add(Line::Note { note }, store, findings)?;
                     again
                 }
             },
         };
         store.sync()?;
-        Series { armed: None, again }.write(&self.folder())?;
+        let series = Series { armed: None, again, ..series };
+        series.write(&self.folder())?;
         let left = self.left(findings);
         let next = match again {
             Some(Again { replicate, tries }) => (self.replicate(replicate)?, tries),
@@ -149,17 +181,20 @@ impl Course<'_> {
         if !self.rest(Duration::from_secs(seconds.into())) {
             return Ok(Ending::Interrupted);
         }
-        self.arm(next, boot)
+        self.arm(series, next, boot)
     }
 
     /// Puts on record what the next boot is for, sets its arm, and reboots.
-    fn arm(&self, (replicate, tries): (Replicate, u32), boot: String) -> anyhow::Result<Ending> {
+    fn arm(&self, series: Series, (replicate, tries): (Replicate, u32), boot: String) -> anyhow::Result<Ending> {
         let in_order = !self.means.tells_of_a_shutdown();
         let armed = Armed { replicate: replicate.id, tries, armed_by: boot, in_order };
-        let series = Series { armed: Some(armed), again: None };
+        let series = Series { armed: Some(armed), again: None, ..series };
         series.write(&self.folder())?;
-        let hold = self.run.experiment.arms[replicate.arm].boot_hold;
-        self.means.set_hold(self.root, &self.program, hold)?;
+        let arm = &self.run.experiment.arms[replicate.arm];
+        self.means.set_hold(self.root, &self.program, arm.boot_hold)?;
+        if preload::is_compared(self.run.experiment) {
+            self.means.set_preload(self.root, arm.preload.mode())?;
+        }
         self.reboot(series)
     }
 
@@ -196,11 +231,11 @@ impl Course<'_> {
     }
 
     /// Waits for the boot under way to complete, and finds how long it took and whether it was one of its arm.
-    fn judge(&self, armed: &Armed, reboots: Reboots) -> anyhow::Result<Judged> {
+    fn judge(&self, series: &Series, armed: &Armed, reboots: Reboots) -> anyhow::Result<Judged> {
         // Whatever becomes of this boot, the next one is as the device is.
-        self.means.set_hold(self.root, &self.program, false)?;
+        self.means.unset(self.root, &self.program)?;
         let judging = Armed { in_order: false, ..armed.clone() };
-        Series { armed: Some(judging), again: None }.write(&self.folder())?;
+        Series { armed: Some(judging), again: None, ..series.clone() }.write(&self.folder())?;
         if !armed.in_order {
             let reason =
                 "it did not follow from the reboot that was asked for: the power was cut, or somebody reset the device";
@@ -224,9 +259,17 @@ impl Course<'_> {
             return Ok(Judged::Refused(reason));
         }
         let replicate = self.replicate(armed.replicate)?;
-        let metrics = self.means.boot_times(&watched);
-        let was_held = self.was_held(self.run.experiment.arms[replicate.arm].boot_hold);
-        Ok(match metrics.and_then(|metrics| was_held.map(|()| metrics)) {
+        let arm = &self.run.experiment.arms[replicate.arm];
+        let found = || {
+            let mut metrics = self.means.boot_times(&watched)?;
+            self.was_held(arm.boot_hold)?;
+            if preload::is_compared(self.run.experiment) {
+                let took_ms = preload::took_ms(self.root, arm.preload.mode())?;
+                metrics.insert(Metric::Preload.key().to_owned(), took_ms);
+            }
+            anyhow::Ok(metrics)
+        };
+        Ok(match found() {
             Ok(metrics) => Judged::Measured(Measured { metrics, ..self.measured(&replicate) }),
             Err(error) => Judged::Refused(format!("{error:#}")),
         })

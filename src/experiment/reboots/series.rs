@@ -15,6 +15,8 @@ const TRIES: u32 = 2;
 /// A series that is under way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series {
+    /// The arms that this device offers: those that are compared.
+    pub arms: Vec<String>,
     /// What the next boot is for.
     pub armed: Option<Armed>,
     /// What is armed next, where a boot was refused.
@@ -125,9 +127,9 @@ mod tests {
     #[test]
     fn the_boot_after_the_one_that_armed_it_is_a_replicates_and_no_boot_is_twice() {
         let nothing = Series::default();
-        let series = Series { armed: Some(armed(0)), again: None };
+        let series = Series { armed: Some(armed(0)), ..Series::default() };
         let again = Some(Again { replicate: 3, tries: 1 });
-        let refused = Series { armed: None, again };
+        let refused = Series { again, ..Series::default() };
         for (series, boot, expected) in [
             (&nothing, "one", Step::Arm(None)),
             (&refused, "one", Step::Arm(again)),
@@ -149,7 +151,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = &folder.path().join("reboots");
         assert_eq!(Series::read(folder).unwrap(), None);
-        let series = Series { armed: Some(armed(1)), again: None };
+        let series = Series { arms: vec!["stock".into(), "hold".into()], armed: Some(armed(1)), again: None };
         series.write(folder).unwrap();
         // Somebody was killed while writing the next one.
         std::fs::write(folder.join("series.new"), "{\"armed\":{\"rep").unwrap();

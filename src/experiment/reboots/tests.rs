@@ -3,8 +3,8 @@
 use std::fs;
 
 use super::*;
-use crate::experiment::spec::Experiment;
 use crate::experiment::store::Header;
+use crate::mechanism::boot::zygote::MODE;
 use crate::report::proof::DeviceDescription;
 
 const TEXT: &str = r#"name = "x"
@@ -90,7 +90,7 @@ fn a_boot_that_was_not_asked_for_is_refused_and_after_the_second_one_the_series_
         for (tries, expected) in [(0, "a recorded tree cannot reboot"), (1, "it did not follow from the reboot")] {
             let (mut store, mut findings) = store(&root);
             let armed = Armed { replicate: 1, tries, armed_by: "one".into(), in_order: false };
-            Series { armed: Some(armed), again: None }.write(&folder).unwrap();
+            Series { armed: Some(armed), ..Series::default() }.write(&folder).unwrap();
             course.means.set_hold(&root, &course.program, true).unwrap();
             let left = course.left(&findings).len();
             match course.go_on(&mut store, &mut findings) {
@@ -131,7 +131,9 @@ fn a_boot_is_one_of_its_arm_or_does_not_count() {
 #[test]
 fn a_device_whose_arms_would_not_differ_is_told_why() {
     let (folder, root) = device();
-    check(&root).unwrap();
+    let experiment = Experiment::parse("x", TEXT).unwrap();
+    let check = |root: &Root| offer(&experiment, root);
+    assert_eq!(check(&root).unwrap().arms, ["stock", "hold"]);
     let wants = folder.path().join("etc/systemd/system/sysinit.target.wants");
     fs::create_dir_all(&wants).unwrap();
     std::os::unix::fs::symlink("/usr/lib/x", wants.join("brisk-boot-hold.service")).unwrap();
@@ -142,4 +144,75 @@ fn a_device_whose_arms_would_not_differ_is_told_why() {
     fs::write(root.path("/proc/cmdline"), "quiet").unwrap();
     fs::write(root.path(format!("/{POLICY}/scaling_governor")), "performance").unwrap();
     assert!(check(&root).unwrap_err().to_string().contains("no cpufreq policy"));
+}
+
+/// Arms that preload in different ways, one of them held.
+fn preloading() -> Experiment {
+    let arms = "  { name = \"ahead\", title = \"\", preload = \"ahead\" },\n\
+                  { name = \"both\", title = \"\", preload = \"plan\", boot_hold = true },\n]";
+    let text = TEXT.trim_end().strip_suffix(']').unwrap().to_owned() + ",\n" + arms;
+    Experiment::parse("x", &text).unwrap()
+}
+
+#[test]
+fn arms_are_offered_where_the_zygote_says_what_it_does_and_something_can_be_held() {
+    let (folder, root) = device();
+    let experiment = preloading();
+    let offered = || offer(&experiment, &root).unwrap().arms;
+    assert_eq!(offered(), ["stock", "hold"], "there is no zygote");
+    fs::create_dir_all(folder.path().join("dev/__properties__")).unwrap();
+    assert_eq!(offered(), ["stock", "hold"], "the zygote says nothing");
+    let said = android_properties::tests::area(&[("brisk.preloaded.64", "off 812")]);
+    fs::write(folder.path().join("dev/__properties__/properties"), said).unwrap();
+    assert_eq!(offered(), ["stock", "hold", "ahead"], "there is no plan");
+    let left_out = offer(&experiment, &root).unwrap().left_out;
+    assert!(left_out.len() == 1 && left_out[0].starts_with("both: this device has no plan"), "{left_out:?}");
+    fs::create_dir_all(folder.path().join("system/etc")).unwrap();
+    fs::write(folder.path().join("system/etc/preload.plan"), "").unwrap();
+    assert_eq!(offered(), ["stock", "hold", "ahead", "both"]);
+    fs::write(root.path(format!("/{POLICY}/scaling_governor")), "performance").unwrap();
+    assert_eq!(offered(), ["stock", "ahead"], "nothing can be held");
+}
+
+/// An Android device whose zygotes are told "plan", as its owner has it.
+fn android() -> (tempfile::TempDir, Root) {
+    let (folder, _) = device();
+    fs::remove_dir_all(folder.path().join("run")).unwrap();
+    fs::create_dir_all(folder.path().join("data/adb/service.d")).unwrap();
+    let root = android_properties::tests::settable(folder.path(), MODE, "plan", &["off", "ahead"]);
+    (folder, root)
+}
+
+#[test]
+fn whatever_becomes_of_an_arms_boot_the_zygote_is_told_what_it_was_told_before() {
+    let experiment = preloading();
+    let now = |root: &Root| android_properties::value(root, MODE).unwrap();
+    for tries in [0, 1] {
+        let (_folder, root) = android();
+        let course = Course {
+            root: &root,
+            means: Means::of(&root).unwrap(),
+            program: "/data/adb/brisk/brisk".into(),
+            run: Run { experiment: &experiment, quick: true, seed: 1 },
+            interrupted: &AtomicBool::new(false),
+        };
+        let folder = course.means.folder(&root);
+        course.means.set_preload(&root, "ahead").unwrap();
+        assert_eq!(now(&root), "ahead", "what the last boot has armed");
+        let (mut store, mut findings) = store(&root);
+        let ahead = course.schedule().into_iter().find(|replicate| experiment.arms[replicate.arm].name == "ahead");
+        let armed = Armed { replicate: ahead.unwrap().id, tries, armed_by: "one".into(), in_order: false };
+        Series { armed: Some(armed), ..Series::default() }.write(&folder).unwrap();
+        let went_on = course.go_on(&mut store, &mut findings);
+        match tries {
+            // It is armed once more, and would reboot.
+            0 => assert_eq!(
+                (went_on.unwrap_err().to_string(), now(&root)),
+                ("a recorded tree cannot reboot".into(), "ahead".into())
+            ),
+            _ => assert_eq!((went_on.is_ok(), now(&root)), (true, "plan".into())),
+        }
+        assert_eq!(means::remove(&root).unwrap().contains(&MODE), tries == 0);
+        assert_eq!(now(&root), "plan");
+    }
 }

@@ -167,10 +167,13 @@ impl Experiment {
         }
         let changes_more = |arm: &&Arm| {
             let settings = !arm.policy.is_empty() || !arm.tunables.is_empty() || arm.brisk.is_some();
-            settings || arm.preload != Preloading::Off
+            settings || arm.preload == Preloading::Fork
         };
         let arm = self.arms.iter().find(changes_more)?;
-        Some(format!("arm {}: between reboots boot_hold is all that arms differ in", arm.name))
+        Some(format!(
+            "arm {}: between reboots arms differ in boot_hold and preload alone, and a device's zygote cannot fork itself",
+            arm.name
+        ))
     }
 
     fn replicates_fault(&self) -> Option<String> {

@@ -270,3 +270,27 @@ fn combinations_are_points_and_their_mistakes_are_named() {
     let lonely = MINIMAL.replacen("governor = \"performance\"", "alone = true", 1);
     assert!(Experiment::parse("x", &lonely).unwrap_err().to_string().contains("in an experiment with combinations"));
 }
+
+#[test]
+fn arms_between_reboots_differ_in_what_a_device_can_have() {
+    let parsed = |arm: &str| {
+        let text = format!(
+            "name = \"x\"\ntitle = \"x\"\ndescription = \"x\"\nmechanism = \"boot\"\nmode = \"native\"\n\
+             reboots = {{ limit_s = 60, settle_s = 5 }}\nreplicates = {{ quick = 2, full = 2 }}\n\
+             arm = [{{ name = \"stock\", title = \"\", baseline = true }}, {{ name = \"other\", title = \"\", {arm} }}]\n"
+        );
+        Experiment::parse("x", &text)
+    };
+    for arm in ["boot_hold = true", "preload = \"ahead\"", "preload = \"plan\", boot_hold = true"] {
+        assert_eq!(parsed(arm).unwrap().arms.len(), 2, "{arm}");
+    }
+    for arm in ["preload = \"fork\"", "policy = { scaling_min_freq = \"maximum\" }", "brisk = {}"] {
+        let error = parsed(arm).unwrap_err().to_string();
+        assert!(
+            error.contains("arm other: between reboots arms differ in boot_hold and preload alone"),
+            "{arm}: {error}"
+        );
+    }
+    let narrow = parsed("boot_hold = true").unwrap().with_arms(|arm| arm.baseline);
+    assert_eq!((narrow.arms.len(), narrow.baseline()), (1, 0));
+}

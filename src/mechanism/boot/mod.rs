@@ -5,6 +5,7 @@ pub mod hand_over;
 pub mod logs;
 pub mod support;
 pub mod tape;
+pub mod zygote;
 
 pub use completion::{Ended, Sign};
 pub use support::support;

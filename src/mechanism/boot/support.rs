@@ -1,43 +1,21 @@
 //! What this device offers to a faster boot, for `brisk doctor`.
 
 use super::hand_over::PERFORMANCE;
+use super::zygote;
 use crate::device::cpufreq::{Policies, Policy};
-use crate::device::{Root, android_properties, kernel};
+use crate::device::{Root, kernel};
 use crate::mechanism::{Support, SupportState};
 
 /// The kernel's parameter that chooses the governor before any program runs (Linux 5.9).
 const PARAMETER: &str = "cpufreq.default_governor";
 
-/// Where a zygote's class list and plan are, and what stands while it preloads in parallel; `android/integration` says so.
-const CLASS_LIST: &str = "/system/etc/preloaded-classes";
-const PLAN: &str = "/system/etc/preload.plan";
-const MARKER: &str = "/metadata/brisk/preload";
-const MODE: &str = "ro.zygote.preload";
-
 /// What can be done about governors, and what a zygote does about preloading: a recording can be made everywhere.
 pub fn support(root: &Root) -> Support {
     let mut support = governors(root);
-    if let Some(preloading) = preloading(root) {
+    if let Some(preloading) = zygote::preloading(root) {
         support.reason = format!("{}; {preloading}", support.reason);
     }
     support
-}
-
-/// How this device's zygote preloads; nothing where there is none.
-fn preloading(root: &Root) -> Option<String> {
-    if !root.exists(CLASS_LIST) {
-        return None;
-    }
-    Some(match android_properties::value(root, MODE).as_deref() {
-        Some(mode @ ("ahead" | "plan")) if root.exists(MARKER) => {
-            format!("the zygote's last preload ({MODE}={mode}) did not end, so the next one is in order")
-        }
-        Some("plan") if !root.exists(PLAN) => {
-            format!("the zygote is to preload by a plan, and there is no {PLAN}: `brisk boot plan` makes it")
-        }
-        Some(mode @ ("ahead" | "plan")) => format!("the zygote preloads on several threads ({MODE}={mode})"),
-        _ => format!("the zygote preloads on one thread: with brisk's, {MODE}=ahead makes it several"),
-    })
 }
 
 fn governors(root: &Root) -> Support {
@@ -74,7 +52,6 @@ fn governors(root: &Root) -> Support {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::android_properties::tests::area;
 
     #[test]
     fn the_advice_follows_the_governor_the_kernel_and_its_command_line() {
@@ -98,33 +75,5 @@ mod tests {
         assert!(support(&root).reason.contains("is under performance already"));
         write("/proc/cmdline", "quiet cpufreq.default_governor=performance");
         assert!(support(&root).advice.contains("--then GOVERNOR"));
-    }
-
-    #[test]
-    fn a_zygote_preloads_in_the_way_that_its_property_and_its_files_say() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::at(folder.path());
-        let write = |file: &str, bytes: &[u8]| {
-            std::fs::create_dir_all(root.path(file).parent().unwrap()).unwrap();
-            std::fs::write(root.path(file), bytes).unwrap();
-        };
-        let set = |mode: &str| write("/dev/__properties__/properties", &area(&[(MODE, mode)]));
-        assert_eq!(preloading(&root), None, "there is no zygote");
-        write(CLASS_LIST, b"android.app.Activity\n");
-        let said = || preloading(&root).unwrap();
-        assert!(said().contains("on one thread: with brisk's, ro.zygote.preload=ahead"), "{}", said());
-        for (mode, expected) in [
-            ("off", "on one thread"),
-            ("ahead", "on several threads (ro.zygote.preload=ahead)"),
-            ("plan", "there is no /system/etc/preload.plan"),
-        ] {
-            set(mode);
-            assert!(said().contains(expected), "{}", said());
-        }
-        write(PLAN, b"");
-        assert!(said().ends_with("several threads (ro.zygote.preload=plan)"), "{}", said());
-        write(MARKER, b"");
-        assert!(said().contains("did not end"), "{}", said());
-        assert!(support(&root).reason.contains("boots can be recorded") && support(&root).reason.ends_with(&said()));
     }
 }

@@ -28,6 +28,15 @@ public enum PreloadMode {
         return null;
     }
 
+    /**
+     * The mode that a device asks for: by the property that a person sets or, where that is empty, by the one that the system was
+     * built with. What is no mode is {@link #OFF}.
+     */
+    public static PreloadMode asked(String set, String built) {
+        PreloadMode mode = called(set.isEmpty() ? built : set);
+        return mode == null ? OFF : mode;
+    }
+
     @Override
     public String toString() {
         return mWord;

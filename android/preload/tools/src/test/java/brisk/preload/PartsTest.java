@@ -40,6 +40,24 @@ class PartsTest {
     }
 
     @Test
+    void what_a_person_has_set_comes_before_what_was_built_and_nonsense_is_off() {
+        String[][] cases = {{"", "", "off"}, {"", "plan", "plan"}, {"ahead", "plan", "ahead"}, {"off", "ahead", "off"},
+                {"Plan", "ahead", "off"}, {"", "halves", "off"}, {"fork", "", "fork"}};
+        for (String[] one : cases) {
+            assertEquals(one[2], PreloadMode.asked(one[0], one[1]).toString(), String.join("/", one));
+        }
+    }
+
+    @Test
+    void what_is_said_of_a_boot_fits_into_a_property() {
+        assertEquals("plan 812", BootReport.value(PreloadMode.PLAN, 812_999_999, null));
+        assertEquals("off 0 there is one processor", BootReport.value(PreloadMode.OFF, 5, "there is one processor"));
+        String said = BootReport.value(PreloadMode.OFF, 1_650_000_000L, "caf\u00e9\n" + "x".repeat(200));
+        assertTrue(said.startsWith("off 1650 caf??xxx"), said);
+        assertEquals(91, said.getBytes(StandardCharsets.UTF_8).length);
+    }
+
+    @Test
     void a_stall_is_told_each_time_the_limit_has_passed() {
         StallDetector detector = new StallDetector(100, 0);
         long[][] steps = {{0, 99, 0}, {0, 100, 1}, {0, 199, 0}, {0, 200, 1}, {1, 510, 0}, {1, 609, 0}, {1, 610, 1}, {2, 611, 0}};
