@@ -151,10 +151,32 @@ fn init_runs_whatever_becomes_of_its_recorder() {
     assert!(["1", "2"].contains(&report.one("bare.exit")), "an error like any other, and no abort");
     assert_eq!(report.one("full.exit"), "0");
     assert_eq!(report.json("full.report")["recording"]["file"], "/free/boot.tgz");
+    assert_eq!(report.json("full.report")["ended"], "timeout", "nothing says that this boot has completed");
     let left: Vec<_> = report.one("full.left").split_whitespace().collect();
     assert_eq!(left, ["/free/boot.tgz", "/full/taken"], "no draft is left on a full disk");
     let lost = report.one("full.lost");
     assert!(lost.starts_with("2 ") && lost.contains("/full/boot.tgz: ") && lost.contains("--output"), "{lost}");
+}
+
+/// Two boots whose kernels unpack the same files: of one, brisk is the first process and records.
+#[test]
+fn a_recorder_does_not_delay_init() {
+    let began_ms = |recorded: bool| {
+        let prepare = |job: &mut Job, binary: Vec<u8>| {
+            // A clock that follows the load would say more of its governor than of who delays whom.
+            job.scenario.modules.clear();
+            let stock = job.scenario.kernel.command_line.clone();
+            recorded_as_init("--output=/recording.tgz --until=file:/booted")(job, binary);
+            if !recorded {
+                job.scenario.kernel.command_line = stock;
+            }
+        };
+        let report = Report::of(&["began"], prepare)?;
+        assert_eq!(report.one("began.recorder"), if recorded { "1" } else { "0" });
+        Some(report.one("began.ms").parse::<i64>().unwrap())
+    };
+    let (Some(recorded_ms), Some(stock_ms)) = (began_ms(true), began_ms(false)) else { return };
+    assert!((recorded_ms - stock_ms).abs() <= 60, "{recorded_ms} ms with a recorder, {stock_ms} ms without");
 }
 
 #[test]

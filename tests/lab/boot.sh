@@ -120,6 +120,11 @@ for step in "$@"; do
 		chroot /bare /brisk config check /none <&- >&- 2>&- || status=$?
 		say bare.exit "$status"
 		;;
+	began)
+		read -r seconds _ </proc/uptime
+		say began.ms "${seconds%.*}${seconds#*.}0"
+		say began.recorder "$(named @brisk-boot | wc -l)"
+		;;
 	storm)
 		brisk boot record --json --until file:/stormed --memory-kib 64 --output /storm.tgz >/out &
 		recorder=$!
