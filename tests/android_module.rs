@@ -96,3 +96,34 @@ fn the_service_gives_up_after_five_failures_at_once_with_everything_restored() {
     let noted = serve("[ \"$1\" = restore ]");
     assert_eq!(noted, ["run", "restore"].repeat(5));
 }
+
+/// Runs uninstall.sh on a device whose /data is `data`; what it has set.
+fn uninstall(data: &Path) -> String {
+    let text = fs::read_to_string(Path::new(MODULE).join("uninstall.sh")).unwrap();
+    let text = text.replace("/data/", &format!("{}/", data.display()));
+    let output = Command::new("sh").args(["-c", &format!("resetprop() {{ echo \"$@\"; }}\n{text}")]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn its_removal_gives_back_what_an_arm_of_a_series_had_set_and_leaves_nothing() {
+    for (record, expected) in [
+        (None, ""),
+        (Some("plan\noff\n"), "-p persist.brisk.preload plan\n"),
+        (Some("\noff\n"), "-p persist.brisk.preload \n"),
+    ] {
+        let data = tempfile::tempdir().unwrap();
+        for folder in ["misc/brisk", "adb/brisk/reboots", "adb/service.d", "adb/post-fs-data.d"] {
+            fs::create_dir_all(data.path().join(folder)).unwrap();
+        }
+        let scripts = ["adb/service.d/brisk-reboots.sh", "adb/post-fs-data.d/brisk-reboots-hold.sh"];
+        scripts.iter().for_each(|script| fs::write(data.path().join(script), "").unwrap());
+        if let Some(record) = record {
+            fs::write(data.path().join("adb/brisk/reboots/preload.before"), record).unwrap();
+        }
+        assert_eq!(uninstall(data.path()), expected, "{record:?}");
+        let left = ["misc/brisk", "adb/brisk"].iter().chain(&scripts).filter(|place| data.path().join(place).exists());
+        assert_eq!(left.count(), 0);
+    }
+}

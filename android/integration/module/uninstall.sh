@@ -3,7 +3,8 @@
 # goes on with `brisk prove boot --here`, or is an arm's of it.
 record=/data/adb/brisk/reboots/preload.before
 if [ -e "$record" ]; then
-	setprop persist.brisk.preload "$(head -n 1 "$record")"
+	# What is persistent is not loaded yet: init would keep what it is told now in memory alone.
+	resetprop -p persist.brisk.preload "$(head -n 1 "$record")"
 fi
 rm -f /data/adb/service.d/brisk-reboots.sh /data/adb/post-fs-data.d/brisk-reboots-hold.sh
 rm -rf /data/misc/brisk /data/adb/brisk

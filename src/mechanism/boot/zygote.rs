@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::device::{Root, android_properties};
 
-/// The property that tells them how, in all boots to come; empty, it leaves that to [`BUILT`].
+/// The property that tells them how, in all boots to come; empty, it leaves that to `ro.zygote.preload`.
 pub const MODE: &str = "persist.brisk.preload";
 /// The same, as the system was built.
 const BUILT: &str = "ro.zygote.preload";
