@@ -4,7 +4,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::cgroup::membership::{Groups, Memberships};
+use super::cgroup::membership::{Lookup, Memberships};
 use super::priority::{self, Priority};
 use super::{DeviceError, Operation, Root, affinity, process};
 
@@ -27,11 +27,11 @@ pub struct ThreadFacts {
     pub children_ticks: u64,
 }
 
-/// The facts of thread `tid`, on a device where `groups` may be made.
+/// The facts of thread `tid`, with what `groups` says of its groups.
 ///
 /// # Errors
 /// [`DeviceError::is_missing`] when it has ended; a kernel before 3.14 does not tell priorities.
-pub fn of(root: &Root, tid: u32, groups: &Groups) -> Result<ThreadFacts, DeviceError> {
+pub fn of(root: &Root, tid: u32, groups: &mut Lookup<'_>) -> Result<ThreadFacts, DeviceError> {
     let fault = |error: io::Error| DeviceError::io(&root.path(format!("/proc/{tid}")), Operation::Read, error);
     let stat = process::stat(root, tid)?;
     Ok(ThreadFacts {
@@ -39,7 +39,7 @@ pub fn of(root: &Root, tid: u32, groups: &Groups) -> Result<ThreadFacts, DeviceE
         start_time_ticks: stat.start_time_ticks,
         allowed: affinity::allowed(root, tid)?,
         priority: priority::of(tid).map_err(fault)?,
-        groups: groups.memberships(root, tid),
+        groups: groups.memberships(tid),
         children_ticks: stat.children_ticks,
     })
 }
@@ -47,12 +47,14 @@ pub fn of(root: &Root, tid: u32, groups: &Groups) -> Result<ThreadFacts, DeviceE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::cgroup::membership::Groups;
 
     #[test]
     fn this_thread_is_known() {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        let facts = of(&Root::system(), tid, &Groups::default()).unwrap();
+        let (root, groups) = (Root::system(), Groups::default());
+        let facts = of(&root, tid, &mut groups.at(&root)).unwrap();
         assert_eq!((facts.tid, facts.allowed.is_empty()), (tid, false));
-        assert!(of(&Root::system(), u32::MAX, &Groups::default()).unwrap_err().is_missing());
+        assert!(of(&root, u32::MAX, &mut groups.at(&root)).unwrap_err().is_missing());
     }
 }

@@ -4,6 +4,7 @@
 //! version 1, where systemd does not use `cpuset` and Android leaves its children alone; in version 2, where a person has
 //! named a sub-tree that is delegated to brisk, or nobody has made any groups. Nobody escapes a limit by it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -106,6 +107,30 @@ pub struct Memberships {
     pub cpuset: Option<Membership>,
 }
 
+/// The groups of threads at one moment: those of one group are alike, so its files are read once.
+#[derive(Debug)]
+pub struct Lookup<'a> {
+    groups: &'a Groups,
+    root: &'a Root,
+    known: BTreeMap<String, Memberships>,
+}
+
+impl Lookup<'_> {
+    /// The groups of thread `tid` from which it may be taken.
+    pub fn memberships(&mut self, tid: u32) -> Memberships {
+        if self.groups.mounts.is_empty() {
+            return Memberships::default();
+        }
+        let text = self.root.read(format!("/proc/{tid}/cgroup")).unwrap_or_default();
+        if let Some(known) = self.known.get(&text) {
+            return known.clone();
+        }
+        let memberships = self.groups.memberships(self.root, &text);
+        self.known.insert(text, memberships.clone());
+        memberships
+    }
+}
+
 impl Groups {
     /// What the device below `root` offers under `choice`.
     pub fn of(root: &Root, choice: &Choice) -> Self {
@@ -149,16 +174,17 @@ impl Groups {
         Self { mounts, tree, refusal }
     }
 
-    /// The groups of thread `tid` from which it may be taken.
-    pub fn memberships(&self, root: &Root, tid: u32) -> Memberships {
-        if self.mounts.is_empty() {
-            return Memberships::default();
-        }
-        let text = root.read(format!("/proc/{tid}/cgroup")).unwrap_or_default();
+    /// Answers for several threads below `root` at one moment.
+    pub fn at<'a>(&'a self, root: &'a Root) -> Lookup<'a> {
+        Lookup { groups: self, root, known: BTreeMap::new() }
+    }
+
+    /// From which groups a thread may be taken whose /proc/TID/cgroup is `text`.
+    fn memberships(&self, root: &Root, text: &str) -> Memberships {
         let of = |controller: &str, own: Hierarchy| {
             let has = |mount: &&Mount| mount.hierarchy == own || has_controller(root, mount, controller);
             let mount = self.mounts.iter().find(has)?;
-            self.membership(root, mount, controller, group_in(&text, mount.hierarchy)?)
+            self.membership(root, mount, controller, group_in(text, mount.hierarchy)?)
         };
         Memberships { cpu: of("cpu", Hierarchy::Cpu), cpuset: of("cpuset", Hierarchy::Cpuset) }
     }

@@ -26,7 +26,7 @@ const V2_CONTROLLERS: (&str, &str) = ("/sys/fs/cgroup/cgroup.controllers", "cpus
 /// Where thread 7 may be taken for its weight and for its CPUs.
 fn taken_from(files: &[(&str, &str)], choice: &Choice) -> [Option<(String, bool)>; 2] {
     let (_folder, root) = device(files);
-    let Memberships { cpu, cpuset } = Groups::of(&root, choice).memberships(&root, 7);
+    let Memberships { cpu, cpuset } = Groups::of(&root, choice).at(&root).memberships(7);
     [cpu, cpuset].map(|from| from.map(|from| (from.taken_into.display().to_string(), from.whole_process)))
 }
 
