@@ -1,6 +1,7 @@
 //! Who was made by a thread: its process's other threads and its descendants (`/proc/PID/task`, and
 //! `/proc/PID/task/TID/children`, which needs CONFIG_PROC_CHILDREN).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{BootTime, Root, process};
@@ -19,12 +20,30 @@ pub struct Kin {
     pub start_time_ticks: u64,
 }
 
-/// The kin of thread `tid` that came to be after `since`, itself excluded. Who has ended is missing.
-pub fn born_since(root: &Root, tid: u32, since: BootTime) -> Vec<Kin> {
-    let status = root.read(format!("/proc/{tid}/status")).unwrap_or_default();
-    let Some(process) = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok()) else {
-        return Vec::new();
-    };
+impl Kin {
+    fn is_born_since(&self, since: BootTime) -> bool {
+        let ticks = u32::try_from(self.start_time_ticks + 1).unwrap_or(u32::MAX);
+        BootTime::default() + TICK * ticks >= since
+    }
+}
+
+/// Kin at one moment: threads of one process have the same, and it is looked at once.
+#[derive(Debug, Default)]
+pub struct Families(BTreeMap<u32, Vec<Kin>>);
+
+impl Families {
+    /// The kin of thread `tid` that came to be after `since`, itself excluded. Who has ended is missing.
+    pub fn born_since(&mut self, root: &Root, tid: u32, since: BootTime) -> Vec<Kin> {
+        let status = root.read(format!("/proc/{tid}/status")).unwrap_or_default();
+        let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());
+        let Some(process) = process else { return Vec::new() };
+        let family = self.0.entry(process).or_insert_with(|| of_process(root, process));
+        family.iter().filter(|kin| kin.tid != tid && kin.is_born_since(since)).copied().collect()
+    }
+}
+
+/// The threads of `process` and of its descendants.
+fn of_process(root: &Root, process: u32) -> Vec<Kin> {
     let numbers = |text: &str| -> Vec<u32> { text.split_whitespace().filter_map(|word| word.parse().ok()).collect() };
     let (mut processes, mut kin, mut seen) = (vec![process], Vec::new(), 0);
     while let Some(pid) = processes.pop() {
@@ -36,11 +55,7 @@ pub fn born_since(root: &Root, tid: u32, since: BootTime) -> Vec<Kin> {
             let children = root.read(format!("/proc/{pid}/task/{member}/children")).unwrap_or_default();
             processes.extend(numbers(&children));
             let Ok(start_time_ticks) = process::start_time_ticks(root, member) else { continue };
-            let ticks = u32::try_from(start_time_ticks + 1).unwrap_or(u32::MAX);
-            let born_by = BootTime::default() + TICK * ticks;
-            if member != tid && born_by >= since {
-                kin.push(Kin { tid: member, start_time_ticks });
-            }
+            kin.push(Kin { tid: member, start_time_ticks });
         }
     }
     kin
@@ -67,15 +82,18 @@ mod tests {
             let fields = "S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0";
             fs::write(root.path(format!("/proc/{tid}/stat")), format!("{tid} (x) {fields} {start} 0 0")).unwrap();
         }
-        let since = |milliseconds| {
-            let mut tids: Vec<u32> =
-                born_since(&root, 10, BootTime::from_milliseconds(milliseconds)).iter().map(|kin| kin.tid).collect();
+        let mut families = Families::default();
+        let mut since = |tid, milliseconds| {
+            let kin = families.born_since(&root, tid, BootTime::from_milliseconds(milliseconds));
+            let mut tids: Vec<u32> = kin.iter().map(|kin| kin.tid).collect();
             tids.sort_unstable();
             tids
         };
-        assert_eq!(since(2000), [12, 20, 30], "21 is older");
-        assert_eq!(since(4500), [30]);
-        assert_eq!(since(0), [12, 20, 21, 30]);
-        assert_eq!(born_since(&root, 99, BootTime::default()), []);
+        assert_eq!(since(10, 2000), [12, 20, 30], "21 is older");
+        assert_eq!(since(10, 4500), [30]);
+        assert_eq!(since(10, 0), [12, 20, 21, 30]);
+        assert_eq!(since(12, 0), [10, 20, 21, 30], "of the same family");
+        assert_eq!(since(20, 0), [21, 30]);
+        assert_eq!(since(99, 0), [0u32; 0]);
     }
 }

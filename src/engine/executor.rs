@@ -90,15 +90,50 @@ impl Executor {
         }
     }
 
+    /// Carries out the decisions of `mechanism`, in their order.
+    pub fn execute_each(
+        &mut self,
+        now: BootTime,
+        mechanism: &'static str,
+        decisions: impl IntoIterator<Item = Decision>,
+    ) -> Vec<Execution> {
+        let decisions: Vec<_> = decisions.into_iter().collect();
+        let mut executions = Vec::with_capacity(decisions.len());
+        for together in decisions.chunk_by(|one, next| released(one).is_some() && released(next).is_some()) {
+            let outcomes = match &mut self.sink {
+                Sink::Device(journal) if together.len() > 1 => {
+                    let targets: Vec<_> = together.iter().filter_map(released).collect();
+                    let restorations = journal.release_each(now, &targets);
+                    restorations.iter().flatten().for_each(|done| report(&mut self.refused, done));
+                    let execution =
+                        |done: &Option<_>| if done.is_some() { Execution::Written } else { Execution::Nothing };
+                    restorations.iter().map(|done| Ok(execution(done))).collect()
+                }
+                Sink::Device(_) => together.iter().map(|decision| self.apply(now, decision)).collect::<Vec<_>>(),
+                Sink::DryRun { json } => {
+                    together.iter().for_each(|decision| print(*json, now, mechanism, decision));
+                    together.iter().map(|_| Ok(Execution::Written)).collect()
+                }
+            };
+            let done = together.iter().zip(outcomes);
+            executions.extend(done.map(|(decision, outcome)| self.conclude(now, mechanism, decision.clone(), outcome)));
+        }
+        executions
+    }
+
     /// Carries out one decision of `mechanism`.
     pub fn execute(&mut self, now: BootTime, mechanism: &'static str, decision: Decision) -> Execution {
-        let outcome = match &mut self.sink {
-            Sink::Device(_) => self.apply(now, &decision),
-            Sink::DryRun { json } => {
-                print(*json, now, mechanism, &decision);
-                Ok(Execution::Written)
-            }
-        };
+        self.execute_each(now, mechanism, [decision]).pop().unwrap_or(Execution::Nothing)
+    }
+
+    /// Reports and remembers what became of a decision.
+    fn conclude(
+        &mut self,
+        now: BootTime,
+        mechanism: &'static str,
+        decision: Decision,
+        outcome: Result<Execution, Fault>,
+    ) -> Execution {
         let target = target_of(&decision.action);
         let (execution, error) = match outcome {
             Ok(execution) => {
@@ -255,6 +290,14 @@ impl Fault {
             Self::Journal(_) => false,
             Self::Device(error) => error.is_missing(),
         }
+    }
+}
+
+/// What a decision gives back.
+fn released(decision: &Decision) -> Option<&Target> {
+    match &decision.action {
+        Action::Release { target } => Some(target),
+        _ => None,
     }
 }
 

@@ -34,7 +34,7 @@ use crate::device::session::Sessions;
 use crate::device::{BootTime, Timer, own_code, scheduling};
 use crate::mechanism::launch::config::Trigger;
 use crate::mechanism::launch::{LearnedDurations, Notice};
-use crate::mechanism::{Action, Event, Mechanism, Process, ProcessEvent, ProcessEventKind, Target};
+use crate::mechanism::{Action, Decision, Event, Mechanism, Process, ProcessEvent, ProcessEventKind, Target};
 use control::Control;
 use executor::{Execution, Executor, Sink};
 use mechanisms::{Decided, Mechanisms};
@@ -380,15 +380,16 @@ impl Engine {
         for mechanism in self.mechanisms.each() {
             mechanism.on_event(now, event, &mut decisions);
             let name = mechanism.name();
-            for decision in decisions.drain(..) {
-                let group = match &decision.action {
-                    Action::Lease {
-                        target: target @ (Target::Group(_) | Target::GroupMember { .. } | Target::GroupWeight(_)),
-                        ..
-                    } => Some(target.clone()),
-                    _ => None,
-                };
-                let execution = self.executor.execute(now, name, decision);
+            let group = |decision: &Decision| match &decision.action {
+                Action::Lease {
+                    target: target @ (Target::Group(_) | Target::GroupMember { .. } | Target::GroupWeight(_)),
+                    ..
+                } => Some(target.clone()),
+                _ => None,
+            };
+            let groups: Vec<_> = decisions.iter().map(group).collect();
+            let executions = self.executor.execute_each(now, name, decisions.drain(..));
+            for (group, execution) in groups.into_iter().zip(executions) {
                 if matches!(execution, Execution::Failed | Execution::Missing) {
                     refused.extend(group);
                 }
@@ -522,8 +523,11 @@ impl Engine {
     }
 
     fn carry_out(&mut self, now: BootTime, decided: Decided) {
-        for (mechanism, decision) in decided {
-            self.executor.execute(now, mechanism, decision);
+        let mut decided = decided.into_iter().peekable();
+        while let Some((mechanism, first)) = decided.next() {
+            let more = std::iter::from_fn(|| decided.next_if(|(next, _)| *next == mechanism));
+            let together = std::iter::once(first).chain(more.map(|(_, decision)| decision));
+            self.executor.execute_each(now, mechanism, together);
         }
     }
 

@@ -54,8 +54,6 @@ impl Engine {
         let before = std::mem::replace(&mut self.memory.watch.seen, seen);
         let since = now.since(std::mem::replace(&mut self.memory.watch.at, now));
         let until = now + Duration::from_secs(self.layers.config.memory.restraint_s);
-        for decision in restrain(&before, &self.memory.watch.seen, since, until) {
-            self.executor.execute(now, NAME, decision);
-        }
+        self.executor.execute_each(now, NAME, restrain(&before, &self.memory.watch.seen, since, until));
     }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::Engine;
 use crate::device::cgroup::{hierarchy, pressure};
+use crate::device::kinship::Families;
 use crate::device::process::{Life, life};
-use crate::device::{BootTime, Root, disk_stats, io_priority, kinship, process, process_io, process_memory};
+use crate::device::{BootTime, Root, disk_stats, io_priority, process, process_io, process_memory};
 use crate::mechanism::placement::storage::{LOOK, StorageLook, StoragePolicy, StorageThread};
 use crate::mechanism::{Decision, Glob, Mechanism};
 
@@ -74,8 +75,9 @@ impl Engine {
         }
         // Whoever shares the group is counted with what is in front.
         front.extend(group.and_then(|group| hierarchy::members(root, &group).ok()).unwrap_or_default());
+        let mut families = Families::default();
         for (of, since) in policy.parents().collect::<Vec<_>>() {
-            policy.note_kin(of, kinship::born_since(root, of.pid, since));
+            policy.note_kin(of, families.born_since(root, of.pid, since));
         }
         let mut decisions = Vec::new();
         let bulk = policy.take(now, look(root, waited), &front, &mut decisions);

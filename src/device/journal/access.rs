@@ -7,9 +7,10 @@ use std::thread::sleep;
 
 use super::{Lease, Outcome, limit};
 use crate::device::cgroup::{group, hierarchy, weight};
+use crate::device::kinship::Families;
 use crate::device::{
-    DeviceError, Operation, Root, Target, Tunable, affinity, governor, hotplug, io_priority, kinship, priority,
-    process, swap_area, uclamp, zram,
+    DeviceError, Operation, Root, Target, Tunable, affinity, governor, hotplug, io_priority, priority, process,
+    swap_area, uclamp, zram,
 };
 
 /// Descriptors kept at most; beyond it the ones not used now are closed.
@@ -149,9 +150,32 @@ impl Access {
         begins
     }
 
-    /// Gives back what `lease` holds, unless somebody else has changed it since; where only a part can be given back now,
-    /// the lease says what that was.
-    pub(super) fn give_back(&mut self, lease: &mut Lease) -> Outcome {
+    /// Gives back what `leases` hold, in this order, unless somebody else has changed it since; where only a part can be
+    /// given back now, the lease says what that was. Whoever is on record until this returns may die in it: the next one
+    /// to try finds the originals, and looks for heirs again. A lease that must be on record anew first is told to `record`.
+    pub(super) fn give_back(&mut self, leases: &mut [Lease], mut record: impl FnMut(&Lease)) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(leases.len());
+        for together in leases.chunk_by_mut(|one, next| has_heirs(&one.target) && has_heirs(&next.target)) {
+            for lease in together.iter_mut() {
+                if self.begins_in_steps(lease) {
+                    record(lease);
+                }
+            }
+            let held: Vec<_> = together.iter().map(|lease| lease.observed.clone()).collect();
+            let given_back = outcomes.len();
+            outcomes.extend(together.iter_mut().map(|lease| self.give_back_one(lease)));
+            // Only now does nobody begin with what was leased any more, and families are looked at once for all.
+            let mut families = Families::default();
+            for ((lease, held), outcome) in together.iter().zip(held).zip(&outcomes[given_back..]) {
+                if let Some(held) = held.filter(|_| *outcome != Outcome::Vanished) {
+                    self.free_heirs(lease, &held, &mut families);
+                }
+            }
+        }
+        outcomes
+    }
+
+    fn give_back_one(&mut self, lease: &mut Lease) -> Outcome {
         match self.try_give_back(lease) {
             Ok(outcome) => outcome,
             Err(error) if error.is_missing() => Outcome::Vanished,
@@ -163,7 +187,6 @@ impl Access {
         let Lease { target, original, .. } = &*lease;
         let found = self.read(target)?;
         let confined = matches!(target, Target::CpuAffinity { .. });
-        self.free_heirs(lease);
         if found == *original && !limit::is_limit(target) {
             return Ok(Outcome::Restored);
         }
@@ -189,16 +212,13 @@ impl Access {
         Ok(Outcome::Refused { error })
     }
 
-    /// Threads that were made by the leased one meanwhile began with what it held: they get what it gets. What cannot be
+    /// Threads that were made by the leased one meanwhile began with what it `held`: they get what it got. What cannot be
     /// read or written has ended, or is somebody else's by now.
-    fn free_heirs(&mut self, lease: &Lease) {
-        let (Some(tid), Some(held)) = (lease.target.thread(), lease.observed.as_ref()) else { return };
-        if lease.target.of_heir(0, 0).is_none() {
-            return;
-        }
-        for heir in kinship::born_since(&self.root, tid, lease.since) {
+    fn free_heirs(&mut self, lease: &Lease, held: &str, families: &mut Families) {
+        let Some(tid) = lease.target.thread().filter(|_| has_heirs(&lease.target)) else { return };
+        for heir in families.born_since(&self.root, tid, lease.since) {
             let Some(target) = lease.target.of_heir(heir.tid, heir.start_time_ticks) else { return };
-            if self.read(&target).is_ok_and(|found| found == *held) {
+            if self.read(&target).is_ok_and(|found| found == held) {
                 let _ = self.write(&target, &lease.original);
             }
         }
@@ -310,6 +330,11 @@ pub(super) fn is_kernels_doing(original: &str, observed: &str, found: &str, onli
         rest.clone().count() < mask.len() && rest.eq(&found)
     };
     is_widened || is_rest_of(&original) || is_rest_of(&observed)
+}
+
+/// True for what a thread hands on to those that it makes.
+fn has_heirs(target: &Target) -> bool {
+    target.of_heir(0, 0).is_some()
 }
 
 /// True for what a lease may name: the kernel's file systems, by a plain absolute path.

@@ -111,18 +111,19 @@ pub(super) fn replay(
     let mut replay =
         Replay { earlier_boot, torn: contents.torn, malformed_lines: contents.malformed_lines, ..Replay::default() };
     let mut refused = Vec::new();
-    for mut lease in contents.leases.into_iter().rev().filter(|_| !earlier_boot) {
-        let outcome = if access::is_leasable(&lease.target) {
-            if access.begins_in_steps(&mut lease)
-                && let Some(log) = &mut log
-            {
-                let _ = log.append(&Record::Intent { lease: lease.clone() });
-            }
-            access.give_back(&mut lease)
-        } else {
-            let error = JournalError::NotLeasable { target: lease.target.clone() };
-            Outcome::Refused { error: error.to_string() }
-        };
+    let leases = contents.leases.into_iter().rev().filter(|_| !earlier_boot);
+    let (mut leases, unknown): (Vec<_>, Vec<_>) = leases.partition(|lease| access::is_leasable(&lease.target));
+    let outcomes = access.give_back(&mut leases, |lease| {
+        if let Some(log) = &mut log {
+            let _ = log.append(&Record::Intent { lease: lease.clone() });
+        }
+    });
+    let refusal = |lease: &Lease| {
+        let error = JournalError::NotLeasable { target: lease.target.clone() };
+        Outcome::Refused { error: error.to_string() }
+    };
+    let refusals: Vec<_> = unknown.iter().map(refusal).collect();
+    for (lease, outcome) in leases.into_iter().chain(unknown).zip(outcomes.into_iter().chain(refusals)) {
         let (target, original) = (lease.target.clone(), lease.original.clone());
         if !outcome.is_final() {
             refused.insert(0, lease);

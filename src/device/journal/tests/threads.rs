@@ -120,6 +120,49 @@ fn heirs_of_a_confined_thread_are_freed_with_it() {
 }
 
 #[test]
+fn what_several_threads_hold_goes_back_together_with_their_heirs() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::system();
+    let mut shells = [Shell::start(), Shell::start()];
+    let (before, cpus) = (mask(shells[0].child.id()), usable_cpus());
+    let own = std::process::id();
+    if !root.exists(format!("/proc/{own}/task/{own}/children")) || before != hotplug::format_list(&cpus) {
+        return eprintln!("skipped: this kernel does not list children, or CPUs are offline");
+    }
+    let rank = |tid| io_priority::of(tid).unwrap().to_string();
+    let rank_before = rank(shells[0].child.id());
+    let (now, one, last) = (BootTime::now(), cpus[0].to_string(), "best-effort 7");
+    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    let mut lease = |target: &Target, value: &str| {
+        journal.lease(now, target, value, now + Duration::from_secs(60), "test").unwrap();
+        target.clone()
+    };
+    let mut targets = Vec::new();
+    for shell in &shells {
+        let affinity = shell.affinity();
+        let Target::CpuAffinity { tid, start_time_ticks } = affinity else { unreachable!() };
+        targets.push(lease(&affinity, &one));
+        targets.push(lease(&Target::IoPriority { tid, start_time_ticks }, last));
+    }
+    let heirs = shells.each_mut().map(Shell::make_heir);
+    let everybody = [shells[0].child.id(), heirs[0], shells[1].child.id(), heirs[1]];
+    assert_eq!(
+        everybody.map(|tid| (mask(tid), rank(tid))),
+        [(); 4].map(|()| (one.clone(), last.to_owned())),
+        "inherited"
+    );
+    let not_leased = Target::IoPriority { tid: 1, start_time_ticks: 0 };
+    let asked: Vec<_> = targets.iter().rev().chain([&not_leased]).collect();
+    let restorations = journal.release_each(now, &asked);
+    let restored: Vec<_> =
+        restorations.iter().map(|done| done.as_ref().map(|done| (&done.target, &done.outcome))).collect();
+    let expected = targets.iter().rev().map(|target| Some((target, &Outcome::Restored)));
+    assert_eq!(restored, expected.chain([None]).collect::<Vec<_>>());
+    assert_eq!(everybody.map(|tid| (mask(tid), rank(tid))), [(); 4].map(|()| (before.clone(), rank_before.clone())));
+    assert!(journal.leases().is_empty());
+}
+
+#[test]
 fn a_mask_that_the_kernel_changed_is_ours_to_give_back() {
     let online = |text: &str| hotplug::parse_list(text).unwrap();
     for (original, observed, found, are_online, ours) in [
