@@ -2,12 +2,8 @@
 
 use std::io;
 
-use super::scheduling_attributes::SchedulingAttributes;
-
 /// The lowest real-time priority: above every ordinary task, below every other real-time one.
 const PRIORITY: i32 = 1;
-/// About nine times the weight of an ordinary task.
-const PREFERRED_NICE: i32 = -10;
 
 /// Makes the calling thread a real-time task (SCHED_FIFO, sched(7)); its children are ordinary again.
 ///
@@ -22,23 +18,15 @@ pub fn become_real_time() -> io::Result<()> {
     set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, PRIORITY)
 }
 
-/// Makes the calling thread an ordinary task that weighs more than others; its children weigh what they do.
+/// Makes the calling thread an ordinary task of the nice value that it was started with.
 ///
 /// For work that takes longer than music may wait: who wakes up runs before whoever has run for long, but never before a
-/// real-time task.
+/// real-time task. Of no more weight than others: whoever is in front weighs as much and must not wait either.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_NICE and RLIMIT_NICE.
+/// EPERM where a filter forbids it.
 pub fn become_ordinary() -> io::Result<()> {
-    /// SCHED_FLAG_RESET_ON_FORK of linux/sched.h.
-    const RESET_ON_FORK: u64 = 1;
-    let attributes = SchedulingAttributes {
-        policy: libc::SCHED_OTHER as u32,
-        flags: RESET_ON_FORK,
-        nice: PREFERRED_NICE,
-        ..SchedulingAttributes::default()
-    };
-    attributes.set(0)
+    set_policy(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
 }
 
 /// Lets the calling thread run only while no other task wants its CPU (SCHED_IDLE, sched(7)).
@@ -70,19 +58,20 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_preferred_and_its_children_are_not() {
+    fn a_real_time_thread_becomes_ordinary_and_its_children_always_are() {
         std::thread::spawn(|| {
+            let own = || policy_and_nice(&std::fs::read_to_string("/proc/thread-self/stat").unwrap());
+            let ordinary = own();
             if let Err(error) = become_real_time() {
                 return eprintln!("skipped: {error}");
             }
-            let own = || policy_and_nice(&std::fs::read_to_string("/proc/thread-self/stat").unwrap());
             let child = || {
                 let child = std::process::Command::new("cat").arg("/proc/self/stat").output().unwrap();
                 policy_and_nice(&String::from_utf8(child.stdout).unwrap())
             };
             assert_eq!((own()[0].as_str(), child()), ("1", ["0", "0"].map(str::to_owned)));
             become_ordinary().unwrap();
-            assert_eq!((own(), child()), (["0", "-10"].map(str::to_owned), ["0", "0"].map(str::to_owned)));
+            assert_eq!((own(), child()), (ordinary.clone(), ordinary));
             become_real_time().unwrap();
             assert_eq!(own()[0], "1");
         })
