@@ -60,7 +60,7 @@ pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError>
     }
 }
 
-/// The group in `tree` and all below it that hold processes of their own, parents first.
+/// The group in `tree` and all below it that hold processes of their own, each followed by those below it.
 pub fn groups(root: &Root, tree: &Path) -> Vec<WeighedGroup> {
     let mut found = Vec::new();
     let mut next = vec![(tree.to_owned(), false)];
@@ -145,6 +145,16 @@ mod tests {
             ("/cg/else/cpu.weight", "100\n"),
         ]);
         let mut found = groups(&root, Path::new("/cg/kiosk"));
+        for (index, WeighedGroup { folder, .. }) in found.iter().enumerate() {
+            let is_below = |other: &&WeighedGroup| other.folder.starts_with(folder);
+            let below = found.iter().filter(is_below).count();
+            assert_eq!(
+                found[index..].iter().take_while(is_below).count(),
+                below,
+                "{} and all below it",
+                folder.display()
+            );
+        }
         found.sort_by(|one, other| one.folder.cmp(&other.folder));
         let group = |folder: &str, weight, pids: &[u32]| WeighedGroup {
             folder: Path::new("/cg/kiosk").join(folder),

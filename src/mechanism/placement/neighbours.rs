@@ -21,12 +21,19 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// What is known of them.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
-    /// What those that may weigh less weigh by themselves.
-    weights: BTreeMap<PathBuf, u32>,
-    /// In which of them, or below it, each process is.
-    homes: BTreeMap<u32, PathBuf>,
+    /// The highest groups that do not hold the foreground, beside ones that do.
+    found: Vec<Neighbour>,
+    /// In which of them, or below which, each process is.
+    homes: BTreeMap<u32, u32>,
     due: BootTime,
     pause: Duration,
+}
+
+#[derive(Debug)]
+struct Neighbour {
+    folder: PathBuf,
+    /// What it weighs by itself; none where it keeps that.
+    weight: Option<u32>,
 }
 
 impl Neighbours {
@@ -40,55 +47,56 @@ impl Neighbours {
         *self = Self::default();
     }
 
-    /// Takes a look at all groups of the sub-tree, while so much is leased.
+    /// Takes a look at all groups of the sub-tree, each followed by those below it, while so much is leased.
     pub(super) fn take(&mut self, now: BootTime, groups: &[WeighedGroup], front: &BTreeSet<u32>, leased: &Demands) {
         self.pause = (self.pause * 2).clamp(SOON, LONGEST);
         self.due = now + self.pause;
         let has_front = |group: &&WeighedGroup| group.pids.iter().any(|pid| front.contains(pid));
-        let above_front: BTreeSet<&Path> =
-            groups.iter().filter(has_front).flat_map(|group| group.folder.ancestors()).collect();
-        let is_above_front = |folder: &Path| above_front.contains(folder);
-        let before = std::mem::take(&mut self.weights);
-        for WeighedGroup { folder, weight, .. } in groups {
-            // The first on the way down to bulk work that does not hold the foreground as well.
-            let is_neighbour = !is_above_front(folder) && folder.parent().is_some_and(is_above_front);
-            // What it weighs while that is leased is our own doing.
-            let is_leased = leased.contains_key(&Target::GroupWeight(folder.clone()));
-            let own = if is_leased { before.get(folder) } else { weight.as_ref() };
-            self.weights.extend(own.filter(|_| is_neighbour).map(|own| (folder.clone(), *own)));
+        let of_front: Vec<&Path> = groups.iter().filter(has_front).map(|group| group.folder.as_path()).collect();
+        let is_above_front = |folder: &Path| of_front.iter().any(|of_front| of_front.starts_with(folder));
+        let before = std::mem::take(&mut self.found);
+        self.homes.clear();
+        for WeighedGroup { folder, weight, pids } in groups {
+            let is_below_last = self.found.last().is_some_and(|last| folder.starts_with(&last.folder));
+            let is_neighbour = || !is_above_front(folder) && folder.parent().is_some_and(is_above_front);
+            if !is_below_last && is_neighbour() {
+                // What it weighs while that is leased is our own doing.
+                let known = before.iter().find(|known| known.folder == *folder);
+                let is_leased = leased.contains_key(&Target::GroupWeight(folder.clone()));
+                let weight = known.filter(|_| is_leased).map_or(*weight, |known| known.weight);
+                self.found.push(Neighbour { folder: folder.clone(), weight });
+            } else if !is_below_last {
+                continue;
+            }
+            let home = (self.found.len() - 1) as u32;
+            self.homes.extend(pids.iter().map(|pid| (*pid, home)));
         }
-        let home = |group: &WeighedGroup| {
-            let mut above = group.folder.ancestors();
-            above.find(|folder| self.weights.contains_key(*folder)).map(Path::to_owned)
-        };
-        let homes = groups.iter().filter_map(|group| Some((home(group)?, &group.pids)));
-        self.homes = homes.flat_map(|(home, pids)| pids.iter().map(move |pid| (*pid, home.clone()))).collect();
     }
 
     /// Leaves those alone, up to the next look, that have somebody in them who would not do with less.
     pub(super) fn spare(&mut self, roster: &Roster, excluded: &[Glob]) {
-        if self.weights.is_empty() {
+        if self.found.iter().all(|neighbour| neighbour.weight.is_none()) {
             return;
         }
         for member in roster.members() {
-            if let Some(home) = self.homes.get(&member.thread.pid)
-                && self.weights.contains_key(home)
-                && !does_with_less(member, roster, excluded)
-            {
-                self.weights.remove(home);
+            let Some(home) = self.homes.get(&member.thread.pid) else { continue };
+            let Some(Neighbour { weight, .. }) = self.found.get_mut(*home as usize) else { continue };
+            if weight.is_some() && !does_with_less(member, roster, excluded) {
+                *weight = None;
             }
         }
     }
 
     /// The group in `folder` cannot be changed.
     pub(super) fn forget(&mut self, folder: &Path) {
-        self.weights.remove(folder);
+        let neighbour = self.found.iter_mut().find(|neighbour| neighbour.folder == folder);
+        neighbour.into_iter().for_each(|neighbour| neighbour.weight = None);
     }
 
     /// The group that may weigh less for what process `pid` does, and what it weighs by itself.
     pub(super) fn of(&self, pid: u32) -> Option<(&PathBuf, u32)> {
-        let (folder, weight) = self.weights.get_key_value(self.homes.get(&pid)?)?;
-        Some((folder, *weight))
+        let Neighbour { folder, weight } = self.found.get(*self.homes.get(&pid)? as usize)?;
+        Some((folder, (*weight)?))
     }
 }
 
