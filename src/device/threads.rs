@@ -76,6 +76,8 @@ pub struct Threads {
     descriptors_left: u64,
     /// In a container another process may have that number.
     kthreadd: Option<u32>,
+    /// Whoever looks is busy by looking, and waits where all are busy: that says nothing of the others.
+    own: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -101,6 +103,7 @@ impl Threads {
             looked_at: None,
             descriptors_left: descriptors::raise_limit(),
             kthreadd: process::command(root, KTHREADD).ok().filter(|name| name == "kthreadd").map(|_| KTHREADD),
+            own: root.is_system().then(std::process::id),
         }
     }
 
@@ -231,7 +234,8 @@ impl Threads {
     fn meet(&mut self, now: BootTime, is_new: bool, tid: u32) -> Option<Thread> {
         let status = self.root.read(format!("/proc/{tid}/status")).ok()?;
         let thread = parse_status(tid, &status)?;
-        if self.kthreadd.is_some_and(|kthreadd| thread.parent == kthreadd || thread.pid == kthreadd) {
+        let is_kernels = |kthreadd| thread.parent == kthreadd || thread.pid == kthreadd;
+        if self.kthreadd.is_some_and(is_kernels) || self.own == Some(thread.pid) {
             return None;
         }
         let file: OwnedFd = File::open(schedstat_path(&self.root, tid)).ok()?.into();
@@ -315,6 +319,16 @@ mod tests {
 
     fn tids(look: &Look) -> (Vec<u32>, Vec<u32>) {
         (look.born.iter().map(|thread| thread.tid).collect(), look.used.iter().map(|used| used.tid).collect())
+    }
+
+    #[test]
+    fn whoever_looks_is_not_looked_at() {
+        let mut threads = Threads::new(&Root::system());
+        let mut born = Vec::new();
+        while threads.looked_at.is_none() || !threads.candidates.is_empty() {
+            born.extend(threads.look(BootTime::now()).unwrap().born);
+        }
+        assert!(!born.is_empty() && born.iter().all(|thread| thread.pid != std::process::id()), "{born:?}");
     }
 
     #[test]
@@ -439,7 +453,7 @@ mod tests {
 
     #[test]
     fn threads_of_this_process_come_and_go() {
-        let mut threads = Threads::new(&Root::system());
+        let mut threads = Threads { own: None, ..Threads::new(&Root::system()) };
         let everybody = |threads: &mut Threads| {
             let mut born = Vec::new();
             loop {
