@@ -130,7 +130,7 @@ pub enum Advice {
 }
 
 /// One thread that never sleeps is 1.00 of a core give or take what a look's edges cut off.
-const CORE_SLACK: f64 = 0.05;
+pub(super) const CORE_SLACK: f64 = 0.05;
 
 /// The rule: below `least_gain` nothing, where the foreground fits on cores that can be kept free those, else weight.
 pub fn advise(gain_bound: f64, parallelism: f64, least_gain: f64, machine: &Machine) -> Advice {

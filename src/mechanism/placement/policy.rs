@@ -11,11 +11,11 @@ use super::back_off::BackOff;
 use super::classify::Class;
 use super::config::{PlacementConfig, Rule};
 use super::cores::{Machine, Split};
-use super::gain::{Advice, Totals, Window, advise};
+use super::gain::{Advice, CORE_SLACK, Totals, Window, advise};
 use super::heirs::Heirs;
 use super::neighbours::Neighbours;
 use super::roster::{Member, Roster};
-use super::step::{Demands, Rung, Step};
+use super::step::{Demands, Rung, Step, put_on};
 use super::thesis;
 use super::trial::{Rhythms, Trial, Verdict};
 use crate::device::BootTime;
@@ -37,14 +37,20 @@ const CHOSEN_FOR: Duration = Duration::from_secs(60);
 const START: Duration = Duration::from_secs(5);
 /// Leases last longer than that: they end by themselves only where the daemon hangs.
 const LEASE: Duration = Duration::from_secs(90);
+/// Masks that last until the next look end by themselves after this long.
+const PARTED: Duration = Duration::from_secs(1);
 /// Facts of bulk threads are asked for again after this long, so that a person's change is noticed.
 const FACTS_AGE: Duration = Duration::from_secs(5);
 /// A step that was taken back is tried again after this long, then after twice as long each time up to the longest.
 const BACK_OFF: Duration = Duration::from_secs(2);
 const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
+/// Why cores are not kept free any more.
+const OUTGROWS: &str = "the foreground needs more cores than are kept free";
 /// A foreground outgrows the cores that are kept free for it when it needs this much more than all of them, and what it lacks
 /// is as much of what it needs as anything is done for.
 const MORE_THAN_RESERVED: f64 = 0.25;
+/// While cores are being kept free on trial, this much more says so.
+const OUTGROWN: f64 = 0.15;
 /// A foreground that asks for less than this share of a CPU is light itself: the scheduler serves it at once.
 const LIGHT_FRONT: f64 = 0.1;
 /// One that asks for less than this is at rest.
@@ -70,6 +76,8 @@ pub struct PlacementPolicy {
     /// What threads have been made to give up.
     leased: Demands,
     heirs: Heirs,
+    /// Masks of threads in front, until the next look.
+    parted: Vec<Target>,
     neighbours: Neighbours,
     /// A group could not be made or entered: masks and nice values say the same of each thread.
     without_groups: bool,
@@ -93,11 +101,13 @@ struct Held {
     rhythms: Rhythms,
     /// What was in force before it and is again when it fails.
     before: Option<Step>,
+    /// What is in front was put apart for it, or need not be.
+    is_parted: bool,
 }
 
 impl Held {
     fn new(step: Step, now: BootTime, trial: Option<Trial>, rhythms: Rhythms, before: Option<Step>) -> Self {
-        Self { step, since: now, until: now + CHOSEN_FOR, trial, rhythms, before }
+        Self { step, since: now, until: now + CHOSEN_FOR, trial, rhythms, before, is_parted: false }
     }
 }
 
@@ -118,6 +128,7 @@ impl PlacementPolicy {
             held: None,
             leased: Demands::new(),
             heirs: Heirs::default(),
+            parted: Vec::new(),
             neighbours: Neighbours::default(),
             without_groups: false,
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
@@ -213,6 +224,7 @@ impl PlacementPolicy {
         online: &[u32],
         decisions: &mut Vec<Decision>,
     ) {
+        self.rejoin_front(decisions);
         let wall_ns = self.looked_at.replace(now).map_or(0, |before| now.since(before).as_nanos() as u64);
         self.roster.take_broods(now, facts, self.machine.cores().len());
         let totals = self.roster.take(now, wall_ns, look);
@@ -266,19 +278,29 @@ impl PlacementPolicy {
         }
         match &self.held {
             None => self.choose(now, decisions),
-            Some(_) => self.apply(now, decisions),
+            Some(_) => {
+                let parted = self.part_front(now);
+                decisions.extend(parted);
+                self.apply(now, decisions);
+            }
         }
     }
 
     /// Judges what is held.
     fn watch(&mut self, now: BootTime, totals: Totals, look: &Look, decisions: &mut Vec<Decision>) {
+        let least = self.least_gain();
         let Some(held) = &mut self.held else { return };
         if let Some(missed) = held.rhythms.take(now, look, &self.roster) {
             return self.take_back(now, &format!("a light task misses its rhythm: {missed}"), decisions);
         }
         if let Some(trial) = &mut held.trial {
             match trial.take(now, totals) {
-                Verdict::Open => return,
+                Verdict::Open => {
+                    if lacking(&held.step, trial.after().runnable(), least) > OUTGROWN {
+                        self.take_back(now, OUTGROWS, decisions);
+                    }
+                    return;
+                }
                 Verdict::Useless(why) => return self.take_back(now, &format!("it did not help: {why}"), decisions),
                 Verdict::Unclear(why) => return self.doubt(now, &why, decisions),
                 Verdict::Helps => {
@@ -297,10 +319,8 @@ impl PlacementPolicy {
         if now >= held.until {
             return self.release_all("chosen anew after a while", decisions);
         }
-        if let Step::Isolate(split) = &held.step
-            && needs_more(self.window.parallelism(), split.reserved.len(), self.config.minimum_gain_percent / 100.0)
-        {
-            self.release_all("the foreground needs more cores than are kept free", decisions);
+        if lacking(&held.step, self.window.parallelism(), least) > MORE_THAN_RESERVED {
+            self.release_all(OUTGROWS, decisions);
         }
     }
 
@@ -313,9 +333,16 @@ impl PlacementPolicy {
             self.doubted = None;
         }
         self.reason = format!("{step}: the foreground waits {:.0} % of its busy time", after.wait_share() * 100.0);
-        if step == Step::Weight && after.gain_bound() >= self.least_gain() && self.back_off.allows(now, Rung::Idle) {
+        let next = match &step {
+            Step::Weight => Some(Step::Idle),
+            // On the cores that are free for it, it waits for itself.
+            Step::Isolate(split) if after.runnable() > split.reserved.len() as f64 + CORE_SLACK => Some(Step::Weight),
+            _ => None,
+        };
+        let next = next.filter(|next| self.back_off.allows(now, next.rung()));
+        if let Some(next) = next.filter(|_| after.gain_bound() >= self.least_gain()) {
             let reason = format!("{:.0} % could still be gained", after.gain_bound() * 100.0);
-            self.begin(now, Step::Idle, after, Some(step), &reason, decisions);
+            self.begin(now, next, after, Some(step), &reason, decisions);
         }
     }
 
@@ -378,8 +405,8 @@ impl PlacementPolicy {
             matches!(decision.action, Action::Lease { target: Target::CpuAffinity { .. }, .. } | Action::Release { .. })
         };
         let masks = decisions[begun..].iter().take_while(|decision| is_mask(decision)).count();
-        let fetched = self.fetch_front(now);
-        decisions.splice(begun + masks..begun + masks, fetched);
+        let moved = [self.fetch_front(now), self.part_front(now)].concat();
+        decisions.splice(begun + masks..begun + masks, moved);
     }
 
     /// Puts what is in front on the cores that are free for it now. It may leave them at once: without this it would wait
@@ -388,11 +415,41 @@ impl PlacementPolicy {
         const REASON: &str = "it is put where nobody else is busy, and may go where it likes";
         let Some(split) = self.split() else { return Vec::new() };
         let facts = self.roster.busy_front().filter_map(|member| member.facts.as_ref());
-        let fetched = facts.filter_map(|facts| split.fetched(facts)).flat_map(|(target, value)| {
+        let masks = facts.filter_map(|facts| put_on(&split.reserved, facts, &self.machine));
+        let fetched = masks.flat_map(|(target, value)| {
             let action = Action::Lease { target: target.clone(), value, until: now + LEASE };
             [Decision { action, reason: REASON.to_owned() }, release(target, REASON)]
         });
         fetched.collect()
+    }
+
+    /// Puts the busiest threads in front on a CPU each until the next look, where bulk work weighs little wherever it is.
+    /// The kernel wakes a thread where it was: a helper would wait for whom it helps, beside a CPU on which only bulk
+    /// work is. Until then, because one that sleeps moves only when it wakes.
+    fn part_front(&mut self, now: BootTime) -> Vec<Decision> {
+        let Some(held) = self.held.as_mut().filter(|held| held.step == Step::Weight && !held.is_parted) else {
+            return Vec::new();
+        };
+        let front = self.roster.front_at_work();
+        let places = front.into_iter().zip(self.machine.cores());
+        held.is_parted = places.len() > 1 && places.clone().all(|(member, _)| member.facts.is_some());
+        if !held.is_parted {
+            return Vec::new();
+        }
+        let masks = places.filter_map(|(member, core)| put_on(&[core.cpu], member.facts.as_ref()?, &self.machine));
+        let masks: Vec<_> = masks.collect();
+        self.parted = masks.iter().map(|(target, _)| target.clone()).collect();
+        let lease = |(target, value)| Decision {
+            action: Action::Lease { target, value, until: now + PARTED },
+            reason: "for a moment, so that what is in front does not wait for itself".to_owned(),
+        };
+        masks.into_iter().map(lease).collect()
+    }
+
+    /// Lets what is in front go where it likes again.
+    fn rejoin_front(&mut self, decisions: &mut Vec<Decision>) {
+        let parted = std::mem::take(&mut self.parted);
+        decisions.extend(parted.into_iter().map(|target| release(target, "it may go where it likes")));
     }
 
     /// The cores that are kept free now, and the others.
@@ -521,6 +578,7 @@ impl PlacementPolicy {
     }
 
     fn release_all(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
+        self.rejoin_front(decisions);
         if self.held.take().is_some() || !self.leased.is_empty() {
             self.window.clear();
         }
@@ -539,11 +597,12 @@ impl PlacementPolicy {
     }
 }
 
-/// True when a foreground of this parallelism does not fit on `cores`. Waits are told of when they are over: what is chosen
-/// soon is a few in a hundred too few, and to choose anew would find the same.
-fn needs_more(parallelism: f64, cores: usize, least_gain: f64) -> bool {
-    let lacking = parallelism - cores as f64;
-    lacking > MORE_THAN_RESERVED && lacking > parallelism * least_gain
+/// The cores that a foreground of this parallelism lacks where some are kept free for it, if it could gain as much by more.
+/// Waits are told of when they are over: what is chosen soon is a few in a hundred too few, and to choose anew would find
+/// the same.
+fn lacking(step: &Step, parallelism: f64, least_gain: f64) -> f64 {
+    let Step::Isolate(split) = step else { return 0.0 };
+    Some(parallelism - split.reserved.len() as f64).filter(|lacking| *lacking > parallelism * least_gain).unwrap_or(0.0)
 }
 
 fn release(target: Target, reason: &str) -> Decision {

@@ -250,9 +250,23 @@ impl Roster {
         awake.filter(|member| member.is_front).take(MOST_IN_FRONT)
     }
 
+    /// Threads in front that are at work, light ones too, those that ask for most first: they may be in each other's way.
+    pub fn front_at_work(&self) -> Vec<&Member> {
+        if self.front.is_empty() {
+            return Vec::new();
+        }
+        let is_at_work = |member: &&Member| member.is_front && member.habits.demand() >= AT_WORK;
+        let mut front: Vec<_> = self.members.values().filter(is_at_work).collect();
+        front.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
+        front.truncate(MOST_IN_FRONT);
+        front
+    }
+
     /// Busy threads of which nothing is known yet.
     pub fn unknown(&self, excluded: &[Glob], maximum: usize) -> Vec<u32> {
-        let busy = self.busy(Class::Interactive, excluded, maximum).into_iter().chain(self.busy_front());
+        let front: BTreeMap<u32, &Member> =
+            self.busy_front().chain(self.front_at_work()).map(|member| (member.thread.tid, member)).collect();
+        let busy = self.busy(Class::Interactive, excluded, maximum).into_iter().chain(front.into_values());
         busy.filter(|member| member.facts.is_none()).map(|member| member.thread.tid).collect()
     }
 }

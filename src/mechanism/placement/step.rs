@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::cores::Split;
+use super::cores::{Machine, Split};
 use crate::device::cgroup::hierarchy::Hierarchy;
 use crate::device::cgroup::membership::Membership;
 use crate::device::cgroup::weight;
@@ -119,14 +119,12 @@ fn lessened(weight: f64, nice_levels: i32) -> f64 {
     weight / 1.25f64.powi(nice_levels)
 }
 
-impl Split {
-    /// The mask that puts a thread with these facts on the reserved cores, where it may be on all.
-    pub fn fetched(&self, facts: &ThreadFacts) -> Option<(Target, String)> {
-        let ThreadFacts { tid, start_time_ticks, allowed, priority, .. } = facts;
-        let is_free = self.reserved.iter().chain(&self.rest).all(|cpu| allowed.contains(cpu));
-        let target = Target::CpuAffinity { tid: *tid, start_time_ticks: *start_time_ticks };
-        (is_free && priority.policy == SchedulingPolicy::Other).then(|| (target, format_list(&self.reserved)))
-    }
+/// The mask that puts a thread with these facts on `cpus`, where it may be on all of `machine`.
+pub fn put_on(cpus: &[u32], facts: &ThreadFacts, machine: &Machine) -> Option<(Target, String)> {
+    let ThreadFacts { tid, start_time_ticks, allowed, priority, .. } = facts;
+    let is_free = machine.cores().iter().all(|core| allowed.contains(&core.cpu));
+    let target = Target::CpuAffinity { tid: *tid, start_time_ticks: *start_time_ticks };
+    (is_free && priority.policy == SchedulingPolicy::Other).then(|| (target, format_list(cpus)))
 }
 
 /// What takes a thread with these facts from where it is into a group with `settings`.
