@@ -121,6 +121,22 @@ impl Root {
     }
 }
 
+/// A root of `files`: each with its text; a folder ends with a slash.
+#[cfg(test)]
+pub(crate) fn root_of(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::at(folder.path());
+    for (file, text) in files {
+        let path = root.path(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        match file.ends_with('/') {
+            true => fs::create_dir_all(path).unwrap(),
+            false => fs::write(path, text).unwrap(),
+        }
+    }
+    (folder, root)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

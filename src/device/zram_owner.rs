@@ -137,18 +137,12 @@ pub fn parse_fstab(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+    use crate::device::root::root_of;
 
     fn owners_of(files: &[(&str, &str)]) -> Vec<ZramOwner> {
-        let folder = tempfile::tempdir().unwrap();
-        for (file, text) in files {
-            let path = folder.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        owners(&Root::at(folder.path()))
+        let (_folder, root) = root_of(files);
+        owners(&root)
     }
 
     #[test]

@@ -111,17 +111,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-
-    fn root_of(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let folder = tempfile::tempdir().unwrap();
-        for (file, text) in files {
-            let path = folder.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let root = Root::at(folder.path());
-        (folder, root)
-    }
+    use crate::device::root::root_of;
 
     const SWAPS: &str = "Filename\tType\tSize\tUsed\tPriority\n";
     const ZRAM: [(&str, &str); 3] = [

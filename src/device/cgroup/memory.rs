@@ -74,24 +74,13 @@ mod tests {
 
     use super::*;
     use crate::device::cgroup::hierarchy::unified;
-
-    /// A tree of groups: each file with its text.
-    fn device(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::at(folder.path());
-        for (file, text) in files {
-            let path = root.path(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        (folder, root)
-    }
+    use crate::device::root::root_of;
 
     #[test]
     fn a_group_says_what_it_holds_how_long_it_waited_and_who_is_in_it() {
         let pressure =
             "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
-        let (_folder, root) = device(&[
+        let (_folder, root) = root_of(&[
             ("/cg/apps/memory.current", "9999999\n"),
             ("/cg/apps/one/memory.current", "4096000\n"),
             ("/cg/apps/one/memory.swap.current", "8192\n"),
@@ -125,7 +114,7 @@ mod tests {
 
     #[test]
     fn only_a_group_of_an_applications_own_is_taken_from() {
-        let (folder, root) = device(&[
+        let (folder, root) = root_of(&[
             ("/proc/mounts", "cgroup2 /cg cgroup2 rw 0 0\n"),
             ("/proc/7/cgroup", "0::/apps/gallery\n"),
             ("/proc/8/cgroup", "0::/apps\n"),

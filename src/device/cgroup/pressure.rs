@@ -29,15 +29,12 @@ pub fn waited_for_storage(root: &Root, folder: &Path) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+    use crate::device::root::root_of;
 
     #[test]
     fn the_foreground_waits_where_it_has_a_group_of_its_own() {
-        let device = tempfile::tempdir().unwrap();
-        let root = Root::at(device.path());
-        for (file, text) in [
+        let (_folder, root) = root_of(&[
             ("/proc/mounts", "cgroup2 /cg cgroup2 rw 0 0\n"),
             ("/proc/7/cgroup", "2:cpu:/x\n0::/apps/one\n"),
             ("/proc/8/cgroup", "0::/apps/one\n"),
@@ -45,11 +42,7 @@ mod tests {
             ("/proc/10/cgroup", "0::/\n"),
             ("/proc/11/cgroup", "0::/../elsewhere\n"),
             ("/cg/apps/one/io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500\nfull total=7\n"),
-        ] {
-            let path = root.path(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        ]);
         let folder = Path::new("/cg/apps/one");
         let one = Some(folder.to_owned());
         for (pids, expected) in

@@ -91,22 +91,11 @@ mod tests {
     use std::fs;
 
     use super::*;
-
-    /// A device of files: each with its text.
-    fn device(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::at(folder.path());
-        for (file, text) in files {
-            let path = root.path(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        (folder, root)
-    }
+    use crate::device::root::root_of;
 
     #[test]
     fn weight_and_idleness_are_one_value() {
-        let (_folder, root) = device(&[
+        let (_folder, root) = root_of(&[
             ("/cg/new/cpu.weight", "50\n"),
             ("/cg/new/cpu.idle", "0\n"),
             ("/cg/old/cpu.weight", "100\n"),
@@ -125,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_sub_tree_is_looked_at_whole_and_what_others_manage_has_no_weight_of_ours() {
-        let (_folder, root) = device(&[
+        let (_folder, root) = root_of(&[
             ("/cg/kiosk/cpu.weight", "100\n"),
             ("/cg/kiosk/cgroup.procs", "1\n"),
             ("/cg/kiosk/app/cpu.weight", "100\n"),
@@ -175,7 +164,7 @@ mod tests {
 
     #[test]
     fn of_too_many_groups_none_is_looked_at() {
-        let (_folder, root) = device(&[]);
+        let (_folder, root) = root_of(&[]);
         for group in 0..MOST_GROUPS {
             fs::create_dir_all(root.path(format!("/cg/{group}"))).unwrap();
         }

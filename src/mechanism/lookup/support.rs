@@ -65,20 +65,8 @@ fn of_contexts(contexts: &[CacheStatus]) -> Support {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
-
-    fn device(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let folder = tempfile::tempdir().unwrap();
-        for (file, text) in files {
-            let path = folder.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let root = Root::at(folder.path());
-        (folder, root)
-    }
+    use crate::device::root::root_of;
 
     fn context(state: &str) -> Vec<(&'static str, String)> {
         vec![
@@ -95,7 +83,7 @@ mod tests {
     fn what_is_there_decides() {
         let state_of = |files: &[(&str, String)]| {
             let files: Vec<(&str, &str)> = files.iter().map(|(file, text)| (*file, text.as_str())).collect();
-            let (_folder, root) = device(&files);
+            let (_folder, root) = root_of(&files);
             let support = support(&root);
             (support.state, support.reason)
         };

@@ -1,21 +1,5 @@
-use std::fs;
-
 use super::*;
-
-/// A device of files: each with its text; a folder ends with a slash.
-fn device(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-    let folder = tempfile::tempdir().unwrap();
-    let root = Root::at(folder.path());
-    for (file, text) in files {
-        let path = root.path(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        match file.ends_with('/') {
-            true => fs::create_dir_all(path).unwrap(),
-            false => fs::write(path, text).unwrap(),
-        }
-    }
-    (folder, root)
-}
+use crate::device::root::root_of;
 
 const V1: (&str, &str) =
     ("/proc/mounts", "none /dev/cpuctl cgroup rw,cpu 0 0\nnone /dev/cpuset cgroup rw,cpuset,noprefix 0 0\n");
@@ -25,7 +9,7 @@ const V2_CONTROLLERS: (&str, &str) = ("/sys/fs/cgroup/cgroup.controllers", "cpus
 
 /// Where thread 7 may be taken for its weight and for its CPUs.
 fn taken_from(files: &[(&str, &str)], choice: &Choice) -> [Option<(String, bool)>; 2] {
-    let (_folder, root) = device(files);
+    let (_folder, root) = root_of(files);
     let Memberships { cpu, cpuset } = Groups::of(&root, choice).at(&root).memberships(7);
     [cpu, cpuset].map(|from| from.map(|from| (from.taken_into.display().to_string(), from.whole_process)))
 }
@@ -109,7 +93,7 @@ fn a_sub_tree_takes_threads_where_it_can_and_processes_where_not() {
 #[test]
 fn a_tree_that_is_not_there_or_not_delegated_is_refused_with_the_reason() {
     let tree = Choice::Tree("/sys/fs/cgroup/kiosk".into());
-    let refusal = |files: &[(&str, &str)]| Groups::of(&device(files).1, &tree).refusal.unwrap_or_default();
+    let refusal = |files: &[(&str, &str)]| Groups::of(&root_of(files).1, &tree).refusal.unwrap_or_default();
     assert_eq!(refusal(&[V1]), "/sys/fs/cgroup/kiosk is in no mounted cgroup v2 hierarchy");
     let systemd = ("/run/systemd/system/", "");
     assert!(refusal(&[V2, systemd, ("/sys/fs/cgroup/kiosk/", "")]).contains("is not delegated"));
