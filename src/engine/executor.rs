@@ -100,14 +100,10 @@ impl Executor {
         let decisions: Vec<_> = decisions.into_iter().collect();
         let mut executions = Vec::with_capacity(decisions.len());
         for together in decisions.chunk_by(|one, next| released(one).is_some() && released(next).is_some()) {
-            let outcomes = match &mut self.sink {
-                Sink::Device(journal) if together.len() > 1 => {
+            let outcomes = match &self.sink {
+                Sink::Device(_) if together.len() > 1 => {
                     let targets: Vec<_> = together.iter().filter_map(released).collect();
-                    let restorations = journal.release_each(now, &targets);
-                    restorations.iter().flatten().for_each(|done| report(&mut self.refused, done));
-                    let execution =
-                        |done: &Option<_>| if done.is_some() { Execution::Written } else { Execution::Nothing };
-                    restorations.iter().map(|done| Ok(execution(done))).collect()
+                    self.release(now, &targets).into_iter().map(Ok).collect()
                 }
                 Sink::Device(_) => together.iter().map(|decision| self.apply(now, decision)).collect::<Vec<_>>(),
                 Sink::DryRun { json } => {
@@ -167,15 +163,7 @@ impl Executor {
                 journal.lease(now, target, value, *until, &decision.reason)?;
                 Ok(Execution::Written)
             }
-            Action::Release { target } => match journal.release(now, target) {
-                Ok(restoration) => {
-                    report(&mut self.refused, &restoration);
-                    Ok(Execution::Written)
-                }
-                // Its deadline came first, or it was refused when it was asked for.
-                Err(JournalError::NotLeased { .. }) => Ok(Execution::Nothing),
-                Err(error) => Err(error.into()),
-            },
+            Action::Release { target } => Ok(self.release(now, &[target]).pop().unwrap_or(Execution::Nothing)),
             Action::Disinherit { target, inherited, original } => {
                 match journal.disinherit(now, target, inherited, original)? {
                     Some(restoration) => {
@@ -197,6 +185,20 @@ impl Executor {
                 Ok(Execution::Written)
             }
         }
+    }
+
+    /// Gives `targets` back together, in this order.
+    fn release(&mut self, now: BootTime, targets: &[&Target]) -> Vec<Execution> {
+        let Sink::Device(journal) = &mut self.sink else { return Vec::new() };
+        let execution = |restoration| match restoration {
+            Some(restoration) => {
+                report(&mut self.refused, &restoration);
+                Execution::Written
+            }
+            // Its deadline came first, or it was refused when it was asked for.
+            None => Execution::Nothing,
+        };
+        journal.release_each(now, targets).into_iter().map(execution).collect()
     }
 
     fn tunable(&mut self, target: &Target) -> Result<&mut Tunable, Fault> {
