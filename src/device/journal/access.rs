@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::thread::sleep;
 
-use super::{Lease, Outcome, limit};
+use super::{JournalError, Lease, Outcome, limit};
 use crate::device::cgroup::{group, hierarchy, weight};
 use crate::device::kinship::Families;
 use crate::device::{
@@ -153,11 +153,12 @@ impl Access {
     /// Gives back what `leases` hold, in this order, unless somebody else has changed it since; where only a part can be
     /// given back now, the lease says what that was. Whoever is on record until this returns may die in it: the next one
     /// to try finds the originals, and looks for heirs again. A lease that must be on record anew first is told to `record`.
+    /// What a log names and no lease may hold is refused.
     pub(super) fn give_back(&mut self, leases: &mut [Lease], mut record: impl FnMut(&Lease)) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(leases.len());
         for together in leases.chunk_by_mut(|one, next| has_heirs(&one.target) && has_heirs(&next.target)) {
             for lease in together.iter_mut() {
-                if self.begins_in_steps(lease) {
+                if is_leasable(&lease.target) && self.begins_in_steps(lease) {
                     record(lease);
                 }
             }
@@ -176,6 +177,10 @@ impl Access {
     }
 
     fn give_back_one(&mut self, lease: &mut Lease) -> Outcome {
+        if !is_leasable(&lease.target) {
+            let error = JournalError::NotLeasable { target: lease.target.clone() };
+            return Outcome::Refused { error: error.to_string() };
+        }
         match self.try_give_back(lease) {
             Ok(outcome) => outcome,
             Err(error) if error.is_missing() => Outcome::Vanished,

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::access::{self, Access};
+use super::access::Access;
 use super::log::Log;
 use super::record::{Contents, Record};
-use super::{JournalError, Lease, Outcome, Restoration};
+use super::{JournalError, Lease, Restoration};
 use crate::device::kernel::boot_id;
 use crate::device::{BootTime, Root, Target};
 
@@ -111,19 +111,13 @@ pub(super) fn replay(
     let mut replay =
         Replay { earlier_boot, torn: contents.torn, malformed_lines: contents.malformed_lines, ..Replay::default() };
     let mut refused = Vec::new();
-    let leases = contents.leases.into_iter().rev().filter(|_| !earlier_boot);
-    let (mut leases, unknown): (Vec<_>, Vec<_>) = leases.partition(|lease| access::is_leasable(&lease.target));
+    let mut leases: Vec<_> = contents.leases.into_iter().rev().filter(|_| !earlier_boot).collect();
     let outcomes = access.give_back(&mut leases, |lease| {
         if let Some(log) = &mut log {
             let _ = log.append(&Record::Intent { lease: lease.clone() });
         }
     });
-    let refusal = |lease: &Lease| {
-        let error = JournalError::NotLeasable { target: lease.target.clone() };
-        Outcome::Refused { error: error.to_string() }
-    };
-    let refusals: Vec<_> = unknown.iter().map(refusal).collect();
-    for (lease, outcome) in leases.into_iter().chain(unknown).zip(outcomes.into_iter().chain(refusals)) {
+    for (lease, outcome) in leases.into_iter().zip(outcomes) {
         let (target, original) = (lease.target.clone(), lease.original.clone());
         if !outcome.is_final() {
             refused.insert(0, lease);
