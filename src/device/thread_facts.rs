@@ -4,7 +4,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::cgroup::membership::{Lookup, Memberships};
+use super::cgroup::membership::{Groups, Lookup, Memberships};
 use super::priority::{self, Priority};
 use super::{DeviceError, Operation, Root, affinity, process};
 
@@ -27,11 +27,14 @@ pub struct ThreadFacts {
     pub children_ticks: u64,
 }
 
-/// The facts of thread `tid`, with what `groups` says of its groups.
-///
-/// # Errors
-/// [`DeviceError::is_missing`] when it has ended; a kernel before 3.14 does not tell priorities.
-pub fn of(root: &Root, tid: u32, groups: &mut Lookup<'_>) -> Result<ThreadFacts, DeviceError> {
+/// The facts of those of the threads `tids` that can be had, with what `groups` says of theirs: some have ended, and a
+/// kernel before 3.14 does not tell priorities.
+pub fn of_each(root: &Root, tids: &[u32], groups: &Groups) -> Vec<ThreadFacts> {
+    let mut groups = groups.at(root);
+    tids.iter().filter_map(|&tid| of(root, tid, &mut groups).ok()).collect()
+}
+
+fn of(root: &Root, tid: u32, groups: &mut Lookup<'_>) -> Result<ThreadFacts, DeviceError> {
     let fault = |error: io::Error| DeviceError::io(&root.path(format!("/proc/{tid}")), Operation::Read, error);
     let stat = process::stat(root, tid)?;
     Ok(ThreadFacts {
@@ -47,14 +50,14 @@ pub fn of(root: &Root, tid: u32, groups: &mut Lookup<'_>) -> Result<ThreadFacts,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cgroup::membership::Groups;
 
     #[test]
     fn this_thread_is_known() {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let (root, groups) = (Root::system(), Groups::default());
-        let facts = of(&root, tid, &mut groups.at(&root)).unwrap();
-        assert_eq!((facts.tid, facts.allowed.is_empty()), (tid, false));
+        let facts = of_each(&root, &[u32::MAX, tid], &groups);
+        let known: Vec<_> = facts.iter().map(|facts| (facts.tid, facts.allowed.is_empty())).collect();
+        assert_eq!(known, [(tid, false)]);
         assert!(of(&root, u32::MAX, &mut groups.at(&root)).unwrap_err().is_missing());
     }
 }

@@ -46,9 +46,7 @@ impl Onlooker {
     pub fn look(&mut self) -> anyhow::Result<()> {
         let now = BootTime::now();
         let look = self.threads.look(now).context("threads cannot be looked at")?;
-        let mut groups = self.groups.at(&self.root);
-        let of = |&tid: &u32| thread_facts::of(&self.root, tid, &mut groups).ok();
-        let facts = self.policy.unknown().iter().filter_map(of).collect();
+        let facts = thread_facts::of_each(&self.root, self.policy.unknown(), &self.groups);
         let online = hotplug::online(&self.root).unwrap_or_default();
         let groups = self.policy.wants_groups(now).then(|| self.groups.weighed(&self.root));
         self.tell(now, &Event::Threads { look, facts, online, groups });

@@ -51,8 +51,7 @@ impl ThreadSampler {
         self.next = Some(now + period);
         match threads.look(now) {
             Ok(look) => {
-                let mut known = self.groups.at(root);
-                let facts = asked.iter().filter_map(|&tid| thread_facts::of(root, tid, &mut known).ok()).collect();
+                let facts = thread_facts::of_each(root, asked, &self.groups);
                 let groups = with_groups.then(|| self.groups.weighed(root));
                 Some(Event::Threads { look, facts, online: hotplug::online(root).unwrap_or_default(), groups })
             }
