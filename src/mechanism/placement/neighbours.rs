@@ -125,6 +125,10 @@ mod tests {
         WeighedGroup { folder: Path::new("/t").join(folder), weight, pids: pids.to_vec() }
     }
 
+    fn tree(pids: &[u32]) -> WeighedGroup {
+        WeighedGroup { folder: "/t".into(), weight: None, pids: pids.to_vec() }
+    }
+
     /// Below the tree /t: the foreground is process 1, the others are not.
     fn found(groups: &[WeighedGroup], pid: u32) -> Option<(String, u32)> {
         let mut neighbours = Neighbours::default();
@@ -134,7 +138,6 @@ mod tests {
 
     #[test]
     fn it_is_the_highest_group_that_does_not_hold_the_foreground() {
-        let tree = |pids: &[u32]| WeighedGroup { folder: "/t".into(), weight: None, pids: pids.to_vec() };
         let some = |folder: &str, weight| Some((folder.to_owned(), weight));
         let w = Some(100);
         for (case, groups, expected) in [
@@ -169,8 +172,7 @@ mod tests {
         let mut neighbours = Neighbours::default();
         let front = BTreeSet::from([1]);
         let mut look = |seconds: u64, weight, leased: &Demands| {
-            let groups = [group("a", Some(100), &[1]), group("b", weight, &[2])];
-            let groups = [&[WeighedGroup { folder: "/t".into(), weight: None, pids: vec![] }][..], &groups].concat();
+            let groups = [tree(&[]), group("a", Some(100), &[1]), group("b", weight, &[2])];
             neighbours.take(at(seconds * 1000), &groups, &front, leased);
             neighbours.of(2).map(|(_, weight)| weight)
         };
@@ -219,8 +221,7 @@ mod tests {
                 roster.take(at(tick * 100), 100_000_000, &Look { used, ..Look::default() });
             }
             let mut neighbours = Neighbours::default();
-            let groups = [group("a", Some(100), &[1]), group("b", Some(100), &[2, 3])];
-            let groups = [&[WeighedGroup { folder: "/t".into(), weight: None, pids: vec![] }][..], &groups].concat();
+            let groups = [tree(&[]), group("a", Some(100), &[1]), group("b", Some(100), &[2, 3])];
             neighbours.take(at(0), &groups, roster.front(), &Demands::new());
             neighbours.spare(&roster, &[]);
             assert_eq!(neighbours.of(2).is_some(), expected, "{case}");
