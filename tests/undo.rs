@@ -2,14 +2,16 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use brisk::device::journal::{Journal, JournalState};
 use brisk::device::{BootTime, Root, Target};
 use brisk::experiment::runner;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 const TUNABLES: [&str; 3] = ["sampling_rate", "io_is_busy", "up_threshold"];
 const ORIGINAL: &str = "100000\n";
@@ -50,7 +52,7 @@ impl Device {
     }
 
     /// A daemon that leases at random, and the pid of its guardian.
-    fn daemon(&self) -> (Child, u32) {
+    fn daemon(&self) -> (Daemon, u32) {
         let mut child = self
             .command(&["soak", "--be-daemon", "--seed", "7"])
             .args(ARGUMENTS)
@@ -58,11 +60,50 @@ impl Device {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        lines.read_line(&mut line).unwrap();
-        // The daemon's next guardian, if it needs one, is told of through this pipe.
-        std::mem::forget(lines);
-        (child, line.trim().parse().unwrap())
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut daemon = Daemon { child, lines };
+        daemon.lines.read_line(&mut line).unwrap();
+        (daemon, line.trim().parse().unwrap())
+    }
+}
+
+/// Whatever became of a test, nobody whose device this is outlives it.
+impl Drop for Device {
+    fn drop(&mut self) {
+        let folder = self.folder.path().as_os_str().as_bytes();
+        let is_here = |pid: &u32| {
+            let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            arguments.split(|byte| *byte == 0).any(|argument| argument.strip_suffix(b"/").unwrap_or(argument) == folder)
+        };
+        let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        for pid in pids.filter(is_here) {
+            let Ok(process) = pidfd_open(Pid::from_raw(pid as i32).unwrap(), PidfdFlags::empty()) else { continue };
+            // Looked at once more: only from here on it cannot be another one of this number.
+            if is_here(&pid) && pidfd_send_signal(&process, Signal::KILL).is_ok() {
+                let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], None);
+            }
+        }
+    }
+}
+
+/// A daemon; dropped, it is killed.
+struct Daemon {
+    child: Child,
+    /// Its next guardian, if it needs one, is told of through this pipe.
+    lines: BufReader<ChildStdout>,
+}
+
+impl Daemon {
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -101,16 +142,15 @@ fn a_daemon_that_hangs_loses_its_overdue_leases() {
     let (mut daemon, _) = device.daemon();
     // Stop it at moments until one is found in which it holds something.
     within(Duration::from_secs(60), "the daemon never held anything", || {
-        signal(daemon.id(), Signal::STOP);
+        signal(daemon.child.id(), Signal::STOP);
         let held = !device.is_original();
         if !held {
-            signal(daemon.id(), Signal::CONT);
+            signal(daemon.child.id(), Signal::CONT);
         }
         held
     });
     within(Duration::from_secs(15), "the guardian gives back what is overdue", || device.is_original());
-    daemon.kill().unwrap();
-    daemon.wait().unwrap();
+    daemon.kill();
 }
 
 #[test]
@@ -126,8 +166,7 @@ fn the_guardian_survives_what_is_meant_for_the_daemon_and_ends_with_it() {
     assert_eq!(session.as_raw_nonzero().get() as u32, guardian, "a session of its own");
     let name = fs::read(format!("/proc/{guardian}/cmdline")).unwrap();
     assert!(name.starts_with(b"@brisk-guardian\0"));
-    daemon.kill().unwrap();
-    daemon.wait().unwrap();
+    daemon.kill();
     within(Duration::from_secs(15), "the guardian ends", || !is_running(guardian));
     assert!(device.is_original());
     assert_eq!(JournalState::of(&device.root().runtime_folder()).unwrap(), JournalState::Empty);
@@ -144,8 +183,7 @@ fn whoever_comes_at_once_after_a_killed_daemon_takes_over_and_is_not_refused() {
             signal(guardian, Signal::KILL);
             std::thread::sleep(Duration::from_micros(100 * round));
         }
-        daemon.kill().unwrap();
-        daemon.wait().unwrap();
+        daemon.kill();
         drop(Journal::open(&device.root().runtime_folder(), &device.root()).unwrap());
         assert!(device.is_original(), "round {round}");
     }
