@@ -8,20 +8,18 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::back_off::BackOff;
-use super::classify::Class;
 use super::config::{PlacementConfig, Rule};
 use super::cores::{Machine, Split};
 use super::gain::{Advice, CORE_SLACK, Totals, Window, advise};
 use super::heirs::Heirs;
 use super::neighbours::Neighbours;
-use super::roster::{Member, Roster};
-use super::step::{Demands, Rung, Step, put_on};
+use super::roster::Roster;
+use super::step::{Demands, Rung, Step};
 use super::thesis;
 use super::trial::{Rhythms, Trial, Verdict};
 use crate::device::BootTime;
-use crate::device::cgroup::membership::{Choice, Memberships};
+use crate::device::cgroup::membership::Choice;
 use crate::device::cgroup::weight::WeighedGroup;
-use crate::device::priority::SchedulingPolicy;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
 use crate::mechanism::{Action, Decision, Event, Interest, Mechanism, Support, SupportState, Target};
@@ -37,8 +35,6 @@ const CHOSEN_FOR: Duration = Duration::from_secs(60);
 const START: Duration = Duration::from_secs(5);
 /// Leases last longer than that: they end by themselves only where the daemon hangs.
 const LEASE: Duration = Duration::from_secs(90);
-/// Masks that last until the next look end by themselves after this long.
-const PARTED: Duration = Duration::from_secs(1);
 /// Facts of bulk threads are asked for again after this long, so that a person's change is noticed.
 const FACTS_AGE: Duration = Duration::from_secs(5);
 /// A step that was taken back is tried again after this long, then after twice as long each time up to the longest.
@@ -192,17 +188,6 @@ impl PlacementPolicy {
 
     fn maximum(&self) -> usize {
         usize::try_from(self.config.maximum_threads).unwrap_or(usize::MAX)
-    }
-
-    /// Who makes room by `step`. A core is free when whoever is busy keeps off it, bulk or not. Where the foreground has
-    /// more threads than cores it may need the others' as well, so those are not crowded: bulk work alone makes room.
-    fn busy(&self, step: &Step) -> Vec<&Member> {
-        let fits = |split: &Split| self.roster.busy_front().count() <= split.reserved.len();
-        let least = match step {
-            Step::Isolate(split) if fits(split) => Class::Interactive,
-            _ => Class::Bulk,
-        };
-        self.roster.busy(least, &self.config.excluded_commands, self.maximum())
     }
 
     fn put_in_front(&mut self, pids: BTreeSet<u32>, decisions: &mut Vec<Decision>) {
@@ -409,49 +394,6 @@ impl PlacementPolicy {
         decisions.splice(begun + masks..begun + masks, moved);
     }
 
-    /// Puts what is in front on the cores that are free for it now. It may leave them at once: without this it would wait
-    /// among those who have just left them, until the kernel shares work out anew.
-    fn fetch_front(&self, now: BootTime) -> Vec<Decision> {
-        const REASON: &str = "it is put where nobody else is busy, and may go where it likes";
-        let Some(split) = self.split() else { return Vec::new() };
-        let facts = self.roster.busy_front().filter_map(|member| member.facts.as_ref());
-        let masks = facts.filter_map(|facts| put_on(&split.reserved, facts, &self.machine));
-        let fetched = masks.flat_map(|(target, value)| {
-            let action = Action::Lease { target: target.clone(), value, until: now + LEASE };
-            [Decision { action, reason: REASON.to_owned() }, release(target, REASON)]
-        });
-        fetched.collect()
-    }
-
-    /// Puts the busiest threads in front on a CPU each until the next look, where bulk work weighs little wherever it is.
-    /// The kernel wakes a thread where it was: a helper would wait for whom it helps, beside a CPU on which only bulk
-    /// work is. Until then, because one that sleeps moves only when it wakes.
-    fn part_front(&mut self, now: BootTime) -> Vec<Decision> {
-        let Some(held) = self.held.as_mut().filter(|held| held.step == Step::Weight && !held.is_parted) else {
-            return Vec::new();
-        };
-        let front = self.roster.front_at_work();
-        let places = front.into_iter().zip(self.machine.cores());
-        held.is_parted = places.len() > 1 && places.clone().all(|(member, _)| member.facts.is_some());
-        if !held.is_parted {
-            return Vec::new();
-        }
-        let masks = places.filter_map(|(member, core)| put_on(&[core.cpu], member.facts.as_ref()?, &self.machine));
-        let masks: Vec<_> = masks.collect();
-        self.parted = masks.iter().map(|(target, _)| target.clone()).collect();
-        let lease = |(target, value)| Decision {
-            action: Action::Lease { target, value, until: now + PARTED },
-            reason: "for a moment, so that what is in front does not wait for itself".to_owned(),
-        };
-        masks.into_iter().map(lease).collect()
-    }
-
-    /// Lets what is in front go where it likes again.
-    fn rejoin_front(&mut self, decisions: &mut Vec<Decision>) {
-        let parted = std::mem::take(&mut self.parted);
-        decisions.extend(parted.into_iter().map(|target| release(target, "it may go where it likes")));
-    }
-
     /// The cores that are kept free now, and the others.
     pub fn split(&self) -> Option<&Split> {
         match &self.held.as_ref()?.step {
@@ -497,42 +439,6 @@ impl PlacementPolicy {
         }
     }
 
-    /// Makes everybody who is bulk now give up what the step says, and nobody else.
-    fn apply(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
-        let Some(held) = &self.held else { return };
-        let wanted = self.busy(&held.step).into_iter().flat_map(|member| self.demands_of(&held.step, member)).collect();
-        let reason = held.step.to_string();
-        self.make(now, wanted, &reason, decisions);
-        if self.leased.is_empty() {
-            self.held = None;
-            self.window.clear();
-        }
-    }
-
-    fn demands_of(&self, step: &Step, member: &Member) -> Vec<(Target, String)> {
-        let Some(facts) = &member.facts else { return Vec::new() };
-        let nice_levels = i32::try_from(self.config.nice_levels).unwrap_or(19);
-        let of_group = || {
-            let (folder, own) = self.neighbours.of(member.thread.pid)?;
-            Some((Target::GroupWeight(folder.clone()), step.weight_of_group(own, nice_levels)?))
-        };
-        if facts.priority.policy == SchedulingPolicy::Other
-            && let Some(demand) = of_group()
-        {
-            return vec![demand];
-        }
-        // A cpuset may forget by whom a thread was bound, and a process may have threads that are not bulk.
-        let is_bound = self.machine.cores().iter().any(|core| !facts.allowed.contains(&core.cpu));
-        let takes_others = || {
-            let whole_process = facts.groups.cpu.as_ref().is_some_and(|from| from.whole_process);
-            whole_process && !self.roster.is_single(member.thread.pid)
-        };
-        if facts.groups != Memberships::default() && (self.without_groups || is_bound || takes_others()) {
-            return step.demands_of(&ThreadFacts { groups: Memberships::default(), ..facts.clone() }, nice_levels);
-        }
-        step.demands_of(facts, nice_levels)
-    }
-
     /// Weight whenever there is a foreground and bulk work.
     fn always_weigh(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         if self.held.is_none() && !self.busy(&Step::Weight).is_empty() {
@@ -552,49 +458,6 @@ impl PlacementPolicy {
         self.reason = "by the thesis's classes".to_owned();
         self.make(now, wanted, "the thesis's classes", decisions);
     }
-
-    /// Changes what is leased into `wanted`.
-    fn make(&mut self, now: BootTime, wanted: Demands, reason: &str, decisions: &mut Vec<Decision>) {
-        // The other way round than they were leased: a group goes after its members.
-        let freed = self.leased.keys().rev().filter(|target| !wanted.contains_key(target));
-        decisions.extend(freed.map(|target| release(target.clone(), "it need not make room any more")));
-        for (target, value) in &wanted {
-            if self.leased.get(target) != Some(value) {
-                let action = Action::Lease { target: target.clone(), value: value.clone(), until: now + LEASE };
-                decisions.push(Decision { action, reason: reason.to_owned() });
-            }
-        }
-        self.leased = wanted;
-    }
-
-    fn release_where(&mut self, reason: &str, decisions: &mut Vec<Decision>, is_over: impl Fn(u32) -> bool) {
-        self.leased.retain(|target, _| {
-            let over = target.thread().is_some_and(&is_over);
-            if over {
-                decisions.push(release(target.clone(), reason));
-            }
-            !over
-        });
-    }
-
-    fn release_all(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
-        self.rejoin_front(decisions);
-        if self.held.take().is_some() || !self.leased.is_empty() {
-            self.window.clear();
-        }
-        reason.clone_into(&mut self.reason);
-        let leased = std::mem::take(&mut self.leased);
-        if !leased.is_empty() {
-            self.doubt_facts();
-        }
-        decisions.extend(leased.into_keys().rev().map(|target| release(target, reason)));
-    }
-
-    /// Has facts asked for again, but not those of threads that show what they have been made to give up.
-    fn doubt_facts(&mut self) {
-        let leased: BTreeSet<u32> = self.leased.keys().filter_map(Target::thread).collect();
-        self.roster.doubt_facts(|tid| !leased.contains(&tid));
-    }
 }
 
 /// The cores that a foreground of this parallelism lacks where some are kept free for it, if it could gain as much by more.
@@ -603,10 +466,6 @@ impl PlacementPolicy {
 fn lacking(step: &Step, parallelism: f64, least_gain: f64) -> f64 {
     let Step::Isolate(split) = step else { return 0.0 };
     Some(parallelism - split.reserved.len() as f64).filter(|lacking| *lacking > parallelism * least_gain).unwrap_or(0.0)
-}
-
-fn release(target: Target, reason: &str) -> Decision {
-    Decision { action: Action::Release { target }, reason: reason.to_owned() }
 }
 
 impl Mechanism for PlacementPolicy {
@@ -675,6 +534,8 @@ impl Mechanism for PlacementPolicy {
     }
 }
 
+mod demands;
+mod front;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -238,10 +238,7 @@ impl Roster {
         let has_brood = |member: &&Member| !is_busy(member) && parents.contains(&member.thread.pid);
         let with_broods = self.members.values().filter(|member| !parents.is_empty() && has_brood(member));
         let may_go = |member: &&Member| !excluded.iter().any(|glob| glob.matches(&member.thread.command));
-        let mut busy: Vec<&Member> = awake.filter(is_busy).chain(with_broods).filter(may_go).collect();
-        busy.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
-        busy.truncate(maximum);
-        busy
+        most_demanding(awake.filter(is_busy).chain(with_broods).filter(may_go), maximum)
     }
 
     /// Threads in front that are busy: those that would be in each other's way with bulk work.
@@ -256,10 +253,7 @@ impl Roster {
             return Vec::new();
         }
         let is_at_work = |member: &&Member| member.is_front && member.habits.demand() >= AT_WORK;
-        let mut front: Vec<_> = self.members.values().filter(is_at_work).collect();
-        front.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
-        front.truncate(MOST_IN_FRONT);
-        front
+        most_demanding(self.members.values().filter(is_at_work), MOST_IN_FRONT)
     }
 
     /// Busy threads of which nothing is known yet.
@@ -269,6 +263,14 @@ impl Roster {
         let busy = self.busy(Class::Interactive, excluded, maximum).into_iter().chain(front.into_values());
         busy.filter(|member| member.facts.is_none()).map(|member| member.thread.tid).collect()
     }
+}
+
+/// Those of `members` that ask for most, no more than `maximum`.
+pub fn most_demanding<'a>(members: impl Iterator<Item = &'a Member>, maximum: usize) -> Vec<&'a Member> {
+    let mut members: Vec<_> = members.collect();
+    members.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
+    members.truncate(maximum);
+    members
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
 mod device;
+mod front;
+mod groups;
 
 use std::collections::BTreeMap;
 
@@ -6,6 +8,7 @@ use super::*;
 use crate::device::cgroup::hierarchy::Hierarchy;
 use crate::device::cgroup::membership::Choice;
 use crate::device::hotplug::format_list;
+use crate::device::priority::SchedulingPolicy;
 use crate::random::Random;
 use device::{DOWNLOAD, Device, FRAMES, HOG, Habit, MESSAGE, MUSIC};
 
@@ -154,64 +157,6 @@ fn the_gain_is_what_the_bound_has_promised() {
     }
 }
 
-#[test]
-fn by_groups_the_foreground_gains_no_less() {
-    for (name, front, background) in
-        [("two threads / hogs", vec![HOG; 2], vec![HOG; 2]), ("one thread / hogs", vec![HOG], vec![HOG; 3])]
-    {
-        let cell = |config| cell(&equal(2), config, &front, &background);
-        let by_masks = done(&mut cell(config())).0;
-        let mut device = cell(with_groups());
-        let by_groups = done(&mut device).0;
-        assert!(
-            by_groups >= by_masks * 0.98,
-            "{name}: {by_groups} in place of {by_masks} ms: {}",
-            device.policy.reason
-        );
-        let bulk = background.len() as u32;
-        assert_eq!(device.treated(), (200..200 + bulk).collect::<Vec<_>>(), "{name}: {}", device.policy.reason);
-        assert!(!device.members.is_empty() && !device.groups.is_empty());
-        device.put_in_front(&[]);
-        assert!(device.treated().is_empty() && device.members.is_empty() && device.groups.is_empty());
-    }
-}
-
-#[test]
-fn a_thread_born_in_a_group_is_sent_back_to_its_parents() {
-    let mut device = cell(&equal(2), with_groups(), &[HOG], &[HOG, HOG]);
-    device.run(2000);
-    let mask = device.threads[&200].mask.clone();
-    device.start(300, 200, 1, MUSIC).mask = mask;
-    let folder = device.members[&(Hierarchy::Cpuset, 200)].clone();
-    device.members.insert((Hierarchy::Cpuset, 300), folder);
-    device.run(500);
-    assert_eq!(device.treated(), [200, 201]);
-    assert!(!device.members.contains_key(&(Hierarchy::Cpuset, 300)), "{:?}", device.members);
-}
-
-#[test]
-fn a_bound_thread_stays_in_its_group() {
-    let mut device = Device::new(&equal(2), with_groups());
-    for tid in [200, 201] {
-        device.start(tid, tid, 1, HOG);
-    }
-    let bound = device.threads.get_mut(&201).unwrap();
-    bound.mask = vec![0];
-    bound.facts.allowed = vec![0];
-    device.run(4000);
-    for tid in FRONT..FRONT + 2 {
-        device.start(tid, FRONT, 1, HOG);
-    }
-    device.put_in_front(&[FRONT]);
-    device.run(3000);
-    assert!(
-        device.treated().contains(&200) && !device.members.keys().any(|&(_, tid)| tid == 201),
-        "{:?}",
-        device.members
-    );
-    assert_eq!(device.threads[&201].mask, [0]);
-}
-
 /// Runs a build of two jobs beside the foreground: processes of 60 ms each, one after the other.
 fn build(device: &mut Device, milliseconds: u64) {
     for _ in 0..milliseconds / 60 {
@@ -249,80 +194,6 @@ fn a_build_makes_room_by_its_parent() {
     device.put_in_front(&[FRONT]);
     build(&mut device, 3000);
     assert!(!touched(&device).contains(&FRONT) && device.treated().is_empty(), "{}", device.policy.reason);
-}
-
-#[test]
-fn where_no_group_can_be_made_masks_and_nice_values_do() {
-    let mut device = cell(&equal(2), with_groups(), &[HOG; 2], &[HOG; 2]);
-    device.run(1000);
-    assert!(!device.groups.is_empty());
-    let folder = device.groups.keys().next().unwrap().clone();
-    let target = Target::Group(folder);
-    // The group is gone, as where it could not be made.
-    device.tell(&Event::Refused { target });
-    assert!(device.members.is_empty() && device.groups.is_empty());
-    assert_eq!(device.treated(), [200, 201], "{}", device.policy.reason);
-    device.run(5000);
-    assert!(device.groups.is_empty(), "nothing of the kind is tried again: {:?}", device.groups);
-    assert_eq!(device.treated(), [200, 201], "{}", device.policy.reason);
-}
-
-/// A foreground in a group of its own, beside bulk work in another one, both of a delegated sub-tree.
-fn beside(config: PlacementConfig, front: &[Habit], background: &[Habit]) -> Device {
-    let groups = Choice::Tree("/t".into());
-    let mut device = cell(&equal(2), PlacementConfig { groups, ..config }, front, background);
-    let group = |folder: &str, weight, pids: Vec<u32>| WeighedGroup { folder: folder.into(), weight, pids };
-    let bulk = (200..200 + background.len() as u32).collect();
-    device.tree =
-        vec![group("/t", None, vec![]), group("/t/front", Some(100), vec![FRONT]), group("/t/back", Some(100), bulk)];
-    device
-}
-
-#[test]
-fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
-    let weight = PlacementConfig { rule: Rule::Weight, ..config() };
-    let weighed = |device: &Device, value: &str| device.weights == BTreeMap::from([("/t/back".into(), value.into())]);
-    let mut device = beside(weight.clone(), &[HOG, HOG], &[HOG, HOG]);
-    device.run(500);
-    assert!(weighed(&device, "11") && device.treated().is_empty(), "{:?} {:?}", device.weights, device.treated());
-    // What it weighs now is not what it weighs by itself.
-    device.tree[2].weight = Some(11);
-    device.run(20_000);
-    assert!(weighed(&device, "11"), "{:?}", device.weights);
-    let views = device.policy.snapshot().threads;
-    assert!(views.iter().any(|view| view.leased.as_deref() == Some("its group weighs 11")), "{views:?}");
-    // Somebody comes to it who is not bulk work: it is known what he is, and the group is left alone.
-    device.start(300, 300, 1, MUSIC);
-    device.tree[2].pids.push(300);
-    device.tree[2].weight = Some(100);
-    device.run(8000);
-    assert!(device.weights.is_empty(), "{:?}", device.weights);
-    assert_eq!(device.treated(), [200, 201], "by nice values, as it is without groups");
-    device.end(300);
-    device.run(8000);
-    assert!(weighed(&device, "11"), "{:?}", device.weights);
-    device.tell(&Event::Refused { target: Target::GroupWeight("/t/back".into()) });
-    assert_eq!(device.treated(), [200, 201]);
-    device.weights.clear();
-    device.put_in_front(&[]);
-    assert!(device.weights.is_empty() && device.treated().is_empty());
-    let mut device = beside(weight, &[HOG, HOG], &[HOG, HOG]);
-    device.tree[1].pids.clear();
-    device.run(500);
-    assert!(device.weights.is_empty(), "what is in front is elsewhere");
-    assert_eq!(device.treated(), [200, 201]);
-}
-
-#[test]
-fn a_group_of_bulk_work_runs_on_what_nobody_else_wants() {
-    let mut device = beside(config(), &[HOG, HOG], &[HOG, HOG]);
-    device.run(150);
-    let held = Held::new(Step::Idle, BootTime::from_milliseconds(device.now_ms), None, Rhythms::default(), None);
-    device.policy.held = Some(held);
-    device.next_look();
-    assert_eq!(device.weights, BTreeMap::from([("/t/back".into(), "idle".into())]), "{}", device.policy.reason);
-    device.put_in_front(&[]);
-    assert!(device.weights.is_empty());
 }
 
 #[test]
@@ -404,106 +275,6 @@ fn a_foreground_that_needs_bulk_work_is_left_alone() {
         }
     }
     assert!(treated_ms < 12_000, "{treated_ms} of 60 s: {}", device.policy.reason);
-}
-
-#[test]
-fn what_is_in_front_is_put_where_there_is_room_and_may_leave() {
-    let mut device = cell(&equal(4), config(), &[HOG, HOG], &[HOG; 8]);
-    let bound = device.threads.get_mut(&101).unwrap();
-    bound.mask = vec![0, 1, 2];
-    bound.facts.allowed = vec![0, 1, 2];
-    device.run(400);
-    let of_front = device.decisions.iter().filter_map(|(_, decision)| match &decision.action {
-        Action::Lease { target: Target::CpuAffinity { tid: FRONT, .. }, value, .. } => Some(value.clone()),
-        Action::Release { target: Target::CpuAffinity { tid: FRONT, .. } } => Some("free".to_owned()),
-        Action::Lease { target, .. } if target.thread() == Some(101) => panic!("somebody has bound it: {target}"),
-        _ => None,
-    });
-    assert_eq!(of_front.collect::<Vec<_>>(), ["2-3", "free"], "{}", device.policy.reason);
-    assert_eq!(device.threads[&FRONT].mask, [0, 1, 2, 3]);
-}
-
-#[test]
-fn threads_in_front_go_apart_once_where_bulk_work_weighs_less() {
-    let mut device = cell(&equal(2), config(), &[HOG, HOG], &[HOG]);
-    device.run(400);
-    let put = |tid: u32| {
-        let of_thread = device.decisions.iter().filter_map(move |(_, decision)| match &decision.action {
-            Action::Lease { target: Target::CpuAffinity { tid: of, .. }, value, .. } if *of == tid => {
-                Some(value.clone())
-            }
-            Action::Release { target: Target::CpuAffinity { tid: of, .. } } if *of == tid => Some("free".to_owned()),
-            _ => None,
-        });
-        of_thread.collect::<Vec<_>>()
-    };
-    let mut places = [put(FRONT), put(101)];
-    places.sort();
-    assert_eq!(places, [["0", "free"], ["1", "free"]], "{}", device.policy.reason);
-    assert!(device.threads.values().all(|thread| thread.mask == [0, 1]));
-    // A helper that sleeps most of the time is in the way of whom it helps, too.
-    let helper = Habit { work_ms: 2, sleep_ms: 0, period_ms: 10 };
-    for (front, parted) in [(&[HOG, helper][..], 2), (&[HOG], 0)] {
-        let mut device = cell(&equal(2), PlacementConfig { rule: Rule::Weight, ..config() }, front, &[HOG]);
-        device.run(1000);
-        let leases = device.policy.part_front(BootTime::from_milliseconds(1000));
-        let cpu = |decision: &Decision| match &decision.action {
-            Action::Lease { target: Target::CpuAffinity { .. }, value, .. } => value.clone(),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(leases.iter().map(cpu).collect::<BTreeSet<_>>().len(), parted, "{leases:?}");
-        let mut released = Vec::new();
-        device.policy.let_go(&mut released);
-        let masks =
-            released.iter().filter(|one| matches!(one.action, Action::Release { target: Target::CpuAffinity { .. } }));
-        assert_eq!(masks.count(), parted, "{released:?}");
-    }
-}
-
-#[test]
-fn what_outgrows_its_cores_during_the_trial_need_not_wait_for_its_end() {
-    let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
-    device.run(150);
-    let rung = |device: &Device| device.policy.held.as_ref().map(|held| held.step.rung());
-    assert_eq!(rung(&device), Some(Rung::Isolate), "{}", device.policy.reason);
-    device.start(101, FRONT, 1, HOG);
-    device.run(300);
-    assert_eq!(rung(&device), Some(Rung::Weight), "{}", device.policy.reason);
-    device.run(1000);
-    assert_eq!(rung(&device), Some(Rung::Weight), "{}", device.policy.reason);
-}
-
-#[test]
-fn what_waits_for_itself_on_the_cores_that_are_free_for_it_gets_more() {
-    let totals = |run_ms: u64, wait_ms: u64, bulk_ms: u64| {
-        let ns = |ms: u64| ms * 1_000_000;
-        Totals { wall_ns: ns(100), run_ns: ns(run_ms), wait_ns: ns(wait_ms), bulk_run_ns: ns(bulk_ms) }
-    };
-    for (case, after, expected) in [
-        ("a helper waits for whom it helps", totals(100, 18, 90), Rung::Weight),
-        ("nobody waits", totals(120, 1, 70), Rung::Isolate),
-        ("the only thread waits", totals(80, 20, 90), Rung::Isolate),
-    ] {
-        let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
-        device.run(2000);
-        let held = device.policy.held.as_ref().map(|held| held.step.rung());
-        assert_eq!(held, Some(Rung::Isolate), "{case}: {}", device.policy.reason);
-        device.policy.confirm(BootTime::from_milliseconds(2000), after, &mut Vec::new());
-        let held = device.policy.held.as_ref().unwrap();
-        assert_eq!(held.step.rung(), expected, "{case}");
-        assert_eq!(held.before.as_ref().map(Step::rung), (expected == Rung::Weight).then_some(Rung::Isolate), "{case}");
-    }
-}
-
-#[test]
-fn what_comes_to_the_front_is_freed_at_once() {
-    let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
-    device.run(2000);
-    assert_eq!(device.treated(), [200, 201]);
-    device.put_in_front(&[200]);
-    assert_eq!(device.treated(), [0; 0]);
-    device.run(5000);
-    assert!(!device.treated().contains(&200), "{:?}", device.treated());
 }
 
 #[test]

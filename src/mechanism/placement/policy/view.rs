@@ -3,7 +3,7 @@
 use super::PlacementPolicy;
 use crate::mechanism::Target;
 use crate::mechanism::placement::classify::Class;
-use crate::mechanism::placement::roster::Member;
+use crate::mechanism::placement::roster::{Member, most_demanding};
 use crate::mechanism::placement::snapshot::{MOST_THREADS, Snapshot, ThreadView};
 use crate::mechanism::placement::trial::Trial;
 
@@ -37,10 +37,9 @@ impl PlacementPolicy {
             let habits = &member.habits;
             habits.wakes_hz() >= AWAKE_HZ || habits.demand() >= super::AT_REST || treatment(member).is_some()
         };
-        let mut awake: Vec<&Member> = self.roster.members().filter(is_awake).collect();
-        awake.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
-        awake.truncate(MOST_THREADS);
-        let threads: Vec<ThreadView> = awake.iter().map(|member| self.view_of(member, treatment(member))).collect();
+        let awake = most_demanding(self.roster.members().filter(is_awake), MOST_THREADS);
+        let threads: Vec<ThreadView> =
+            awake.into_iter().map(|member| self.view_of(member, treatment(member))).collect();
         let (totals, step) = (self.window.totals(), self.held.as_ref().map(|held| held.step.clone()));
         Snapshot {
             support: self.support.clone(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::*;
 use crate::device::cgroup::hierarchy::Hierarchy;
-use crate::device::cgroup::membership::{Choice, Membership};
+use crate::device::cgroup::membership::{Choice, Membership, Memberships};
 use crate::device::cgroup::weight::WeighedGroup;
 use crate::device::hotplug::parse_list;
 use crate::device::priority::{Priority, SchedulingPolicy};

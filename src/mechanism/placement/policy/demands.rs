@@ -1,0 +1,110 @@
+//! What a step asks of whom: turned into leases and releases, and those into what is leased.
+
+use std::collections::BTreeSet;
+
+use super::{LEASE, PlacementPolicy};
+use crate::device::BootTime;
+use crate::device::cgroup::membership::Memberships;
+use crate::device::priority::SchedulingPolicy;
+use crate::device::thread_facts::ThreadFacts;
+use crate::mechanism::placement::classify::Class;
+use crate::mechanism::placement::cores::Split;
+use crate::mechanism::placement::roster::Member;
+use crate::mechanism::placement::step::{Demands, Step};
+use crate::mechanism::{Action, Decision, Target};
+
+impl PlacementPolicy {
+    /// Who makes room by `step`. A core is free when whoever is busy keeps off it, bulk or not. Where the foreground has
+    /// more threads than cores it may need the others' as well, so those are not crowded: bulk work alone makes room.
+    pub(super) fn busy(&self, step: &Step) -> Vec<&Member> {
+        let fits = |split: &Split| self.roster.busy_front().count() <= split.reserved.len();
+        let least = match step {
+            Step::Isolate(split) if fits(split) => Class::Interactive,
+            _ => Class::Bulk,
+        };
+        self.roster.busy(least, &self.config.excluded_commands, self.maximum())
+    }
+
+    /// Makes everybody who is bulk now give up what the step says, and nobody else.
+    pub(super) fn apply(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+        let Some(held) = &self.held else { return };
+        let wanted = self.busy(&held.step).into_iter().flat_map(|member| self.demands_of(&held.step, member)).collect();
+        let reason = held.step.to_string();
+        self.make(now, wanted, &reason, decisions);
+        if self.leased.is_empty() {
+            self.held = None;
+            self.window.clear();
+        }
+    }
+
+    fn demands_of(&self, step: &Step, member: &Member) -> Vec<(Target, String)> {
+        let Some(facts) = &member.facts else { return Vec::new() };
+        let nice_levels = i32::try_from(self.config.nice_levels).unwrap_or(19);
+        let of_group = || {
+            let (folder, own) = self.neighbours.of(member.thread.pid)?;
+            Some((Target::GroupWeight(folder.clone()), step.weight_of_group(own, nice_levels)?))
+        };
+        if facts.priority.policy == SchedulingPolicy::Other
+            && let Some(demand) = of_group()
+        {
+            return vec![demand];
+        }
+        // A cpuset may forget by whom a thread was bound, and a process may have threads that are not bulk.
+        let is_bound = self.machine.cores().iter().any(|core| !facts.allowed.contains(&core.cpu));
+        let takes_others = || {
+            let whole_process = facts.groups.cpu.as_ref().is_some_and(|from| from.whole_process);
+            whole_process && !self.roster.is_single(member.thread.pid)
+        };
+        if facts.groups != Memberships::default() && (self.without_groups || is_bound || takes_others()) {
+            return step.demands_of(&ThreadFacts { groups: Memberships::default(), ..facts.clone() }, nice_levels);
+        }
+        step.demands_of(facts, nice_levels)
+    }
+
+    /// Changes what is leased into `wanted`.
+    pub(super) fn make(&mut self, now: BootTime, wanted: Demands, reason: &str, decisions: &mut Vec<Decision>) {
+        // The other way round than they were leased: a group goes after its members.
+        let freed = self.leased.keys().rev().filter(|target| !wanted.contains_key(target));
+        decisions.extend(freed.map(|target| release(target.clone(), "it need not make room any more")));
+        for (target, value) in &wanted {
+            if self.leased.get(target) != Some(value) {
+                let action = Action::Lease { target: target.clone(), value: value.clone(), until: now + LEASE };
+                decisions.push(Decision { action, reason: reason.to_owned() });
+            }
+        }
+        self.leased = wanted;
+    }
+
+    pub(super) fn release_where(&mut self, reason: &str, decisions: &mut Vec<Decision>, is_over: impl Fn(u32) -> bool) {
+        self.leased.retain(|target, _| {
+            let over = target.thread().is_some_and(&is_over);
+            if over {
+                decisions.push(release(target.clone(), reason));
+            }
+            !over
+        });
+    }
+
+    pub(super) fn release_all(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
+        self.rejoin_front(decisions);
+        if self.held.take().is_some() || !self.leased.is_empty() {
+            self.window.clear();
+        }
+        reason.clone_into(&mut self.reason);
+        let leased = std::mem::take(&mut self.leased);
+        if !leased.is_empty() {
+            self.doubt_facts();
+        }
+        decisions.extend(leased.into_keys().rev().map(|target| release(target, reason)));
+    }
+
+    /// Has facts asked for again, but not those of threads that show what they have been made to give up.
+    pub(super) fn doubt_facts(&mut self) {
+        let leased: BTreeSet<u32> = self.leased.keys().filter_map(Target::thread).collect();
+        self.roster.doubt_facts(|tid| !leased.contains(&tid));
+    }
+}
+
+pub(super) fn release(target: Target, reason: &str) -> Decision {
+    Decision { action: Action::Release { target }, reason: reason.to_owned() }
+}
