@@ -36,6 +36,13 @@ pub enum Target {
         /// As above.
         start_time_ticks: u64,
     },
+    /// A thread's upper utilisation clamp (sched_setattr(2), 0 to 1024), bound to one life of the thread.
+    UtilizationClampMaximum {
+        /// The thread.
+        tid: u32,
+        /// As above.
+        start_time_ticks: u64,
+    },
     /// How a thread's requests to storage rank (ioprio_set(2), `best-effort 7`), bound to one life of the thread.
     IoPriority {
         /// The thread.
@@ -81,6 +88,7 @@ impl Target {
             Self::UtilizationClampMinimum { pid, .. } => Some(*pid),
             Self::CpuAffinity { tid, .. }
             | Self::Priority { tid, .. }
+            | Self::UtilizationClampMaximum { tid, .. }
             | Self::IoPriority { tid, .. }
             | Self::GroupMember { tid, .. } => Some(*tid),
         }
@@ -89,8 +97,10 @@ impl Target {
     /// The same property of another thread; `None` for what is not inherited.
     pub fn of_heir(&self, tid: u32, start_time_ticks: u64) -> Option<Self> {
         match *self {
+            Self::UtilizationClampMinimum { .. } => Some(Self::UtilizationClampMinimum { pid: tid, start_time_ticks }),
             Self::CpuAffinity { .. } => Some(Self::CpuAffinity { tid, start_time_ticks }),
             Self::Priority { .. } => Some(Self::Priority { tid, start_time_ticks }),
+            Self::UtilizationClampMaximum { .. } => Some(Self::UtilizationClampMaximum { tid, start_time_ticks }),
             Self::IoPriority { .. } => Some(Self::IoPriority { tid, start_time_ticks }),
             Self::GroupMember { hierarchy, .. } => Some(Self::GroupMember { hierarchy, tid, start_time_ticks }),
             _ => None,
@@ -106,6 +116,7 @@ impl fmt::Display for Target {
             Self::UtilizationClampMinimum { pid, .. } => write!(f, "uclamp.min of process {pid}"),
             Self::CpuAffinity { tid, .. } => write!(f, "CPU mask of thread {tid}"),
             Self::Priority { tid, .. } => write!(f, "priority of thread {tid}"),
+            Self::UtilizationClampMaximum { tid, .. } => write!(f, "uclamp.max of thread {tid}"),
             Self::IoPriority { tid, .. } => write!(f, "storage priority of thread {tid}"),
             Self::ZramAlgorithm(name) => write!(f, "algorithm of {name}"),
             Self::ZramBacking(name) => write!(f, "backing device of {name}"),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup::membership::{Groups, Lookup, Memberships};
 use super::priority::{self, Priority};
+use super::uclamp::{self, Clamps};
 use super::{DeviceError, Operation, Root, affinity, process};
 
 /// A thread's identity and how it is scheduled now.
@@ -19,6 +20,9 @@ pub struct ThreadFacts {
     pub allowed: Vec<u32>,
     /// Its policy and nice value.
     pub priority: Priority,
+    /// Its utilisation clamps; none where the kernel has none.
+    #[serde(default)]
+    pub clamps: Clamps,
     /// Its control groups, where it may be taken from them.
     #[serde(default)]
     pub groups: Memberships,
@@ -42,6 +46,7 @@ fn of(root: &Root, tid: u32, groups: &mut Lookup<'_>) -> Result<ThreadFacts, Dev
         start_time_ticks: stat.start_time_ticks,
         allowed: affinity::allowed(root, tid)?,
         priority: priority::of(tid).map_err(fault)?,
+        clamps: uclamp::of(tid).unwrap_or_default(),
         groups: groups.memberships(tid),
         children_ticks: stat.children_ticks,
     })

@@ -69,6 +69,9 @@ fn head(snapshot: &Snapshot) -> String {
     }
     let cores: Vec<String> = snapshot.cores.iter().map(|core| format!("{} ({})", core.cpu, core.capacity)).collect();
     line("CPUs", &format!("{}, with their capacity; kept free in this order", cores.join(", ")));
+    if let Some(clamp) = snapshot.upper_clamp {
+        line("Clamp", &format!("bulk work that weighs less gets uclamp.max {clamp}: it fits the smallest of them"));
+    }
     line(
         "In front",
         &match snapshot.front.as_slice() {

@@ -47,9 +47,11 @@ impl Access {
             Target::Governor(folder) => governor::read(&self.root, folder),
             Target::UtilizationClampMinimum { pid, start_time_ticks } => {
                 self.same_process(*pid, *start_time_ticks, Operation::Read)?;
-                let value =
-                    uclamp::minimum(*pid).map_err(|error| task_error(&self.root, *pid, Operation::Read, error))?;
-                Ok(value.to_string())
+                Ok(self.clamps(*pid, Operation::Read)?.minimum.to_string())
+            }
+            Target::UtilizationClampMaximum { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Read)?;
+                Ok(self.clamps(*tid, Operation::Read)?.maximum.to_string())
             }
             Target::CpuAffinity { tid, start_time_ticks } => {
                 self.same_process(*tid, *start_time_ticks, Operation::Read)?;
@@ -89,8 +91,16 @@ impl Access {
             Target::UtilizationClampMinimum { pid, start_time_ticks } => {
                 self.same_process(*pid, *start_time_ticks, Operation::Write)?;
                 let fault = |error| task_error(&self.root, *pid, Operation::Write, error);
-                let minimum = value.parse().map_err(|_| fault(io::Error::from(io::ErrorKind::InvalidInput)))?;
-                uclamp::set_minimum(*pid, minimum).map_err(fault)
+                let minimum: u32 = value.parse().map_err(|_| fault(io::Error::from(io::ErrorKind::InvalidInput)))?;
+                // The kernel refuses what passes the upper clamp, and who chose that one has the last word.
+                let maximum = self.clamps(*pid, Operation::Write)?.maximum;
+                uclamp::set_minimum(*pid, minimum.min(maximum)).map_err(fault)
+            }
+            Target::UtilizationClampMaximum { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Write)?;
+                let fault = |error| task_error(&self.root, *tid, Operation::Write, error);
+                let maximum = value.parse().map_err(|_| fault(io::Error::from(io::ErrorKind::InvalidInput)))?;
+                uclamp::set_maximum(*tid, maximum).map_err(fault)
             }
             Target::CpuAffinity { tid, start_time_ticks } => {
                 self.same_process(*tid, *start_time_ticks, Operation::Write)?;
@@ -310,6 +320,10 @@ impl Access {
             .ok_or_else(|| DeviceError::io(&self.root.path(file), Operation::Read, io::ErrorKind::NotFound))
     }
 
+    fn clamps(&self, tid: u32, operation: Operation) -> Result<uclamp::Clamps, DeviceError> {
+        uclamp::of(tid).map_err(|error| task_error(&self.root, tid, operation, error))
+    }
+
     /// A pid is used again: only the start time says that it is still the process that was leased.
     fn same_process(&self, pid: u32, start_time_ticks: u64, operation: Operation) -> Result<(), DeviceError> {
         if process::start_time_ticks(&self.root, pid)? == start_time_ticks {
@@ -351,6 +365,7 @@ pub(super) fn is_leasable(target: &Target) -> bool {
         Target::UtilizationClampMinimum { .. }
         | Target::CpuAffinity { .. }
         | Target::Priority { .. }
+        | Target::UtilizationClampMaximum { .. }
         | Target::IoPriority { .. }
         | Target::GroupMember { .. } => return true,
         Target::ZramAlgorithm(name) | Target::ZramBacking(name) | Target::ZramSize(name) | Target::ZramSwap(name) => {

@@ -103,11 +103,12 @@ mod tests {
     use crate::device::cgroup::membership::Memberships;
     use crate::device::priority::{Priority, SchedulingPolicy};
     use crate::device::threads::Thread;
+    use crate::device::uclamp::Clamps;
 
     fn facts(tid: u32, children_ticks: u64) -> ThreadFacts {
         let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
-        let groups = Memberships::default();
-        ThreadFacts { tid, start_time_ticks: 1, allowed: vec![0], priority, groups, children_ticks }
+        let (clamps, groups) = (Clamps::default(), Memberships::default());
+        ThreadFacts { tid, start_time_ticks: 1, allowed: vec![0], priority, clamps, groups, children_ticks }
     }
 
     fn born(tid: u32, pid: u32, parent: u32) -> Look {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::device::uclamp::Fitting;
+
 /// The capacity of the fastest core (`cpu_capacity`, Documentation/scheduler/sched-capacity.rst).
 pub const FULL_CAPACITY: u32 = 1024;
 
@@ -19,6 +21,8 @@ pub struct Core {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     cores: Vec<Core>,
+    /// How its scheduler fits a clamped thread on a core, where it knows of capacities and clamps.
+    fitting: Option<Fitting>,
 }
 
 /// The CPUs, shared out. Neither list is ever empty; both ascend.
@@ -35,7 +39,13 @@ impl Machine {
     pub fn new(mut cores: Vec<Core>) -> Self {
         cores.sort_unstable_by_key(|core| (std::cmp::Reverse(core.capacity), std::cmp::Reverse(core.cpu)));
         cores.dedup_by_key(|core| core.cpu);
-        Self { cores }
+        Self { cores, fitting: None }
+    }
+
+    /// The same, with a scheduler that fits clamped threads so.
+    #[must_use]
+    pub fn with_fitting(self, fitting: Option<Fitting>) -> Self {
+        Self { fitting, ..self }
     }
 
     /// Of `(cpu, capacity)`.
@@ -58,6 +68,19 @@ impl Machine {
         ascending(&self.cores)
     }
 
+    /// The upper utilisation clamp with which a thread gives up its claim to bigger cores and fits on the smallest; `None`
+    /// where there are none that are bigger, or the scheduler does not look at it.
+    pub fn modest_clamp(&self) -> Option<u32> {
+        let (biggest, smallest) = (self.cores.first()?.capacity, self.cores.last()?.capacity);
+        self.fitting.filter(|_| smallest < biggest).map(|fitting| fitting.highest(smallest))
+    }
+
+    /// True when one of `cpus` is among the smallest cores.
+    pub fn has_smallest(&self, cpus: &[u32]) -> bool {
+        let smallest = self.cores.last().map(|core| core.capacity);
+        self.cores.iter().any(|core| Some(core.capacity) == smallest && cpus.contains(&core.cpu))
+    }
+
     /// Keeps `count` cores free; `None` when that would leave none for the others, or none is asked for.
     pub fn reserve(&self, count: usize) -> Option<Split> {
         if count == 0 || count >= self.cores.len() {
@@ -71,7 +94,8 @@ impl Machine {
     /// again.
     #[must_use]
     pub fn only(&self, online: &[u32]) -> Self {
-        Self { cores: self.cores.iter().copied().filter(|core| online.contains(&core.cpu)).collect() }
+        let cores = self.cores.iter().copied().filter(|core| online.contains(&core.cpu)).collect();
+        Self { cores, fitting: self.fitting }
     }
 }
 
@@ -106,6 +130,26 @@ mod tests {
             let expected = expected.map(|(reserved, rest)| Split { reserved, rest });
             assert_eq!(machine.reserve(count), expected, "{count} of {machine:?}");
         }
+    }
+
+    #[test]
+    fn a_clamp_is_of_the_smallest_core_that_is_online_where_another_is_bigger() {
+        let exactly = Some(Fitting::Exactly);
+        let phone = [(0, 320), (1, 320), (4, 780), (7, 1024)];
+        for (cores, fitting, online, expected) in [
+            (&phone[..], exactly, &[0, 1, 4, 7][..], Some(320)),
+            (&phone, Some(Fitting::WithMargin), &[0, 1, 4, 7], Some(255)),
+            (&phone, None, &[0, 1, 4, 7], None),
+            (&phone, exactly, &[4, 7], Some(780)),
+            (&phone, exactly, &[0, 1], None),
+            (&[(0, 1024), (1, 1024)], exactly, &[0, 1], None),
+            (&[], exactly, &[], None),
+        ] {
+            let machine = Machine::of(cores).with_fitting(fitting).only(online);
+            assert_eq!(machine.modest_clamp(), expected, "{machine:?}");
+        }
+        let machine = Machine::of(&phone);
+        assert!(machine.has_smallest(&[1, 7]) && !machine.has_smallest(&[4, 7]) && !machine.has_smallest(&[]));
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Heirs {
         self.0.keys()
     }
 
-    /// New threads begin with the mask and the priority of the one that made them.
+    /// New threads begin with the mask, the priority and the clamp of the one that made them.
     pub(super) fn note(&mut self, look: &Look, leased: &Demands, roster: &Roster) {
         self.0.retain(|tid, _| !look.ended.contains(tid));
         if leased.is_empty() {
@@ -80,6 +80,7 @@ fn held_by(target: &Target, facts: &ThreadFacts) -> Option<String> {
     match target {
         Target::CpuAffinity { .. } => Some(format_list(&facts.allowed)),
         Target::Priority { .. } => Some(facts.priority.to_string()),
+        Target::UtilizationClampMaximum { .. } => Some(facts.clamps.maximum.to_string()),
         Target::GroupMember { hierarchy, .. } => {
             let groups = facts.groups.cpu.iter().chain(&facts.groups.cpuset);
             groups.filter(|from| from.hierarchy == *hierarchy).map(|from| from.group.clone()).next()

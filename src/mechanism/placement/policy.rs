@@ -317,7 +317,8 @@ impl PlacementPolicy {
             self.back_off.forgive(step.rung());
             self.doubted = None;
         }
-        self.reason = format!("{step}: the foreground waits {:.0} % of its busy time", after.wait_share() * 100.0);
+        self.reason =
+            format!("{}: the foreground waits {:.0} % of its busy time", self.words(&step), after.wait_share() * 100.0);
         let next = match &step {
             Step::Weight => Some(Step::Idle),
             // On the cores that are free for it, it waits for itself.
@@ -376,7 +377,7 @@ impl PlacementPolicy {
     ) {
         let trial = Trial::new(now, Duration::from_millis(self.config.trial_ms), before);
         let rhythms = Rhythms::of(&self.roster, trial.settles());
-        self.reason = format!("{step}, on trial: {seen}");
+        self.reason = format!("{}, on trial: {seen}", self.words(&step));
         self.held = Some(Held::new(step, now, Some(trial), rhythms, in_force));
         let begun = decisions.len();
         self.apply(now, decisions);
@@ -416,8 +417,8 @@ impl PlacementPolicy {
         if std::mem::take(&mut self.is_start) {
             held.trial = None;
             held.until = now + START;
-            self.reason = format!("{}, for now: {why}", held.step);
-            return;
+            let step = held.step.clone();
+            return self.reason = format!("{}, for now: {why}", self.words(&step));
         }
         self.release_all(&format!("looked at without it: {why}"), decisions);
     }
@@ -430,7 +431,7 @@ impl PlacementPolicy {
         self.window.clear();
         match held.before {
             Some(step) => {
-                self.reason = format!("{step} again: {why}");
+                self.reason = format!("{} again: {why}", self.words(&step));
                 let rhythms = Rhythms::of(&self.roster, now);
                 self.held = Some(Held::new(step, now, None, rhythms, None));
                 self.apply(now, decisions);
@@ -444,7 +445,7 @@ impl PlacementPolicy {
         if self.held.is_none() && !self.busy(&Step::Weight).is_empty() {
             let rhythms = Rhythms::default();
             self.held = Some(Held::new(Step::Weight, now, None, rhythms, None));
-            self.reason = format!("{}, by the rule of weight", Step::Weight);
+            self.reason = format!("{}, by the rule of weight", self.words(&Step::Weight));
         }
         if self.held.as_ref().is_some_and(|held| now >= held.until) {
             return self.release_all("chosen anew after a while", decisions);

@@ -3,15 +3,18 @@
 use super::config::PlacementConfig;
 use super::cores::{Core, FULL_CAPACITY, Machine};
 use crate::device::cgroup::membership::Groups;
+use crate::device::uclamp::Fitting;
 use crate::device::{Root, capacity, hotplug};
 use crate::mechanism::{Support, SupportState};
 
-/// The CPUs that are online, each with its capacity. A device that does not say has one.
+/// The CPUs that are online, each with its capacity, and what clamps do there. A device that does not say has one CPU.
 pub fn machine(root: &Root) -> Machine {
     let online = hotplug::online(root).unwrap_or_else(|_| vec![0]);
     let capacities = capacity::of(root, &online);
     let core = |&cpu: &u32| Core { cpu, capacity: capacities.get(&cpu).copied().unwrap_or(FULL_CAPACITY) };
-    Machine::new(online.iter().map(core).collect())
+    // A scheduler that does not tell capacities fits nobody by them.
+    let fitting = Fitting::of(root).filter(|_| capacity::is_told(root, &online));
+    Machine::new(online.iter().map(core).collect()).with_fitting(fitting)
 }
 
 /// What `config` makes of this device.
@@ -34,7 +37,9 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine) -> Supp
         None => format!("groups ({})", groups.describe()),
         Some(_) => "masks and nice values".to_owned(),
     };
-    let reason = format!("{what}; bulk work makes room, by {by}, where a trial shows that it helps");
+    let clamp = machine.modest_clamp().map(|clamp| format!(" and by utilisation clamps (uclamp.max {clamp})"));
+    let clamp = clamp.unwrap_or_default();
+    let reason = format!("{what}; bulk work makes room, by {by}{clamp}, where a trial shows that it helps");
     support(SupportState::Active, reason, "")
 }
 
@@ -62,11 +67,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         assert_eq!(machine(&root), Machine::equal(1));
-        for (file, text) in [("online", "0,2-3"), ("cpu2/cpu_capacity", "446"), ("cpu0/cpu_capacity", "446")] {
-            let path = root.path(hotplug::CPU_FOLDER).join(file);
+        let write = |path: std::path::PathBuf, text: &str| {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
+        };
+        let cpu = |file: &str| root.path(hotplug::CPU_FOLDER).join(file);
+        for (file, text) in [("online", "0,2-3"), ("cpu2/cpu_capacity", "446"), ("cpu0/cpu_capacity", "446")] {
+            write(cpu(file), text);
         }
-        assert_eq!(machine(&root), Machine::of(&[(0, 446), (2, 446), (3, 1024)]));
+        let unequal = Machine::of(&[(0, 446), (2, 446), (3, 1024)]);
+        assert_eq!(machine(&root), unequal);
+        write(root.path("/proc/sys/kernel/sched_util_clamp_min"), "1024");
+        write(root.path("/proc/sys/kernel/osrelease"), "6.6.1");
+        assert_eq!(machine(&root), unequal, "not every capacity is told: its scheduler knows of none");
+        write(cpu("cpu3/cpu_capacity"), "1024");
+        assert_eq!(machine(&root), unequal.with_fitting(Some(Fitting::Exactly)));
+        write(root.path("/proc/self/schedstat"), "1 2 3");
+        let enabled = PlacementConfig { enabled: true, ..PlacementConfig::default() };
+        let support = support(&root, &enabled, &machine(&root));
+        assert!(support.reason.contains("nice values and by utilisation clamps (uclamp.max 446)"), "{support:?}");
     }
 }

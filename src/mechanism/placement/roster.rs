@@ -353,6 +353,7 @@ mod tests {
             start_time_ticks: 5,
             allowed: vec![0],
             priority,
+            clamps: crate::device::uclamp::Clamps::default(),
             groups: Memberships::default(),
             children_ticks: 0,
         }]);

@@ -32,6 +32,10 @@ pub struct Snapshot {
     pub parallelism: f64,
     /// The CPUs, those that are kept free first first.
     pub cores: Vec<Core>,
+    /// The upper utilisation clamp of bulk threads that weigh less: what the smallest core fits, where others are bigger and
+    /// the kernel clamps.
+    #[serde(default)]
+    pub upper_clamp: Option<u32>,
     /// Those that are awake, those that ask for most first.
     pub threads: Vec<ThreadView>,
     /// How many others there are.
@@ -64,7 +68,7 @@ pub struct ThreadView {
     pub burst_ms: f64,
     /// How often it is put on a CPU in a second.
     pub wakes_hz: f64,
-    /// What it has been made to give up: a CPU list, or a policy and a nice value.
+    /// What it has been made to give up: a CPU list, or a policy and a nice value, and with it an upper clamp.
     pub leased: Option<String>,
     /// Why it is treated so.
     pub reason: String,

@@ -55,7 +55,28 @@ impl Step {
 
     /// What is changed of the thread with these facts, and to what; nothing when it is left alone: somebody has bound it,
     /// chosen its policy, or made it less already.
-    pub fn demands_of(&self, facts: &ThreadFacts, nice_levels: i32) -> Vec<(Target, String)> {
+    pub fn demands_of(&self, facts: &ThreadFacts, nice_levels: i32, machine: &Machine) -> Vec<(Target, String)> {
+        self.room_of(facts, nice_levels).into_iter().chain(self.clamp_of(facts, machine)).collect()
+    }
+
+    /// The claim to bigger cores that the thread with these facts gives up where it weighs less: nothing where it has none,
+    /// may not be on the smallest cores anyway, or was promised more. Where cores are kept free, masks say so.
+    pub fn clamp_of(&self, facts: &ThreadFacts, machine: &Machine) -> Option<(Target, String)> {
+        let ThreadFacts { tid, start_time_ticks, allowed, priority, clamps, .. } = facts;
+        let clamp = self.modest_clamp(machine)?;
+        let is_ordinary = priority.policy == SchedulingPolicy::Other;
+        let gives = is_ordinary && clamps.minimum <= clamp && clamp < clamps.maximum && machine.has_smallest(allowed);
+        let target = Target::UtilizationClampMaximum { tid: *tid, start_time_ticks: *start_time_ticks };
+        gives.then(|| (target, clamp.to_string()))
+    }
+
+    /// The upper clamp of whoever gives up a claim by this step.
+    pub fn modest_clamp(&self, machine: &Machine) -> Option<u32> {
+        (self.rung() != Rung::Isolate).then(|| machine.modest_clamp()).flatten()
+    }
+
+    /// What is changed of its mask, its priority or its groups.
+    fn room_of(&self, facts: &ThreadFacts, nice_levels: i32) -> Vec<(Target, String)> {
         let ThreadFacts { tid, start_time_ticks, allowed, priority, groups, .. } = facts;
         let (tid, start_time_ticks) = (*tid, *start_time_ticks);
         if priority.policy != SchedulingPolicy::Other {
@@ -149,6 +170,7 @@ impl fmt::Display for Step {
 mod tests {
     use super::*;
     use crate::device::cgroup::membership::Memberships;
+    use crate::device::uclamp::{Clamps, Fitting};
 
     fn facts(allowed: Vec<u32>, priority: Priority) -> ThreadFacts {
         ThreadFacts {
@@ -156,6 +178,7 @@ mod tests {
             start_time_ticks: 70,
             allowed,
             priority,
+            clamps: Clamps::default(),
             groups: Memberships::default(),
             children_ticks: 0,
         }
@@ -178,9 +201,48 @@ mod tests {
             (Step::Idle, vec![0], idle, 5, None),
         ] {
             let facts = facts(allowed, Priority { policy, nice });
-            let demands = step.demands_of(&facts, 10);
+            let demands = step.demands_of(&facts, 10, &Machine::equal(4));
             assert_eq!(demands.iter().map(|(_, value)| value.as_str()).next(), expected, "{step:?} {facts:?}");
         }
+    }
+
+    #[test]
+    fn on_unequal_cores_whoever_weighs_less_gives_up_the_big_ones() {
+        let split = || Step::Isolate(Split { reserved: vec![3], rest: vec![0, 1, 2] });
+        let (other, idle, special) = (SchedulingPolicy::Other, SchedulingPolicy::Idle, SchedulingPolicy::Special);
+        let exactly = Some(Fitting::Exactly);
+        let (unequal, equal) =
+            ([(0, 446), (1, 446), (2, 1024), (3, 1024)], [(0, 1024), (1, 1024), (2, 1024), (3, 1024)]);
+        let all = || vec![0, 1, 2, 3];
+        for (step, cores, fitting, allowed, policy, (minimum, maximum), expected) in [
+            (Step::Weight, unequal, exactly, all(), other, (0, 1024), Some("446")),
+            (Step::Idle, unequal, exactly, all(), other, (0, 1024), Some("446")),
+            (Step::Weight, unequal, Some(Fitting::WithMargin), all(), other, (0, 1024), Some("356")),
+            (split(), unequal, exactly, all(), other, (0, 1024), None),
+            (Step::Weight, equal, exactly, all(), other, (0, 1024), None),
+            (Step::Idle, equal, exactly, all(), other, (0, 1024), None),
+            (Step::Weight, unequal, None, all(), other, (0, 1024), None),
+            (Step::Weight, unequal, exactly, all(), other, (0, 447), Some("446")),
+            (Step::Weight, unequal, exactly, all(), other, (0, 446), None),
+            (Step::Weight, unequal, exactly, all(), other, (0, 100), None),
+            (Step::Weight, unequal, exactly, all(), other, (446, 1024), Some("446")),
+            (Step::Weight, unequal, exactly, all(), other, (447, 1024), None),
+            (Step::Weight, unequal, exactly, vec![1, 3], other, (0, 1024), Some("446")),
+            (Step::Weight, unequal, exactly, vec![2, 3], other, (0, 1024), None),
+            (Step::Weight, unequal, exactly, all(), special, (0, 1024), None),
+            (Step::Idle, unequal, exactly, all(), idle, (0, 1024), None),
+        ] {
+            let machine = Machine::of(&cores).with_fitting(fitting);
+            let clamps = Clamps { minimum, maximum };
+            let facts = ThreadFacts { clamps, ..facts(allowed, Priority { policy, nice: 0 }) };
+            let demands: Demands = step.demands_of(&facts, 10, &machine).into_iter().collect();
+            let clamp = demands.get(&Target::UtilizationClampMaximum { tid: 7, start_time_ticks: 70 });
+            assert_eq!(clamp.map(String::as_str), expected, "{step:?} {machine:?} {facts:?}");
+        }
+        // One that weighs as little as can be already may still run on a big core.
+        let machine = Machine::of(&unequal).with_fitting(exactly);
+        let least = facts(all(), Priority { policy: other, nice: 19 });
+        assert_eq!(Step::Weight.demands_of(&least, 10, &machine).len(), 1);
     }
 
     #[test]
@@ -226,10 +288,14 @@ mod tests {
             let mut facts = facts(vec![0, 1], Priority { policy: SchedulingPolicy::Other, nice: 0 });
             facts.groups = Memberships { cpu: Some(membership(hierarchy)), cpuset: Some(membership(hierarchy)) };
             let expected: Vec<_> = masked.map(mask).into_iter().chain(into(settings)(hierarchy)).collect();
-            assert_eq!(step.demands_of(&facts, 10), expected);
+            assert_eq!(step.demands_of(&facts, 10, &Machine::equal(2)), expected);
             assert!(expected.is_sorted(), "masks before groups, groups before members");
+            let unequal = Machine::of(&[(0, 446), (1, 1024)]).with_fitting(Some(Fitting::Exactly));
+            let clamped = step.demands_of(&facts, 10, &unequal);
+            assert_eq!(clamped.len() - expected.len(), usize::from(step.rung() != Rung::Isolate), "{clamped:?}");
+            assert_eq!(clamped[..expected.len()], expected, "the clamp is beside them");
             facts.priority.policy = SchedulingPolicy::Special;
-            assert_eq!(step.demands_of(&facts, 10), []);
+            assert_eq!(step.demands_of(&facts, 10, &unequal), []);
         }
     }
 }

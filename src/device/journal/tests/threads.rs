@@ -1,10 +1,10 @@
-//! Masks and priorities of real threads.
+//! Masks, priorities and clamps of real threads.
 
 use std::io::{self, BufRead, Write};
 use std::process::{Child, Command, Stdio};
 
 use super::*;
-use crate::device::{affinity, hotplug, io_priority, priority, process};
+use crate::device::{affinity, hotplug, io_priority, priority, process, uclamp};
 
 /// A shell of ours: it makes a `sleep` and prints its number when it is told to, and ends both when it is told again.
 struct Shell {
@@ -215,4 +215,46 @@ fn a_storage_priority_goes_back_with_its_heirs_unless_somebody_else_changed_it()
     let outcome = journal.release(now, &target).unwrap().outcome;
     assert_eq!(outcome, Outcome::ChangedByOther { found: "best-effort 2".to_owned() });
     assert_eq!(rank(tid), "best-effort 2", "whoever chose it has the last word");
+}
+
+#[test]
+fn clamps_go_back_with_their_heirs_unless_somebody_else_changed_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut shell, root) = (Shell::start(), Root::system());
+    let tid = shell.child.id();
+    let start_time_ticks = process::start_time_ticks(&root, tid).unwrap();
+    let maximum = Target::UtilizationClampMaximum { tid, start_time_ticks };
+    let minimum = Target::UtilizationClampMinimum { pid: tid, start_time_ticks };
+    let clamps = |tid| uclamp::of(tid).map(|clamps| (clamps.minimum, clamps.maximum)).unwrap();
+    let now = BootTime::now();
+    let until = now + Duration::from_secs(60);
+    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    if let Err(error) = journal.lease(now, &maximum, "446", until, "test") {
+        assert!(uclamp::evidence(&root).is_none(), "{error}");
+        return eprintln!("skipped: {error}");
+    }
+    journal.lease(now, &minimum, "1024", until, "test").unwrap();
+    assert_eq!(clamps(tid), (446, 446), "a lower clamp goes as far as the upper one lets it");
+    if root.exists(format!("/proc/{tid}/task/{tid}/children")) {
+        let heir = shell.make_heir();
+        assert_eq!(clamps(heir), (446, 446), "inherited");
+        let given_back = journal.release_each(now, &[&minimum, &maximum]);
+        assert!(given_back.iter().flatten().all(|done| done.outcome == Outcome::Restored), "{given_back:?}");
+        assert_eq!(clamps(heir), (0, 1024));
+    } else {
+        journal.release_each(now, &[&minimum, &maximum]);
+    }
+    assert_eq!(clamps(tid), (0, 1024));
+
+    journal.lease(now, &maximum, "446", until, "test").unwrap();
+    journal.die();
+    let replay = Replay::of(folder.path(), &root).unwrap();
+    assert!(replay.is_complete() && clamps(tid) == (0, 1024), "{replay:?}");
+
+    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    journal.lease(now, &maximum, "446", until, "test").unwrap();
+    uclamp::set_maximum(tid, 500).unwrap();
+    let outcome = journal.release(now, &maximum).unwrap().outcome;
+    assert_eq!(outcome, Outcome::ChangedByOther { found: "500".to_owned() });
+    assert_eq!(clamps(tid), (0, 500), "whoever chose it has the last word");
 }

@@ -29,7 +29,7 @@ impl PlacementPolicy {
     pub(super) fn apply(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let Some(held) = &self.held else { return };
         let wanted = self.busy(&held.step).into_iter().flat_map(|member| self.demands_of(&held.step, member)).collect();
-        let reason = held.step.to_string();
+        let reason = self.words(&held.step);
         self.make(now, wanted, &reason, decisions);
         if self.leased.is_empty() {
             self.held = None;
@@ -47,7 +47,7 @@ impl PlacementPolicy {
         if facts.priority.policy == SchedulingPolicy::Other
             && let Some(demand) = of_group()
         {
-            return vec![demand];
+            return std::iter::once(demand).chain(step.clamp_of(facts, &self.machine)).collect();
         }
         // A cpuset may forget by whom a thread was bound, and a process may have threads that are not bulk.
         let is_bound = self.machine.cores().iter().any(|core| !facts.allowed.contains(&core.cpu));
@@ -56,9 +56,17 @@ impl PlacementPolicy {
             whole_process && !self.roster.is_single(member.thread.pid)
         };
         if facts.groups != Memberships::default() && (self.without_groups || is_bound || takes_others()) {
-            return step.demands_of(&ThreadFacts { groups: Memberships::default(), ..facts.clone() }, nice_levels);
+            let facts = ThreadFacts { groups: Memberships::default(), ..facts.clone() };
+            return step.demands_of(&facts, nice_levels, &self.machine);
         }
-        step.demands_of(facts, nice_levels)
+        step.demands_of(facts, nice_levels, &self.machine)
+    }
+
+    /// What `step` means on this device.
+    pub(super) fn words(&self, step: &Step) -> String {
+        let clamp = step.modest_clamp(&self.machine);
+        let clamp = clamp.map(|clamp| format!(" and claims no bigger core than the smallest (uclamp.max {clamp})"));
+        format!("{step}{}", clamp.unwrap_or_default())
     }
 
     /// Changes what is leased into `wanted`.

@@ -1,3 +1,4 @@
+mod clamps;
 mod device;
 mod front;
 mod groups;
@@ -484,6 +485,9 @@ fn whatever_happens_every_lease_ends_and_no_mask_is_empty() {
             let cores = if random.below(2) == 0 { equal(4) } else { unequal(8) };
             let config = if case % 2 == 0 { with_groups() } else { config() };
             let mut device = Device::new(&cores, PlacementConfig { rule, ..config });
+            if case < 4 {
+                device = device.with_clamps();
+            }
             for round in 0..25 {
                 let tid = 100 + random.below(20) as u32;
                 match random.below(6) {
@@ -517,6 +521,7 @@ fn whatever_happens_every_lease_ends_and_no_mask_is_empty() {
             }
             assert!(held.is_empty(), "{held:?}");
             device.carry_out(decisions);
+            assert_eq!((device.treated(), device.clamped()), (vec![], vec![]));
             assert!(device.groups.is_empty() && device.members.is_empty(), "{:?}", device.groups);
         }
     }

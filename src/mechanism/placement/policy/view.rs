@@ -23,15 +23,17 @@ impl PlacementPolicy {
     /// What it does and why, with every thread that is awake.
     pub fn snapshot(&self) -> Snapshot {
         let treatment = |member: &Member| {
-            let of = |(target, value): (&Target, &String)| {
-                (target.thread() == Some(member.thread.tid)).then(|| value.clone())
-            };
+            let own = || self.leased.iter().filter(|(target, _)| target.thread() == Some(member.thread.tid));
+            let is_clamp = |target: &Target| matches!(target, Target::UtilizationClampMaximum { .. });
+            let room = own().rev().find(|(target, _)| !is_clamp(target)).map(|(_, value)| value.clone());
+            let clamp = own().find(|(target, _)| is_clamp(target)).map(|(_, value)| format!("uclamp.max {value}"));
             let of_group = || {
                 let (folder, _) = self.neighbours.of(member.thread.pid)?;
                 let value = self.leased.get(&Target::GroupWeight(folder.clone()))?;
                 Some(format!("its group weighs {value}"))
             };
-            self.leased.iter().rev().filter_map(of).next().or_else(of_group)
+            let given: Vec<String> = room.or_else(of_group).into_iter().chain(clamp).collect();
+            (!given.is_empty()).then(|| given.join(", "))
         };
         let is_awake = |member: &&Member| {
             let habits = &member.habits;
@@ -52,6 +54,7 @@ impl PlacementPolicy {
             wait_share: totals.wait_share(),
             parallelism: self.window.parallelism(),
             cores: self.machine.cores().to_vec(),
+            upper_clamp: self.machine.modest_clamp(),
             asleep: self.roster.members().count() - threads.len(),
             threads,
         }

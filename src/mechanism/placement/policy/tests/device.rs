@@ -11,6 +11,7 @@ use crate::device::hotplug::parse_list;
 use crate::device::priority::{Priority, SchedulingPolicy};
 use crate::device::schedstat::{Schedstat, Usage};
 use crate::device::threads::{Thread, ThreadUsage};
+use crate::device::uclamp::{self, Clamps, Fitting};
 
 /// What a thread does, over and over.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +43,8 @@ pub struct Sim {
     pub facts: ThreadFacts,
     pub mask: Vec<u32>,
     pub priority: Priority,
+    /// Its upper clamp.
+    pub clamp: u32,
     counters: Schedstat,
     /// A wait that is not over: the kernel does not tell of it before.
     wait_ns: u64,
@@ -129,6 +132,13 @@ impl Device {
         }
     }
 
+    /// The same device with a kernel that clamps utilisation.
+    pub fn with_clamps(mut self) -> Self {
+        let machine = Machine::of(&self.cores).with_fitting(Some(Fitting::Exactly));
+        self.policy = PlacementPolicy::new(self.policy.config, active(), machine);
+        self
+    }
+
     fn offered(&self) -> Memberships {
         if self.policy.config.groups == Choice::Auto { memberships() } else { Memberships::default() }
     }
@@ -143,6 +153,7 @@ impl Device {
             start_time_ticks: u64::from(tid),
             allowed: allowed.clone(),
             priority,
+            clamps: Clamps::default(),
             groups: self.offered(),
             children_ticks: 0,
         };
@@ -154,6 +165,7 @@ impl Device {
             facts,
             mask: allowed,
             priority,
+            clamp: uclamp::MAXIMUM,
             counters: Schedstat::default(),
             wait_ns: 0,
             reported: Schedstat::default(),
@@ -178,9 +190,9 @@ impl Device {
 
     /// A process that is a child of another one, and begins as that one is now.
     pub fn fork(&mut self, tid: u32, parent: u32, habit: Habit) {
-        let Sim { mask, priority, group_weight, .. } = self.threads[&parent].clone();
+        let Sim { mask, priority, clamp, group_weight, .. } = self.threads[&parent].clone();
         let child = self.start(tid, tid, parent, habit);
-        (child.mask, child.priority, child.group_weight) = (mask, priority, group_weight);
+        (child.mask, child.priority, child.clamp, child.group_weight) = (mask, priority, clamp, group_weight);
     }
 
     pub fn end(&mut self, tid: u32) {
@@ -245,7 +257,11 @@ impl Device {
         for (_, tid) in runnable {
             let sim = self.threads.get_mut(&tid).unwrap();
             let confined = sim.mask.iter().any(|cpu| self.online.contains(cpu));
-            match free.iter().position(|(cpu, _)| !confined || sim.mask.contains(cpu)) {
+            let may = |(cpu, _): &(u32, u32)| !confined || sim.mask.contains(cpu);
+            // Who fits on the smallest goes there.
+            let is_modest =
+                self.cores.iter().any(|&(_, capacity)| sim.clamp <= capacity && sim.clamp < uclamp::MAXIMUM);
+            match if is_modest { free.iter().rposition(may) } else { free.iter().position(may) } {
                 Some(index) => sim.get(free.remove(index).1, now),
                 None => {
                     sim.wait_ns += 1_000_000;
@@ -282,7 +298,8 @@ impl Device {
         }
         let facts = |tid: &u32| {
             let sim = self.threads.get(tid)?;
-            Some(ThreadFacts { allowed: sim.mask.clone(), priority: sim.priority, ..sim.facts.clone() })
+            let clamps = Clamps { maximum: sim.clamp, ..sim.facts.clamps };
+            Some(ThreadFacts { allowed: sim.mask.clone(), priority: sim.priority, clamps, ..sim.facts.clone() })
         };
         let facts = asked.iter().filter_map(facts).collect();
         let groups = self.policy.wants_groups(BootTime::from_milliseconds(self.now_ms)).then(|| self.tree.clone());
@@ -348,6 +365,11 @@ impl Device {
                 let sim = self.threads.get_mut(&tid).unwrap();
                 sim.priority = value.map_or(sim.facts.priority, |text| text.parse().unwrap());
             }
+            Target::UtilizationClampMaximum { .. } => {
+                let sim = self.threads.get_mut(&tid).unwrap();
+                sim.clamp = value.map_or(sim.facts.clamps.maximum, |text| text.parse().unwrap());
+                assert!(sim.facts.clamps.minimum <= sim.clamp, "the kernel refuses it");
+            }
             Target::GroupMember { hierarchy, .. } => {
                 let folder = if *hierarchy == Hierarchy::Cpu { CPU_FOLDER } else { CPUSET_FOLDER };
                 match action {
@@ -382,6 +404,12 @@ impl Device {
             sim.mask != sim.facts.allowed || sim.priority != sim.facts.priority || sim.group_weight.is_some()
         };
         self.threads.values().filter(is_treated).map(|sim| sim.thread.tid).collect()
+    }
+
+    /// Who claims less than its own now.
+    pub fn clamped(&self) -> Vec<u32> {
+        let is_clamped = |sim: &&Sim| sim.clamp != sim.facts.clamps.maximum;
+        self.threads.values().filter(is_clamped).map(|sim| sim.thread.tid).collect()
     }
 }
 
