@@ -173,6 +173,25 @@ fn with_a_single_cpu_none_is_kept_free() {
     assert_eq!(report.one("single.cpus"), "[]", "{report:#?}");
 }
 
+#[test]
+#[ignore = "builds a kernel; ./dev test --deep"]
+fn bulk_work_claims_no_big_core_and_gets_its_clamp_back_whoever_dies() {
+    let Some(binary) = static_brisk() else { return };
+    let mut job = job(binary, "debian-6.1-checked", &["sh", "/placement_clamps.sh"]);
+    job.scenario.modules.clear();
+    let report = report(job, "/placement_clamps.sh", include_str!("placement_clamps.sh"), Duration::from_secs(1200));
+    for step in ["equal", "end", "killed", "both"] {
+        let [taken, freed] = ["taken", "freed"].map(|what| report.one(&format!("{step}.{what}")));
+        assert_eq!([taken, freed], ["yes"; 2], "{report:#?}");
+    }
+    assert!(report.json("equal.support")["upper_clamp"].is_null(), "{report:#?}");
+    assert!(report.one("end.explain").contains("makes room (other 10, uclamp.max 356)"), "{report:#?}");
+    assert!(report.one("end.leases").contains("utilization-clamp-maximum"), "{report:#?}");
+    assert_eq!((report.one("end.heir"), report.one("killed.heir")), ("yes", "10 356"), "{report:#?}");
+    assert_eq!(report.one("both.left"), "yes", "restore had something to do: {report:#?}");
+    report.said("both.restored", &["restored", "uclamp.max of thread", "holds 1024 again"]);
+}
+
 /// What `steps` of placement_storage.sh said, beside a disk of the kernel's own that serves a request at a time.
 fn storage(steps: &[&str]) -> Option<Report> {
     let command = [&["sh", "/placement_storage.sh"], steps].concat();
