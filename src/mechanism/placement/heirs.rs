@@ -1,6 +1,6 @@
 //! Threads that are made by ones that make room: they begin with what those were made to give up, and have not earned it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::roster::Roster;
 use super::step::Demands;
@@ -56,8 +56,9 @@ impl Heirs {
         }
     }
 
-    /// Gives heirs back what they would have without us.
-    pub(super) fn disinherit(&mut self, facts: &[ThreadFacts], decisions: &mut Vec<Decision>) {
+    /// Gives heirs back what they would have without us; those that get anything.
+    pub(super) fn disinherit(&mut self, facts: &[ThreadFacts], decisions: &mut Vec<Decision>) -> BTreeSet<u32> {
+        let mut disinherited = BTreeSet::new();
         for facts in facts {
             let (tid, start_time_ticks) = (facts.tid, facts.start_time_ticks);
             for Inheritance { target, value, original } in self.0.remove(&tid).unwrap_or_default() {
@@ -70,8 +71,10 @@ impl Heirs {
                 let action = Action::Disinherit { target, inherited: value, original };
                 let reason = "it was made by a thread that makes room, and began as that one is now".to_owned();
                 decisions.push(Decision { action, reason });
+                disinherited.insert(tid);
             }
         }
+        disinherited
     }
 }
 

@@ -215,8 +215,10 @@ impl PlacementPolicy {
         let totals = self.roster.take(now, wall_ns, look);
         self.release_where("it has ended", decisions, |tid| look.ended.contains(&tid));
         self.heirs.note(look, &self.leased, &self.roster);
-        self.heirs.disinherit(facts, decisions);
-        self.roster.take_facts(facts);
+        // Whoever shows what was made of it, or what it was born with, does not show what is its own.
+        let mut changed = self.heirs.disinherit(facts, decisions);
+        changed.extend(self.leased.keys().filter_map(Target::thread));
+        self.roster.take_facts(facts.iter().filter(|facts| !changed.contains(&facts.tid)));
         if now.since(self.facts_at) >= FACTS_AGE {
             self.facts_at = now;
             self.doubt_facts();

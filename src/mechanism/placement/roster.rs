@@ -211,7 +211,7 @@ impl Roster {
     }
 
     /// Takes what was asked for in [`Roster::unknown`].
-    pub fn take_facts(&mut self, facts: &[ThreadFacts]) {
+    pub fn take_facts<'a>(&mut self, facts: impl IntoIterator<Item = &'a ThreadFacts>) {
         for facts in facts {
             if let Some(member) = self.members.get_mut(&facts.tid) {
                 member.facts = Some(facts.clone());

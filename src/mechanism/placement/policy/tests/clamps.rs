@@ -135,3 +135,20 @@ fn beside_a_group_that_weighs_less_each_thread_claims_less() {
     device.put_in_front(&[]);
     assert!(device.clamped().is_empty() && device.weights.is_empty());
 }
+
+#[test]
+fn who_makes_room_for_its_children_keeps_what_it_gave_though_it_is_asked_about_all_the_while() {
+    let mut device = Device::new(&unequal(8), by_weight()).with_clamps();
+    device.start(200, 200, 1, Habit { work_ms: 1, sleep_ms: 500, period_ms: 0 });
+    build(&mut device, 6000);
+    device.start(FRONT, FRONT, 1, HOG);
+    device.put_in_front(&[FRONT]);
+    build(&mut device, 6000);
+    let about = |decision: &Decision| match &decision.action {
+        Action::Lease { target, value, .. } if target.thread() == Some(200) => Some(value.clone()),
+        Action::Release { target } if target.thread() == Some(200) => Some(format!("{target} is given back")),
+        _ => None,
+    };
+    let decided: Vec<_> = device.decisions.iter().filter_map(|(_, decision)| about(decision)).collect();
+    assert_eq!(decided, ["other 10", "400"], "{}", device.policy.reason);
+}
