@@ -66,6 +66,14 @@ pub enum LabError {
         /// The guest's last lines.
         last_lines: Vec<String>,
     },
+    /// The kernel never came as far as the guest's first process.
+    #[error("the guest's kernel hangs: no first process after {} s\nthe guest's last lines:\n{}", limit.as_secs(), indent(last_lines))]
+    NeverBegun {
+        /// How long it was given.
+        limit: Duration,
+        /// The guest's last lines.
+        last_lines: Vec<String>,
+    },
     /// The job took longer than it may.
     #[error("no end after {} s\nthe guest's last lines:\n{}", limit.as_secs(), indent(last_lines))]
     TimedOut {

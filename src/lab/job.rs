@@ -17,6 +17,9 @@ pub struct Job {
     pub files: Vec<GuestFile>,
     /// The most host time from boot to power-off.
     pub timeout: Duration,
+    /// The most host time until the guest's first process begins. A kernel that takes longer hangs, as one does now and
+    /// then under an emulator of several CPUs: the machine is started anew, a few times.
+    pub boot_timeout: Duration,
     /// The host CPU that the whole machine is pinned to; `None` leaves it to the host's scheduler.
     pub core: Option<usize>,
     /// Puts BusyBox and its applets into the guest's /bin.
@@ -35,6 +38,7 @@ impl Job {
             command: command.into_iter().map(Into::into).collect(),
             files: Vec::new(),
             timeout: Duration::from_secs(600),
+            boot_timeout: Duration::from_secs(240),
             core: None,
             busybox: false,
             interactive: false,

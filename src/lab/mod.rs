@@ -39,6 +39,7 @@ use initramfs::Initramfs;
 use machine::{Machine, Start};
 use modules::LoadableModule;
 use packages::Packages;
+use watch::Limits;
 
 pub use error::LabError;
 pub use job::{Channel, GuestFile, GuestLine, HostClock, Job, Outcome};
@@ -47,6 +48,9 @@ pub use self_check::{SelfCheck, SelfCheckPoint};
 
 /// The exit code of `brisk` when the lab itself failed: BSD's EX_UNAVAILABLE.
 pub const EXIT_LAB_FAILED: u8 = 69;
+
+/// A machine whose kernel hangs before the guest has begun is started so often in all.
+const STARTS: u32 = 3;
 
 /// Boots the job's scenario, runs its command as the guest's only program, and reaps the machine.
 ///
@@ -62,13 +66,24 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, Lab
     let packages = Packages::of(&cache, scenario)?;
     let kernel = modules::with_drivers(&cache, &packages, scenario, packages.kernel(scenario)?)?;
     let modules = modules::collect(&cache, &packages, scenario, &kernel)?;
-    let initramfs = pack(job, &packages, &modules)?;
     let image = image::bootable(&cache, &kernel)?;
-    let start = Start { scenario, kernel: &image, initramfs: &initramfs, core: job.core, interactive: job.interactive };
-    let (machine, streams) = Machine::start(&start)?;
-    drop(initramfs);
     let vcpu_threads = if scenario.machine.mode == Mode::Parallel { scenario.machine.cpus } else { 0 };
-    let ended = watch::watch(machine, streams, job.timeout, vcpu_threads, on_line)?;
+    let limits = Limits { boot: job.boot_timeout, whole: job.timeout };
+    let mut boot = || {
+        let initramfs = pack(job, &packages, &modules)?;
+        let start =
+            Start { scenario, kernel: &image, initramfs: &initramfs, core: job.core, interactive: job.interactive };
+        let (machine, streams) = Machine::start(&start)?;
+        drop(initramfs);
+        watch::watch(machine, streams, limits, vcpu_threads, on_line)
+    };
+    let mut ended = boot();
+    for _ in 1..STARTS {
+        let Err(error @ LabError::NeverBegun { .. }) = &ended else { break };
+        eprintln!("brisk: starting the virtual device anew: {error}");
+        ended = boot();
+    }
+    let ended = ended?;
     Ok(Outcome { status: ended.status, kernel: kernel.release, wall: ended.wall, self_check: ended.self_check })
 }
 

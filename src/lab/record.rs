@@ -11,6 +11,8 @@ const SEPARATOR: char = '\u{1e}';
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub enum Record {
+    /// The kernel has booted and started the first process.
+    Begun,
     /// The fixed work was measured, whether it passed or not.
     SelfChecked(SelfCheck),
     /// The command ended; nothing follows.
@@ -48,6 +50,7 @@ mod tests {
     fn records_survive_the_wire_and_lines_are_no_records() {
         let point = SelfCheckPoint { policy: "policy0".into(), frequency_khz: 200_000, time_us: 3, deviation: 0.01 };
         for record in [
+            Record::Begun,
             Record::Ended { status: 7 },
             Record::Failed { reason: "no \"x\"\n".into() },
             Record::SelfChecked(SelfCheck { points: vec![point] }),

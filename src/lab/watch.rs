@@ -21,6 +21,15 @@ const LAST_LINES: usize = 50;
 /// Once the outcome is known, the machine gets so long to say the rest and to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long a machine may take, in host time.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Until its first process begins.
+    pub boot: Duration,
+    /// Altogether.
+    pub whole: Duration,
+}
+
 /// How a guest's command ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
@@ -41,19 +50,27 @@ pub struct Ended {
 pub fn watch(
     machine: Machine,
     streams: Streams,
-    limit: Duration,
+    limits: Limits,
     vcpu_threads: u32,
     on_line: &mut dyn FnMut(GuestLine),
 ) -> Result<Ended, LabError> {
     let clock = Clock::new(machine.pid(), vcpu_threads);
     let mut listener = Listener { clock, on_line, story: Story::default() };
-    let mut watch = Watch { machine, sources: Source::all(streams), deadline: Instant::now() + limit };
+    let begin = listener.clock.started;
+    let (deadline, boot_deadline) = (begin + limits.whole, begin + limits.boot);
+    let mut watch = Watch { machine, sources: Source::all(streams), deadline, boot_deadline };
     let in_time = watch.listen(&mut listener)?;
     let wall = listener.clock.started.elapsed();
     let status = watch.machine.reap().map_err(|error| failed_to("be reaped", error.to_string()))?;
     let story = listener.story;
     if !in_time && story.end.is_none() && story.fatal.is_none() {
-        return Err(LabError::TimedOut { limit, last_lines: story.last_lines.into() });
+        let last_lines = story.last_lines.into();
+        return Err(match limits {
+            Limits { boot, whole } if !story.has_begun && boot < whole => {
+                LabError::NeverBegun { limit: boot, last_lines }
+            }
+            Limits { whole, .. } => LabError::TimedOut { limit: whole, last_lines },
+        });
     }
     story.judge(&status.to_string(), wall)
 }
@@ -66,6 +83,8 @@ struct Watch {
     machine: Machine,
     sources: Vec<Source>,
     deadline: Instant,
+    /// For the first process to begin.
+    boot_deadline: Instant,
 }
 
 /// One open stream of the machine.
@@ -86,15 +105,18 @@ impl Source {
 }
 
 impl Watch {
-    /// Reads until every stream has ended, which they do with QEMU; kills it at the deadline and returns false then.
+    /// Reads until every stream has ended, which they do with QEMU; kills it at a deadline and returns false then.
     fn listen(&mut self, listener: &mut Listener<'_>) -> Result<bool, LabError> {
         let (mut in_time, mut decided) = (true, false);
         while !self.sources.is_empty() {
-            let left = self.deadline.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            let has_booted = listener.story.has_begun || listener.story.is_decided();
+            let deadline = if has_booted { self.deadline } else { self.deadline.min(self.boot_deadline) };
+            let left = deadline.saturating_duration_since(now);
             if left.is_zero() {
                 self.machine.kill();
                 in_time = false;
-                self.deadline += GRACE;
+                (self.deadline, self.boot_deadline) = (now + GRACE, now + GRACE);
             }
             for index in self.readable(left)? {
                 self.read(index, listener)?;
@@ -186,6 +208,7 @@ struct Story {
     last_lines: VecDeque<String>,
     emulator_lines: Vec<String>,
     fatal: Option<String>,
+    has_begun: bool,
     self_check: Option<SelfCheck>,
     end: Option<Record>,
 }
@@ -193,6 +216,7 @@ struct Story {
 impl Story {
     fn note(&mut self, record: Record) {
         match record {
+            Record::Begun => self.has_begun = true,
             Record::SelfChecked(check) => self.self_check = Some(check),
             end @ (Record::Ended { .. } | Record::Failed { .. }) => self.end = Some(end),
         }

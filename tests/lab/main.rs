@@ -129,6 +129,21 @@ fn a_time_out_tells_the_last_lines() {
 }
 
 #[test]
+fn a_kernel_that_hangs_is_told_from_a_command_that_does() {
+    let Some(binary) = static_brisk() else { return };
+    let mut job = shell_job(binary, "true");
+    // Its CPUs do not run.
+    job.scenario.machine.arguments.push("-S".into());
+    job.boot_timeout = Duration::from_secs(1);
+    let start = Instant::now();
+    match run(&job).0.unwrap_err() {
+        LabError::NeverBegun { limit, last_lines } => assert_eq!((limit, last_lines), (job.boot_timeout, vec![])),
+        error => panic!("{error}"),
+    }
+    assert!(start.elapsed() >= 3 * job.boot_timeout, "it was started three times");
+}
+
+#[test]
 fn a_module_that_does_not_load_fails_the_lab_with_its_name() {
     let Some(binary) = static_brisk() else { return };
     let mut job = job(binary, "debian-6.1", &["brisk", "lab", "list"]);

@@ -61,6 +61,7 @@ fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
     mounts::basic()?;
     let job = GuestJob::read()?;
     let port = results.insert(open_results(&job.results)?);
+    port.write_all(Record::Begun.to_line().as_bytes()).context("cannot say that the guest has begun")?;
     if job.systemd.is_none() {
         mounts::cgroup(job.cgroup)?;
     }
