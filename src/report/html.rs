@@ -11,6 +11,8 @@ const PAGE_STYLE: &str = include_str!("templates/page.css");
 
 /// An experiment with more rows than this is folded in the table; its claims and plots are not.
 const UNFOLDED_ROWS: usize = 20;
+/// A comparison with more metrics has a row for each: so many columns of words a page can hold.
+const MOST_COLUMNS: usize = 6;
 
 /// Writes the report. The same proof gives the same bytes.
 pub fn render(proof: &Proof) -> String {
@@ -83,10 +85,10 @@ struct Overview<'a> {
     plain: Vec<String>,
 }
 
-/// The arms that share a baseline: a column a metric, a row an arm.
+/// The arms that share a baseline: a column a metric and a row an arm, or the other way round.
 struct Comparison {
     baseline: String,
-    metrics: Vec<String>,
+    columns: Vec<String>,
     rows: Vec<(String, Vec<String>)>,
 }
 
@@ -285,12 +287,15 @@ fn comparison(baseline: &str, found: &[Finding]) -> Comparison {
         let finding = found.iter().find(|finding| finding.arm == arm && finding.metric == metric);
         finding.map_or_else(|| figure::NONE.to_owned(), |finding| finding.text.clone())
     };
-    let row = |arm: &str| (arm.to_owned(), metrics.iter().map(|metric| text(arm, metric)).collect());
-    Comparison {
-        baseline: baseline.to_owned(),
-        rows: arms.into_iter().map(row).collect(),
-        metrics: metrics.iter().map(|metric| (*metric).to_owned()).collect(),
-    }
+    let row_of_arm = |arm: &&str| ((*arm).to_owned(), metrics.iter().map(|metric| text(arm, metric)).collect());
+    let row_of_metric = |metric: &&str| ((*metric).to_owned(), arms.iter().map(|arm| text(arm, metric)).collect());
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let (columns, rows) = if metrics.len() > MOST_COLUMNS && arms.len() < metrics.len() {
+        (owned(&arms), metrics.iter().map(row_of_metric).collect())
+    } else {
+        (owned(&metrics), arms.iter().map(row_of_arm).collect())
+    };
+    Comparison { baseline: baseline.to_owned(), columns, rows }
 }
 
 /// Anchors come from the place in the proof, never from a name.

@@ -15,6 +15,23 @@
       }
     },
 
+    wordsWhole() {
+      const range = document.createRange();
+      // On a narrow page the heads are there for screen readers alone.
+      const seen = (cell) => shown(cell) && cell.closest('thead, tbody').clientWidth > 1;
+      for (const cell of all('.comparison th, .comparison td').filter(seen)) {
+        const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+          for (const word of texts.currentNode.data.matchAll(/\p{L}+/gu)) {
+            range.setStart(texts.currentNode, word.index);
+            range.setEnd(texts.currentNode, word.index + word[0].length);
+            const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+            if (lines.size > 1) wrong.push(`${word[0]} is broken: ${name(cell)}`);
+          }
+        }
+      }
+    },
+
     plotText() {
       for (const plot of all('svg.plot').filter(shown)) {
         const view = plot.viewBox.baseVal;

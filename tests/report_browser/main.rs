@@ -2,7 +2,7 @@
 
 mod devtools;
 
-use brisk::report::proof::Proof;
+use brisk::report::proof::{ArmResult, Proof};
 use brisk::report::{html, json, summary};
 use devtools::Browser;
 use serde_json::{Value, json};
@@ -22,11 +22,15 @@ struct Page {
 impl Page {
     /// The fixture's report in a browser; `None`, with the reason on stderr, where there is no browser.
     fn open() -> Option<Self> {
+        Self::of(json::parse(FIXTURE).expect("the fixture is a proof"))
+    }
+
+    /// That of `proof`.
+    fn of(proof: Proof) -> Option<Self> {
         let Some(program) = Browser::program() else {
             eprintln!("skipped: no chromium in PATH (apt-get install chromium)");
             return None;
         };
-        let proof = json::parse(FIXTURE).expect("the fixture is a proof");
         let mut browser = Browser::start(&program);
         let file = browser.folder().join("report.html");
         std::fs::write(&file, html::render(&proof)).expect("the report is written");
@@ -107,6 +111,25 @@ fn it_fits_every_width_in_both_schemes_and_on_paper() {
     let paper = page.call("Page.printToPDF", &json!({"printBackground": true}));
     let paper = paper["data"].as_str().unwrap_or_default();
     assert!(paper.starts_with("JVBERi0") && paper.len() > 50_000, "no PDF of some size: {}", paper.len());
+}
+
+#[test]
+fn an_experiment_of_many_metrics_stays_readable() {
+    let mut proof = json::parse(FIXTURE).expect("the fixture is a proof");
+    let experiment = proof.experiments.iter_mut().find(|experiment| experiment.name == "launch-idle-power").unwrap();
+    let arms = std::mem::take(&mut experiment.arms);
+    for number in 0..20 {
+        let named = |mut arm: ArmResult| {
+            arm.metric = format!("part {number} of preloading");
+            arm
+        };
+        experiment.arms.extend(arms.iter().cloned().map(named));
+    }
+    let Some(mut page) = Page::of(proof) else { return };
+    for width in WIDTHS {
+        page.set(width, "light", "");
+        page.check(&["overflow", "wordsWhole"], &format!("{width} px"));
+    }
 }
 
 #[test]
