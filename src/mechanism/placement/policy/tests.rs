@@ -43,7 +43,11 @@ const FRONT: u32 = 100;
 
 /// A foreground of process 100 beside background work from process 200 on.
 fn cell(cores: &[(u32, u32)], config: PlacementConfig, front: &[Habit], background: &[Habit]) -> Device {
-    let mut device = Device::new(cores, config);
+    played(Device::new(cores, config), front, background)
+}
+
+/// The same on `device`.
+fn played(mut device: Device, front: &[Habit], background: &[Habit]) -> Device {
     for (tid, &habit) in (200..).zip(background) {
         device.start(tid, tid, 1, habit);
     }

@@ -4,16 +4,7 @@ use super::*;
 
 /// A foreground beside background work on a device whose kernel clamps.
 fn beside(cores: &[(u32, u32)], config: PlacementConfig, front: &[Habit], background: &[Habit]) -> Device {
-    let mut device = Device::new(cores, config).with_clamps();
-    for (tid, &habit) in (200..).zip(background) {
-        device.start(tid, tid, 1, habit);
-    }
-    device.run(3000);
-    for (tid, &habit) in (FRONT..).zip(front) {
-        device.start(tid, FRONT, 1, habit);
-    }
-    device.put_in_front(&[FRONT]);
-    device
+    played(Device::new(cores, config).with_clamps(), front, background)
 }
 
 fn by_weight() -> PlacementConfig {
