@@ -64,13 +64,18 @@ impl FromStr for Priority {
 /// # Errors
 /// ESRCH when it has ended, ENOSYS before Linux 3.14.
 pub fn of(tid: u32) -> io::Result<Priority> {
-    let attributes = SchedulingAttributes::of(tid)?;
-    let policy = match attributes.policy as i32 {
-        libc::SCHED_OTHER => SchedulingPolicy::Other,
-        libc::SCHED_IDLE => SchedulingPolicy::Idle,
-        _ => SchedulingPolicy::Special,
-    };
-    Ok(Priority { policy, nice: attributes.nice })
+    Ok(Priority::from(&SchedulingAttributes::of(tid)?))
+}
+
+impl From<&SchedulingAttributes> for Priority {
+    fn from(attributes: &SchedulingAttributes) -> Self {
+        let policy = match attributes.policy as i32 {
+            libc::SCHED_OTHER => SchedulingPolicy::Other,
+            libc::SCHED_IDLE => SchedulingPolicy::Idle,
+            _ => SchedulingPolicy::Special,
+        };
+        Self { policy, nice: attributes.nice }
+    }
 }
 
 /// Gives thread `tid` the priority `wanted`; whether its children inherit it and its utilisation clamps stay.

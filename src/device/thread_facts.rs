@@ -5,8 +5,9 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::cgroup::membership::{Groups, Lookup, Memberships};
-use super::priority::{self, Priority};
-use super::uclamp::{self, Clamps};
+use super::priority::Priority;
+use super::scheduling_attributes::SchedulingAttributes;
+use super::uclamp::Clamps;
 use super::{DeviceError, Operation, Root, affinity, process};
 
 /// A thread's identity and how it is scheduled now.
@@ -41,12 +42,14 @@ pub fn of_each(root: &Root, tids: &[u32], groups: &Groups) -> Vec<ThreadFacts> {
 fn of(root: &Root, tid: u32, groups: &mut Lookup<'_>) -> Result<ThreadFacts, DeviceError> {
     let fault = |error: io::Error| DeviceError::io(&root.path(format!("/proc/{tid}")), Operation::Read, error);
     let stat = process::stat(root, tid)?;
+    let allowed = affinity::allowed(root, tid)?;
+    let attributes = SchedulingAttributes::of(tid).map_err(fault)?;
     Ok(ThreadFacts {
         tid,
         start_time_ticks: stat.start_time_ticks,
-        allowed: affinity::allowed(root, tid)?,
-        priority: priority::of(tid).map_err(fault)?,
-        clamps: uclamp::of(tid).unwrap_or_default(),
+        allowed,
+        priority: Priority::from(&attributes),
+        clamps: Clamps::told(&attributes).unwrap_or_default(),
         groups: groups.memberships(tid),
         children_ticks: stat.children_ticks,
     })

@@ -44,6 +44,14 @@ pub struct Clamps {
     pub maximum: u32,
 }
 
+impl Clamps {
+    /// Those among `attributes`; `None` where the kernel is older than the clamps.
+    pub(super) fn told(attributes: &SchedulingAttributes) -> Option<Self> {
+        let clamps = Self { minimum: attributes.clamp_minimum, maximum: attributes.clamp_maximum };
+        attributes.has_clamps().then_some(clamps)
+    }
+}
+
 impl Default for Clamps {
     fn default() -> Self {
         Self { minimum: 0, maximum: MAXIMUM }
@@ -88,11 +96,9 @@ pub fn evidence(root: &Root) -> Option<&'static str> {
 /// # Errors
 /// ESRCH when the task is gone; `Unsupported` when the kernel is older than the clamps.
 pub fn of(tid: u32) -> io::Result<Clamps> {
-    let attributes = SchedulingAttributes::of(tid)?;
-    if !attributes.has_clamps() {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel is older than utilisation clamps (5.3)"));
-    }
-    Ok(Clamps { minimum: attributes.clamp_minimum, maximum: attributes.clamp_maximum })
+    let clamps = Clamps::told(&SchedulingAttributes::of(tid)?);
+    clamps
+        .ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "this kernel is older than utilisation clamps (5.3)"))
 }
 
 /// Asks that task `tid` is scheduled as if it used at least `minimum` of 1024; policy, priority and the upper clamp stay.
