@@ -19,6 +19,8 @@ const BARREN: Duration = Duration::from_secs(5);
 const MOST: usize = 8;
 /// What children cost is measured over at least this: it is told when each has ended.
 const PERIOD: Duration = Duration::from_millis(950);
+/// Of a parent that is no older, everything is measured at once: a build should be known before it has lasted for two periods.
+const YOUNG: Duration = Duration::from_secs(10);
 /// CPUs from which a brood is bulk, and below which it is so no longer.
 const BULK: [f64; 2] = [0.50, 0.35];
 /// More than the CPUs could have given is what a child that has ended had used in a long life.
@@ -70,7 +72,9 @@ impl Broods {
     pub(super) fn take(&mut self, now: BootTime, facts: &[ThreadFacts], cpus: usize) {
         for facts in facts {
             let Some(brood) = self.0.get_mut(&facts.tid) else { continue };
-            let Some((at, ticks)) = brood.measured else {
+            let begun = BootTime::from_milliseconds(facts.start_time_ticks.saturating_mul(TICK_MS));
+            let whole_life = || (now.since(begun) <= YOUNG).then_some((begun, 0));
+            let Some((at, ticks)) = brood.measured.or_else(whole_life) else {
                 brood.measured = Some((now, facts.children_ticks));
                 continue;
             };
@@ -140,6 +144,30 @@ mod tests {
             ("one that had lived long", vec![5, 5, 5000], false),
         ] {
             assert_eq!(after(&ticks).is_bulk(10), expected, "{name}: {:?}", after(&ticks));
+        }
+    }
+
+    #[test]
+    fn a_build_is_known_when_it_is_a_period_old() {
+        let at = |milliseconds| BootTime::from_milliseconds(100_000_u64 + milliseconds);
+        for (name, age_ms, answers, expected) in [
+            ("a build, asked about late", 1700, vec![(0, 300)], true),
+            ("one that is asked about early", 700, vec![(0, 100), (300, 160)], true),
+            ("one that is too young yet", 700, vec![(0, 130)], false),
+            ("a script that sleeps", 1700, vec![(0, 8)], false),
+            ("a shell of yesterday's builds", 90_000, vec![(0, 50_000)], false),
+            ("one that builds again", 90_000, vec![(0, 50_000), (1000, 50_190)], true),
+        ] {
+            let mut broods = Broods::default();
+            for child in [20, 21] {
+                broods.note(at(0), &born(child, child, 10));
+            }
+            for (later_ms, ticks) in answers {
+                let start_time_ticks = (100_000 - age_ms) / TICK_MS;
+                let facts = ThreadFacts { start_time_ticks, ..facts(10, ticks) };
+                broods.take(at(later_ms), &[facts], 2);
+            }
+            assert_eq!(broods.is_bulk(10), expected, "{name}: {broods:?}");
         }
     }
 
