@@ -82,6 +82,8 @@ pub struct PlacementPolicy {
     doubted: Option<Rung>,
     /// What is in front may still be starting.
     is_start: bool,
+    /// A light task missed its rhythm away from the cores that are kept free: they all go where they like.
+    light_stays: bool,
     /// Why it does what it does.
     reason: String,
 }
@@ -130,6 +132,7 @@ impl PlacementPolicy {
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
             doubted: None,
             is_start: true,
+            light_stays: false,
             reason: "nothing was looked at yet".to_owned(),
         }
     }
@@ -197,6 +200,7 @@ impl PlacementPolicy {
             self.neighbours.clear();
             self.doubted = None;
             self.is_start = true;
+            self.light_stays = false;
             self.window.clear();
             self.has_changed = true;
         }
@@ -227,6 +231,8 @@ impl PlacementPolicy {
         self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
         self.unknown.extend(self.heirs.tids());
         self.unknown.extend(self.roster.unknown_broods(now));
+        let light: Vec<u32> = self.unknown_light().collect();
+        self.unknown.extend(light);
         if !self.roster.has_front() {
             self.window.clear();
             return self.release_all("nothing is in front", decisions);
@@ -278,7 +284,10 @@ impl PlacementPolicy {
         let least = self.least_gain();
         let Some(held) = &mut self.held else { return };
         if let Some(missed) = held.rhythms.take(now, look, &self.roster) {
-            return self.take_back(now, &format!("a light task misses its rhythm: {missed}"), decisions);
+            if !self.free_light(&missed) {
+                self.take_back(now, &format!("a light task misses its rhythm: {missed}"), decisions);
+            }
+            return;
         }
         if let Some(trial) = &mut held.trial {
             match trial.take(now, totals) {
@@ -293,7 +302,9 @@ impl PlacementPolicy {
                 Verdict::Helps => {
                     let after = trial.after();
                     held.trial = trial.again(now);
-                    if let Some(missed) = held.rhythms.judge(now, &self.roster) {
+                    if let Some(missed) = held.rhythms.judge(now, &self.roster)
+                        && !self.free_light(&missed)
+                    {
                         return self.take_back(now, &format!("a light task misses its rhythm: {missed}"), decisions);
                     }
                     return self.confirm(now, after, decisions);
@@ -539,6 +550,7 @@ impl Mechanism for PlacementPolicy {
 
 mod demands;
 mod front;
+mod light;
 #[cfg(test)]
 mod tests;
 mod view;

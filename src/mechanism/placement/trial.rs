@@ -135,6 +135,11 @@ impl Rhythms {
         Self { before, since: BTreeMap::new(), judged_at: from }
     }
 
+    /// The threads that had a rhythm before the step.
+    pub fn regular(&self) -> impl Iterator<Item = u32> {
+        self.before.keys().copied()
+    }
+
     /// Adds a look; once a second, names a thread that now waits longer than it may.
     pub fn take(&mut self, now: BootTime, look: &Look, roster: &Roster) -> Option<String> {
         if now <= self.judged_at {

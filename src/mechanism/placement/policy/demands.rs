@@ -17,18 +17,26 @@ impl PlacementPolicy {
     /// Who makes room by `step`. A core is free when whoever is busy keeps off it, bulk or not. Where the foreground has
     /// more threads than cores it may need the others' as well, so those are not crowded: bulk work alone makes room.
     pub(super) fn busy(&self, step: &Step) -> Vec<&Member> {
-        let fits = |split: &Split| self.roster.busy_front().count() <= split.reserved.len();
         let least = match step {
-            Step::Isolate(split) if fits(split) => Class::Interactive,
+            Step::Isolate(split) if self.fits(split) => Class::Interactive,
             _ => Class::Bulk,
         };
         self.roster.busy(least, &self.config.excluded_commands, self.maximum())
     }
 
+    /// True while what is in front has no more busy threads than cores are kept free for it.
+    pub(super) fn fits(&self, split: &Split) -> bool {
+        self.roster.busy_front().count() <= split.reserved.len()
+    }
+
     /// Makes everybody who is bulk now give up what the step says, and nobody else.
     pub(super) fn apply(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let Some(held) = &self.held else { return };
-        let wanted = self.busy(&held.step).into_iter().flat_map(|member| self.demands_of(&held.step, member)).collect();
+        let busy = self.busy(&held.step).into_iter();
+        let mut wanted: Demands = busy.flat_map(|member| self.demands_of(&held.step, member)).collect();
+        if !wanted.is_empty() {
+            wanted.extend(self.demands_of_light(&held.step));
+        }
         let reason = self.words(&held.step);
         self.make(now, wanted, &reason, decisions);
         if self.leased.is_empty() {
