@@ -41,6 +41,14 @@ pub struct Usage {
     pub slices: u32,
 }
 
+impl Usage {
+    /// What the thread asked for while it had the choice, 0 to 1: it did not choose to wait.
+    pub fn demand(&self) -> f64 {
+        let own_ns = self.wall_ns.saturating_sub(self.wait_ns).max(self.run_ns);
+        if own_ns == 0 { 0.0 } else { self.run_ns as f64 / own_ns as f64 }
+    }
+}
+
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.wall_ns += other.wall_ns;
@@ -78,6 +86,16 @@ mod tests {
             assert_eq!(parse(text.as_bytes()), parsed, "{text:?}");
         }
         assert_eq!(parse(b"\xff 1 2"), None);
+    }
+
+    #[test]
+    fn demand_leaves_waits_out() {
+        for (wall_ns, run_ns, wait_ns, expected) in
+            [(0, 0, 0, 0.0), (100, 25, 0, 0.25), (100, 20, 60, 0.5), (100, 20, 90, 1.0), (100, 0, 200, 0.0)]
+        {
+            let usage = Usage { wall_ns, run_ns, wait_ns, slices: 1 };
+            assert!((usage.demand() - expected).abs() < 1e-9, "{usage:?}");
+        }
     }
 
     #[test]

@@ -55,21 +55,12 @@ bring_to_front() {
 	wait_for 60 is_isolated
 }
 
-# configure RULE: those without a trial, whose outcome would depend on how busy the host is.
-configure() {
-	mkdir -p /etc/brisk
-	cat >/etc/brisk/brisk.toml <<-END
-		[launch]
-		enabled = false
-		[placement]
-		enabled = true
-		rule = "$1"
-		groups = "off"
-		idle_look_ms = 200
-	END
+# follow RULE: those without a trial, whose outcome would depend on how busy the host is.
+follow() {
+	configure "rule = \"$1\"" 'groups = "off"' 'idle_look_ms = 200'
 }
 
-configure thesis
+follow thesis
 hogs=
 for number in 1 2 3; do
 	sh -c 'while :; do :; done' &
@@ -136,7 +127,7 @@ wait_for 60 others_are_as_before
 say chosen "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "/proc/$chosen/status")"
 
 # Weight in place of a mask.
-configure weight
+follow weight
 kill -HUP "$daemon"
 wait_for 60 grep -q 'configuration reloaded' "$log"
 weighs_less() {

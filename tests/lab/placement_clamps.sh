@@ -61,17 +61,7 @@ free() {
 	say "$1.freed" yes
 }
 
-mkdir -p /etc/brisk
-cat >/etc/brisk/brisk.toml <<-END
-	[launch]
-	enabled = false
-	[placement]
-	enabled = true
-	rule = "weight"
-	groups = "off"
-	look_ms = 50
-	idle_look_ms = 200
-END
+configure 'rule = "weight"' 'groups = "off"' 'look_ms = 50' 'idle_look_ms = 200'
 start_hog
 
 # Equal CPUs: nobody is clamped.

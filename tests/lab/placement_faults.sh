@@ -18,20 +18,9 @@ in_vain() {
 	tail -n 20 "$log" >&2
 }
 
-# configure GROUPS [RULE]: by weight, unless said otherwise, which no trial ends, however busy the host is.
-configure() {
-	mkdir -p /etc/brisk
-	cat >/etc/brisk/brisk.toml <<-END
-		[launch]
-		enabled = false
-		[placement]
-		enabled = true
-		rule = "${2:-weight}"
-		trial_ms = 10000
-		groups = "$1"
-		look_ms = 50
-		idle_look_ms = 100
-	END
+# take_groups GROUPS [RULE]: by weight, unless said otherwise, which no trial ends, however busy the host is.
+take_groups() {
+	configure "rule = \"${2:-weight}\"" 'trial_ms = 10000' "groups = \"$1\"" 'look_ms = 50' 'idle_look_ms = 100'
 }
 
 # stop_daemon NAME
@@ -75,7 +64,7 @@ churn() {
 	# Groups of others are no reason to use none where the controller is handed down anyway.
 	echo +cpu >$cgroup/cgroup.subtree_control
 	mkdir $cgroup/elsewhere
-	configure auto
+	take_groups auto
 	start_daemon
 	begin_front
 	start_hog
@@ -105,7 +94,7 @@ churn() {
 
 # A thousand tasks and more appear at once: they are met a few hundred at a time, and bulk work makes room meanwhile.
 crowd() {
-	configure auto
+	take_groups auto
 	start_daemon
 	begin_front
 	crowd=
@@ -134,7 +123,7 @@ delegated() {
 	echo threaded >$cgroup/ours/threaded/part/cgroup.type
 	echo +cpu >$cgroup/ours/cgroup.subtree_control
 	echo +cpu >$cgroup/ours/threaded/cgroup.subtree_control
-	configure $cgroup/ours
+	take_groups $cgroup/ours
 	start_daemon
 	start_hog
 	domain=$hog
@@ -176,7 +165,7 @@ neighbours() {
 	mkdir -p $cgroup/ours/front $cgroup/ours/back
 	echo +cpu >$cgroup/ours/cgroup.subtree_control
 	echo 50 >$cgroup/ours/back/cpu.weight
-	configure $cgroup/ours
+	take_groups $cgroup/ours
 	start_hog
 	echo "$hog" >$cgroup/ours/back/cgroup.procs
 	start_daemon
@@ -212,10 +201,10 @@ neighbours() {
 alone() {
 	if [ "$1" = undelegated ]; then
 		mkdir -p /run/systemd/system $cgroup/ours
-		configure $cgroup/ours
+		take_groups $cgroup/ours
 	else
 		say "$1.controllers" "$(cat $cgroup/cgroup.controllers)"
-		configure auto
+		take_groups auto
 	fi
 	start_daemon
 	say "$1.support" "$(brisk status --json | tr -d '\n')"
@@ -240,7 +229,7 @@ has_mask() {
 
 # Whoever was bound to a CPU by somebody stays where he is bound, and in his group, whose cpuset might forget it.
 bound() {
-	configure auto
+	take_groups auto
 	start_daemon
 	start_hog
 	taskset -p 2 "$hog" >/dev/null
@@ -258,7 +247,7 @@ bound() {
 # With a single CPU there is none that could be kept free, whatever the foreground waits.
 single() {
 	echo 0 >/sys/devices/system/cpu/cpu1/online
-	configure auto brisk
+	take_groups auto brisk
 	start_daemon
 	start_hog
 	begin_front

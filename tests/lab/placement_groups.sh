@@ -95,25 +95,15 @@ knows_one_cpu() {
 	brisk placement explain | grep -q '^CPUs *1 ([0-9]*), with'
 }
 
-# configure RULE
-configure() {
-	mkdir -p /etc/brisk
+# follow RULE
+follow() {
 	# A trial that outlasts the step: what it finds depends on how busy the host is.
-	cat >/etc/brisk/brisk.toml <<-END
-		[launch]
-		enabled = false
-		[placement]
-		enabled = true
-		rule = "$1"
-		trial_ms = 10000
-		look_ms = 50
-		idle_look_ms = 100
-	END
+	configure "rule = \"$1\"" 'trial_ms = 10000' 'look_ms = 50' 'idle_look_ms = 100'
 }
 
 # Who looks need not wait for those who are looked at.
 renice -n -15 -p $$ >/dev/null
-configure "$rule"
+follow "$rule"
 sh -c 'while :; do :; done' &
 hogs=$!
 sh -c 'while :; do :; done' &
@@ -223,7 +213,7 @@ done
 say cycles "$cycle"
 
 # Weight: of all together, by a group; of each, by a nice value.
-configure weight
+follow weight
 kill -HUP "$daemon"
 wait_for 60 grep -q 'configuration reloaded' "$log"
 begin_front

@@ -3,6 +3,12 @@
 
 log=/run/log
 
+# configure LINE...: placement alone, with these lines of its own.
+configure() {
+	mkdir -p /etc/brisk
+	printf '%s\n' '[launch]' 'enabled = false' '[placement]' 'enabled = true' "$@" >/etc/brisk/brisk.toml
+}
+
 start_daemon() {
 	: >"$log"
 	brisk run 2>>"$log" &

@@ -66,14 +66,8 @@ share_of_front() {
 }
 
 begin() {
-	mkdir -p /etc/brisk /sys/fs/cgroup/front
-	cat >/etc/brisk/brisk.toml <<-END
-		[launch]
-		enabled = false
-		[placement]
-		enabled = true
-		storage = true
-	END
+	mkdir -p /sys/fs/cgroup/front
+	configure 'storage = true'
 	# Where groups share the disk out, a rank counts within a group.
 	echo -io >/sys/fs/cgroup/cgroup.subtree_control
 	echo bfq >$queue/scheduler

@@ -7,6 +7,7 @@ use super::classify::Class;
 use super::gain::Totals;
 use super::roster::Roster;
 use crate::device::BootTime;
+use crate::device::schedstat::Usage;
 use crate::device::threads::Look;
 
 /// The foreground must wait at most this share of what it waited before.
@@ -26,6 +27,8 @@ const EXTENSIONS: u32 = 2;
 const MISSED: Duration = Duration::from_millis(3);
 /// It is not judged by fewer wake-ups.
 const WAKES_TO_JUDGE: u32 = 3;
+/// Nor by a time in which it asked for as much as this: it had more to do than to be in time.
+const LIGHT_MEANWHILE: f64 = 0.25;
 /// How often rhythms are judged after the trial.
 const RHYTHM_PERIOD: Duration = Duration::from_secs(1);
 
@@ -119,11 +122,20 @@ impl Trial {
     }
 }
 
+/// A light task that waits longer each time than it may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missed {
+    /// Who.
+    pub tid: u32,
+    /// Its name and how long it waits, now and before.
+    pub text: String,
+}
+
 /// Light tasks that wake regularly, and how long they waited each time before a step.
 #[derive(Debug, Clone, Default)]
 pub struct Rhythms {
     before: BTreeMap<u32, Duration>,
-    since: BTreeMap<u32, (u64, u32)>,
+    since: BTreeMap<u32, Usage>,
     judged_at: BootTime,
 }
 
@@ -140,45 +152,41 @@ impl Rhythms {
         self.before.keys().copied()
     }
 
-    /// Adds a look; once a second, names a thread that now waits longer than it may.
-    pub fn take(&mut self, now: BootTime, look: &Look, roster: &Roster) -> Option<String> {
+    /// Adds a look; once a second, names the threads that now wait longer than they may.
+    pub fn take(&mut self, now: BootTime, look: &Look, roster: &Roster) -> Vec<Missed> {
         if now <= self.judged_at {
-            return None;
+            return Vec::new();
         }
         for used in look.used.iter().filter(|used| self.before.contains_key(&used.tid)) {
-            let (wait_ns, slices) = self.since.entry(used.tid).or_default();
-            *wait_ns += used.usage.wait_ns;
-            *slices += used.usage.slices;
+            *self.since.entry(used.tid).or_default() += used.usage;
         }
         if now.since(self.judged_at) < RHYTHM_PERIOD {
-            return None;
+            return Vec::new();
         }
         self.judge(now, roster)
     }
 
-    /// Names a thread that now waits longer than it may, and begins a new second.
-    pub fn judge(&mut self, now: BootTime, roster: &Roster) -> Option<String> {
+    /// Names the threads that now wait longer than they may, and begins a new second.
+    pub fn judge(&mut self, now: BootTime, roster: &Roster) -> Vec<Missed> {
         self.judged_at = now;
-        for (tid, (wait_ns, slices)) in std::mem::take(&mut self.since) {
-            let Some(member) = roster.get(tid).filter(|member| member.habits.class() == Class::Light) else { continue };
+        let missed = |(tid, since): (u32, Usage)| {
+            let member = roster.get(tid).filter(|member| member.habits.class() == Class::Light)?;
+            if since.slices < WAKES_TO_JUDGE || since.demand() >= LIGHT_MEANWHILE {
+                return None;
+            }
             let before = self.before.get(&tid).copied().unwrap_or_default();
-            if slices < WAKES_TO_JUDGE {
-                continue;
-            }
-            let delay = Duration::from_nanos(wait_ns / u64::from(slices));
-            if delay > MISSED && delay > before * 2 {
-                let (name, ms) = (&member.thread.command, |delay: Duration| delay.as_secs_f64() * 1e3);
-                return Some(format!("{name} ({tid}) waits {:.1} ms each time, {:.1} before", ms(delay), ms(before)));
-            }
-        }
-        None
+            let delay = Duration::from_nanos(since.wait_ns / u64::from(since.slices));
+            let (name, ms) = (&member.thread.command, |delay: Duration| delay.as_secs_f64() * 1e3);
+            let text = || format!("{name} ({tid}) waits {:.1} ms each time, {:.1} before", ms(delay), ms(before));
+            (delay > MISSED && delay > before * 2).then(|| Missed { tid, text: text() })
+        };
+        std::mem::take(&mut self.since).into_iter().filter_map(missed).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::schedstat::Usage;
     use crate::device::threads::{Thread, ThreadUsage};
 
     fn totals(run_ms: u64, wait_ms: u64) -> Totals {
@@ -227,37 +235,39 @@ mod tests {
         assert_eq!(verdicts, [Verdict::Open, Verdict::Open, Verdict::Helps], "it works again");
     }
 
-    fn music(tid: u32, wait_us: u64) -> ThreadUsage {
-        let usage = Usage { wall_ns: 100_000_000, run_ns: 5_000_000, wait_ns: wait_us * 1000, slices: 5 };
+    fn music(tid: u32, run_us: u64, wait_us: u64) -> ThreadUsage {
+        let usage = Usage { wall_ns: 100_000_000, run_ns: run_us * 1000, wait_ns: wait_us * 1000, slices: 5 };
         ThreadUsage { tid, usage }
     }
 
     #[test]
     fn a_light_task_that_misses_its_rhythm_is_named() {
-        for (before_us, after_us, missed) in [
-            (100, 100, false),
-            (100, 14_000, false),
-            (100, 20_000, true),
-            (30_000, 35_000, false),
-            (30_000, 70_000, true),
+        // What it ran and waited in each look of 100 ms before and after the step began.
+        for (before_us, after_us, run_us, missed) in [
+            (100, 100, 5000, false),
+            (100, 14_000, 5000, false),
+            (100, 20_000, 5000, true),
+            (30_000, 35_000, 5000, false),
+            (30_000, 70_000, 5000, true),
+            (100, 60_000, 15_000, false),
         ] {
             let mut roster = Roster::default();
             let born = vec![Thread { tid: 9, pid: 9, parent: 1, command: "music".into() }];
             roster.take(at(0), 100_000_000, &Look { born, ..Look::default() });
-            let mut play = |tick: u64, wait_us| {
-                let look = Look { used: vec![music(9, wait_us)], ..Look::default() };
+            let mut play = |tick: u64, run_us, wait_us| {
+                let look = Look { used: vec![music(9, run_us, wait_us)], ..Look::default() };
                 roster.take(at(tick * 100), 100_000_000, &look);
                 look
             };
-            (1..50).for_each(|tick| drop(play(tick, before_us)));
-            let looks: Vec<Look> = (50..60).map(|tick| play(tick, after_us)).collect();
+            (1..50).for_each(|tick| drop(play(tick, 5000, before_us)));
+            let looks: Vec<Look> = (50..60).map(|tick| play(tick, run_us, after_us)).collect();
             let mut rhythms =
                 Rhythms { before: [(9, Duration::from_micros(before_us / 5))].into(), ..Rhythms::default() };
             rhythms.judged_at = at(4900);
             let said: Vec<_> =
-                looks.iter().zip(50..).filter_map(|(look, tick)| rhythms.take(at(tick * 100), look, &roster)).collect();
+                looks.iter().zip(50..).flat_map(|(look, tick)| rhythms.take(at(tick * 100), look, &roster)).collect();
             assert_eq!(said.len(), usize::from(missed), "{before_us} {after_us}: {said:?}");
-            assert!(said.iter().all(|said| said.starts_with("music (9) waits ")), "{said:?}");
+            assert!(said.iter().all(|said| said.tid == 9 && said.text.starts_with("music (9) waits ")), "{said:?}");
         }
     }
 }

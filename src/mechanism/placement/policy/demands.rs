@@ -114,9 +114,14 @@ impl PlacementPolicy {
         decisions.extend(leased.into_keys().rev().map(|target| release(target, reason)));
     }
 
+    /// The threads that have been made to give up something.
+    pub(super) fn leased_threads(&self) -> impl Iterator<Item = u32> {
+        self.leased.keys().filter_map(Target::thread)
+    }
+
     /// Has facts asked for again, but not those of threads that show what they have been made to give up.
     pub(super) fn doubt_facts(&mut self) {
-        let leased: BTreeSet<u32> = self.leased.keys().filter_map(Target::thread).collect();
+        let leased: BTreeSet<u32> = self.leased_threads().collect();
         self.roster.doubt_facts(|tid| !leased.contains(&tid));
     }
 }

@@ -1,16 +1,19 @@
 //! Light tasks where cores are kept free: they leave those as well, by their masks alone, as long as nobody would hear it.
 
+use std::collections::BTreeSet;
+
 use super::PlacementPolicy;
 use crate::mechanism::Target;
 use crate::mechanism::placement::classify::Class;
 use crate::mechanism::placement::roster::{AT_WORK, Member};
 use crate::mechanism::placement::step::{Demands, Step, put_on};
+use crate::mechanism::placement::trial::Missed;
 
 impl PlacementPolicy {
     /// What light tasks give up by `step`. Even a millisecond of one is a seventh of a frame's; but only those leave the free
     /// cores whose rhythm before the step is known, so that it shows when they miss it elsewhere.
     pub(super) fn demands_of_light(&self, step: &Step) -> Demands {
-        let (Step::Isolate(split), false) = (step, self.light_stays) else { return Demands::new() };
+        let Step::Isolate(split) = step else { return Demands::new() };
         if !self.fits(split) {
             return Demands::new();
         }
@@ -22,14 +25,15 @@ impl PlacementPolicy {
 
     /// Light tasks that may have to leave the free cores, and of which nothing is known yet.
     pub(super) fn unknown_light(&self) -> impl Iterator<Item = u32> {
-        let is_wanted = self.split().is_some() && !self.light_stays;
+        let is_wanted = self.split().is_some();
         let unknown = self.light_at_work().filter(move |member| is_wanted && member.facts.is_none());
         unknown.map(|member| member.thread.tid)
     }
 
     fn light_at_work(&self) -> impl Iterator<Item = &Member> {
         let regular = self.held.iter().flat_map(|held| held.rhythms.regular());
-        let members = regular.filter_map(|tid| self.roster.get(tid)).filter(|member| !member.is_front);
+        let may_leave = regular.filter(|tid| !self.late.contains(tid));
+        let members = may_leave.filter_map(|tid| self.roster.get(tid)).filter(|member| !member.is_front);
         let may_go =
             |member: &Member| !self.config.excluded_commands.iter().any(|glob| glob.matches(&member.thread.command));
         members.filter(move |member| self.is_light_at_work(member) && may_go(member))
@@ -47,14 +51,14 @@ impl PlacementPolicy {
         start_time.is_some_and(|start_time| self.leased.contains_key(&target(start_time)))
     }
 
-    /// Lets light tasks go where they like, because one has `missed` its rhythm; false where they do so already.
-    pub(super) fn free_light(&mut self, missed: &str) -> bool {
-        if !self.light_at_work().any(|member| self.has_left(member)) {
+    /// Lets those that `missed` their rhythm go where they like; false where one of them does so already.
+    pub(super) fn free_light(&mut self, missed: &[Missed]) -> bool {
+        let left: BTreeSet<u32> =
+            self.light_at_work().filter(|member| self.has_left(member)).map(|member| member.thread.tid).collect();
+        if !missed.iter().all(|missed| left.contains(&missed.tid)) {
             return false;
         }
-        let step = self.held.as_ref().map(|held| self.words(&held.step)).unwrap_or_default();
-        self.reason = format!("{step}, but light tasks need not: {missed}");
-        self.light_stays = true;
+        self.late.extend(missed.iter().map(|missed| missed.tid));
         true
     }
 }

@@ -11,6 +11,7 @@ use crate::device::cgroup::hierarchy::Hierarchy;
 use crate::device::cgroup::membership::Choice;
 use crate::device::hotplug::format_list;
 use crate::device::priority::SchedulingPolicy;
+use crate::mechanism::Action;
 use crate::random::Random;
 use device::{DOWNLOAD, Device, FRAMES, HOG, Habit, MESSAGE, MUSIC};
 

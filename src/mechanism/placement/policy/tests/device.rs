@@ -12,6 +12,7 @@ use crate::device::priority::{Priority, SchedulingPolicy};
 use crate::device::schedstat::{Schedstat, Usage};
 use crate::device::threads::{Thread, ThreadUsage};
 use crate::device::uclamp::{self, Clamps, Fitting};
+use crate::mechanism::Action;
 
 /// What a thread does, over and over.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,7 @@
 //! Where what is in front runs when a step begins, and what it is given when that is too little.
 
 use super::*;
+use crate::mechanism::placement::gain::Totals;
 
 #[test]
 fn what_is_in_front_is_put_where_there_is_room_and_may_leave() {
