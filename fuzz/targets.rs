@@ -10,6 +10,9 @@ use brisk::chart::{diagnose, html as page, perfetto, svg};
 use brisk::config::Config;
 use brisk::device::binder::returns::Returns;
 use brisk::device::binder::{WireFormat, cache};
+use brisk::device::bpf::btf::Types;
+use brisk::device::bpf::layout::Layout;
+use brisk::device::bpf::task;
 use brisk::device::cgroup::hierarchy::{self, Hierarchy};
 use brisk::device::{
     Root, affinity, android_properties, cpu_times, disk_stats, drm_clients, energy, hotplug, journal, load, loadavg,
@@ -84,6 +87,7 @@ pub const TARGETS: &[Target] = &[
             b"other 10",
         ],
     },
+    Target { name: "kernel-types", feed: kernel_types, seeds: &[KERNEL_TYPES, &[7; 128]] },
     Target {
         name: "counters",
         feed: counters,
@@ -278,6 +282,15 @@ fn thread_files(bytes: &[u8]) {
     }
     if let Ok(priority) = text.parse::<priority::Priority>() {
         assert_eq!(priority.to_string().parse(), Ok(priority));
+    }
+}
+
+fn kernel_types(bytes: &[u8]) {
+    if let Ok(types) = Types::parse(bytes) {
+        let _ = (Layout::of(&types), types.function("f"), types.member("s", &["m"]), types.member("s", &["a", "m"]));
+    }
+    if let Some(tasks) = task::parse(bytes) {
+        assert_eq!(tasks.map(|task| task.command().len()).count() * task::RECORD_BYTES, bytes.len());
     }
 }
 
@@ -519,3 +532,14 @@ const TASKSTATS: &[u8] = b"10
 30 1 a b 20000000 7 0
 
 ";
+
+/// Types of a kernel: a number, and structures that hold it, one without a name.
+const KERNEL_TYPES: &[u8] = &[
+    159, 235, 1, 0, 24, 0, 0, 0, 0, 0, 0, 0, 88, 0, 0, 0, 88, 0, 0, 0, 9, 0, 0, 0, // header
+    0, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0, 32, 0, 0, 0, // number 1: a number
+    0, 0, 0, 0, 1, 0, 0, 4, 4, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, // number 2
+    1, 0, 0, 0, 2, 0, 0, 4, 8, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 32, 0, 0,
+    0, // number 3: s
+    7, 0, 0, 0, 1, 0, 0, 12, 1, 0, 0, 0, // number 4: f
+    0, 115, 0, 109, 0, 97, 0, 102, 0, // names
+];

@@ -166,6 +166,7 @@ fuzz_tests! {
     control: "control",
     process_files: "process-files",
     thread_files: "thread-files",
+    kernel_types: "kernel-types",
     counters: "counters",
     memory_files: "memory-files",
     zram_files: "zram-files",

@@ -6,6 +6,7 @@
 pub mod affinity;
 pub mod android_properties;
 pub mod binder;
+pub mod bpf;
 pub mod capacity;
 pub mod cgroup;
 pub mod cpu_times;

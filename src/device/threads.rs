@@ -1,33 +1,40 @@
 //! All threads of user space and what each uses, cheap enough to look many times a second.
 //!
-//! Each thread's `schedstat` stays open, so that a look at it is one system call. Threads that sleep are looked at once a
-//! second at first, and every four seconds after a while. New ones are found by their numbers: /proc/loadavg shows the
-//! last one given out, so while it stands still nobody need list /proc.
+//! Two sensors see them: files of /proc that stay open ([`Files`]), and a program in the kernel ([`Tasks`]). Who is known,
+//! who is new and what counts as used is the same with both.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::File;
-use std::os::fd::OwnedFd;
-use std::time::Duration;
+mod files;
+mod known;
 
-use rustix::io::{Errno, pread};
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::schedstat::{self, Schedstat, Usage};
-use super::{BootTime, DeviceError, Root, descriptors, loadavg, process};
+use self::files::Files;
+pub use self::files::parse_status;
+use self::known::{Known, first_usage};
+use super::bpf::task::Task;
+use super::bpf::{Refusal, Tasks};
+use super::schedstat::Usage;
+use super::{BootTime, DeviceError, Root, process};
 
-/// A thread that used nothing is looked at again after this long, then after twice and four times as long.
-const QUIET_LOOK_NS: u64 = 950_000_000;
-const QUIET_DOUBLINGS: u32 = 2;
-/// One that was awake is looked at every time for so long: it may only have waited for a moment.
-const DOZE: Duration = Duration::from_millis(400);
-/// New threads whose files are read in one look; the others have to wait for the next.
-const NEW_IN_ONE_LOOK: usize = 512;
-/// When more numbers were given out than this, /proc is listed instead of asking for each.
-const NUMBERS_TO_ASK_FOR: u32 = 4096;
-/// Who has run and waited for more than this part of the time since the last look is asked when it was born.
-const BUSY_PART: u64 = 10;
 /// The number of the parent of the kernel's own threads, where they can be seen.
 const KTHREADD: u32 = 2;
+/// Threads that may be new in a look, for which there is room beside those that are known.
+const ROOM_FOR_NEW: usize = 64;
+
+/// By what threads are looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sensing {
+    /// Their `schedstat`.
+    #[default]
+    Schedstat,
+    /// A program that the kernel's iterator of tasks runs, where it can be had; else their `schedstat`.
+    Bpf,
+    /// The same, and nothing need be done where it cannot be had.
+    Auto,
+}
 
 /// What was seen in one look.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,42 +75,77 @@ pub struct Thread {
 pub struct Threads {
     root: Root,
     known: BTreeMap<u32, Known>,
-    /// Numbers that may be new threads.
-    candidates: VecDeque<u32>,
-    last_number: Option<u32>,
     looked_at: Option<BootTime>,
-    /// Descriptors that may still be opened.
-    descriptors_left: u64,
+    left_out: LeftOut,
+    sensor: Sensor,
+}
+
+#[derive(Debug)]
+enum Sensor {
+    Files(Files),
+    Tasks(Tasks),
+}
+
+/// Whose threads nobody looks at.
+#[derive(Debug, Clone, Copy)]
+struct LeftOut {
     /// In a container another process may have that number.
     kthreadd: Option<u32>,
     /// Whoever looks is busy by looking, and waits where all are busy: that says nothing of the others.
     own: Option<u32>,
 }
 
-#[derive(Debug)]
-struct Known {
-    /// `None` where descriptors have run out: it is opened for each look then, and those are seldom.
-    file: Option<OwnedFd>,
-    last: Schedstat,
-    read_at: BootTime,
-    /// Up to when it is known to have used something.
-    used_at: BootTime,
-    /// Looks in a row in which it had used nothing, once it was quiet for a while.
-    quiet_looks: u32,
+impl LeftOut {
+    fn has(self, pid: u32, parent: u32) -> bool {
+        self.kthreadd.is_some_and(|kthreadd| [pid, parent].contains(&kthreadd)) || self.own == Some(pid)
+    }
 }
 
 impl Threads {
-    /// Of the system below `root`; nobody is known yet.
+    /// Of the system below `root`, by their files; nobody is known yet.
     pub fn new(root: &Root) -> Self {
         Self {
             root: root.clone(),
             known: BTreeMap::new(),
-            candidates: VecDeque::new(),
-            last_number: None,
             looked_at: None,
-            descriptors_left: descriptors::raise_limit(),
-            kthreadd: process::command(root, KTHREADD).ok().filter(|name| name == "kthreadd").map(|_| KTHREADD),
-            own: root.is_system().then(std::process::id),
+            left_out: LeftOut {
+                kthreadd: process::command(root, KTHREADD).ok().filter(|name| name == "kthreadd").map(|_| KTHREADD),
+                own: root.is_system().then(std::process::id),
+            },
+            sensor: Sensor::Files(Files::new(root)),
+        }
+    }
+
+    /// Of the system below `root`, by what `sensing` says as far as it can be had, which [`refusal`] tells.
+    pub fn by(root: &Root, sensing: Sensing) -> Self {
+        let mut threads = Self::new(root);
+        threads.turn_to(sensing);
+        threads
+    }
+
+    /// Looks by what `sensing` says from now on, as far as it can be had, and still knows who is known.
+    pub fn turn_to(&mut self, sensing: Sensing) {
+        let tasks = match sensing {
+            Sensing::Schedstat => None,
+            Sensing::Bpf | Sensing::Auto => Tasks::open(&self.root, std::process::id())
+                .inspect_err(|refusal| tracing::debug!("threads are looked at by their files: {refusal}"))
+                .ok(),
+        };
+        match (tasks, &self.sensor) {
+            (Some(tasks), _) => {
+                self.known.values_mut().for_each(|known| known.file = None);
+                self.sensor = Sensor::Tasks(tasks);
+            }
+            (None, Sensor::Tasks(_)) => self.sensor = Sensor::Files(Files::new(&self.root)),
+            (None, Sensor::Files(_)) => {}
+        }
+    }
+
+    /// By what they are looked at now.
+    pub fn sensing(&self) -> Sensing {
+        match self.sensor {
+            Sensor::Files(_) => Sensing::Schedstat,
+            Sensor::Tasks(_) => Sensing::Bpf,
         }
     }
 
@@ -123,155 +165,77 @@ impl Threads {
     /// When /proc cannot be read at all; what happens to single threads is part of the look.
     pub fn look(&mut self, now: BootTime) -> Result<Look, DeviceError> {
         let mut look = Look::default();
-        let has_met_all = self.candidates.is_empty();
-        let are_new = self.find_candidates()?;
-        let born_since = self.looked_at.replace(now).filter(|_| has_met_all && are_new);
-        self.read_known(now, &mut look);
-        for tid in &look.ended {
-            if self.known.remove(tid).is_some_and(|known| known.file.is_some()) {
-                self.descriptors_left += 1;
+        let looked_at = self.looked_at.replace(now);
+        if let Sensor::Tasks(tasks) = &self.sensor {
+            match tasks.look(self.known.len() + ROOM_FOR_NEW) {
+                Ok(tasks) => {
+                    take_tasks(&mut self.known, &tasks, (looked_at, now), self.left_out, &mut look);
+                    return Ok(look);
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        "threads are looked at by their files from now on: the kernel's iterator says {error}"
+                    );
+                    self.turn_to(Sensing::Schedstat);
+                }
             }
         }
-        self.meet_candidates(now, born_since, &mut look);
+        if let Sensor::Files(files) = &mut self.sensor {
+            files.look(&mut self.known, (looked_at, now), self.left_out, &mut look)?;
+        }
         Ok(look)
     }
 
     /// Looks at every thread next time, whether it was quiet or not: something has changed.
     pub fn wake_all(&mut self) {
-        self.known.values_mut().for_each(|known| known.quiet_looks = 0);
-    }
-
-    fn read_known(&mut self, now: BootTime, look: &mut Look) {
-        for (&tid, known) in &mut self.known {
-            let wall_ns = now.since(known.read_at).as_nanos() as u64;
-            if let Some(doublings) = known.quiet_looks.checked_sub(1)
-                && wall_ns < QUIET_LOOK_NS << doublings.min(QUIET_DOUBLINGS)
-            {
-                continue;
-            }
-            let read = match &known.file {
-                Some(file) => read(file),
-                None => {
-                    File::open(schedstat_path(&self.root, tid)).map(OwnedFd::from).ok().and_then(|file| read(&file))
-                }
-            };
-            let Some(present) = read else {
-                look.ended.push(tid);
-                continue;
-            };
-            let usage = present.since(known.last, wall_ns);
-            let is_quiet = usage.slices == 0 && usage.run_ns == 0 && usage.wait_ns == 0;
-            if !is_quiet {
-                (known.used_at, known.quiet_looks) = (now, 0);
-            } else if now.since(known.used_at) >= DOZE {
-                known.quiet_looks = known.quiet_looks.saturating_add(1);
-            }
-            known.last = present;
-            known.read_at = now;
-            if !is_quiet && wall_ns > 0 {
-                look.used.push(ThreadUsage { tid, usage });
-            }
-        }
-    }
-
-    /// Adds the numbers that were given out since the last look. False when others may be among them.
-    fn find_candidates(&mut self) -> Result<bool, DeviceError> {
-        let text = self.root.read("/proc/loadavg").unwrap_or_default();
-        let number = loadavg::parse(text.as_bytes()).map(|population| population.last_number);
-        let are_new = match (self.last_number, number) {
-            (Some(before), Some(number)) if number >= before && number - before <= NUMBERS_TO_ASK_FOR => {
-                self.candidates.extend(before + 1..=number);
-                true
-            }
-            _ => {
-                self.list_all()?;
-                false
-            }
-        };
-        self.last_number = number;
-        Ok(are_new)
-    }
-
-    fn list_all(&mut self) -> Result<(), DeviceError> {
-        let waiting: BTreeSet<u32> = self.candidates.iter().copied().collect();
-        for pid in self.root.list("/proc")?.iter().filter_map(|name| name.parse::<u32>().ok()) {
-            // A process that has ended has none.
-            let tids = self.root.list(format!("/proc/{pid}/task")).unwrap_or_default();
-            let new = |tid: &u32| !self.known.contains_key(tid) && !waiting.contains(tid);
-            self.candidates.extend(tids.iter().filter_map(|name| name.parse().ok()).filter(new));
-        }
-        Ok(())
-    }
-
-    /// What one that was certainly `born_since` has used is known from its first moment on.
-    fn meet_candidates(&mut self, now: BootTime, born_since: Option<BootTime>, look: &mut Look) {
-        for _ in 0..NEW_IN_ONE_LOOK {
-            let Some(tid) = self.candidates.pop_front() else { break };
-            if self.known.contains_key(&tid) {
-                continue;
-            }
-            let Some(thread) = self.meet(now, born_since.is_some(), tid) else { continue };
-            look.born.push(thread);
-            if let Some(since) = born_since {
-                look.used.extend(self.first_usage(tid, since, now));
-            }
-        }
-    }
-
-    /// What thread `tid`, which was born after `since`, has used by `now`, where it was busy.
-    fn first_usage(&self, tid: u32, since: BootTime, now: BootTime) -> Option<ThreadUsage> {
-        let used = self.known.get(&tid)?.last.since(Schedstat::default(), now.since(since).as_nanos() as u64);
-        // Of the others nobody can tell whether they were born just now or have rested.
-        if used.run_ns + used.wait_ns < used.wall_ns / BUSY_PART {
-            return None;
-        }
-        let ticks = process::start_time_ticks(&self.root, tid).ok();
-        let born_at = ticks.map_or(since, |ticks| BootTime::from_milliseconds(ticks * process::TICK_MS).max(since));
-        Some(ThreadUsage { tid, usage: Usage { wall_ns: now.since(born_at).as_nanos() as u64, ..used } })
-    }
-
-    /// Gets to know thread `tid`, unless it has ended or is the kernel's own. One that is new is awake.
-    fn meet(&mut self, now: BootTime, is_new: bool, tid: u32) -> Option<Thread> {
-        let status = self.root.read(format!("/proc/{tid}/status")).ok()?;
-        let thread = parse_status(tid, &status)?;
-        let is_kernels = |kthreadd| thread.parent == kthreadd || thread.pid == kthreadd;
-        if self.kthreadd.is_some_and(is_kernels) || self.own == Some(thread.pid) {
-            return None;
-        }
-        let file: OwnedFd = File::open(schedstat_path(&self.root, tid)).ok()?.into();
-        let last = read(&file)?;
-        let is_kept = self.descriptors_left > 0;
-        self.descriptors_left -= u64::from(is_kept);
-        let file = is_kept.then_some(file);
-        let used_at = if is_new { now } else { BootTime::default() };
-        self.known.insert(tid, Known { file, last, read_at: now, used_at, quiet_looks: 0 });
-        Some(thread)
+        self.known.values_mut().for_each(Known::wake);
     }
 }
 
-fn schedstat_path(root: &Root, tid: u32) -> std::path::PathBuf {
-    // Threads other than the first are not listed in /proc, but are there.
-    root.path(format!("/proc/{tid}/schedstat"))
-}
-
-/// `None` when the thread has ended.
-fn read(file: &OwnedFd) -> Option<Schedstat> {
-    let mut text = [0u8; 80];
-    loop {
-        match pread(file, &mut text, 0) {
-            Ok(length) => return schedstat::parse(&text[..length]),
-            Err(Errno::INTR) => {}
-            Err(_) => return None,
-        }
+/// Why threads of the system below `root` cannot be looked at as `sensing` says; `None` where they can.
+pub fn refusal(root: &Root, sensing: Sensing) -> Option<Refusal> {
+    match sensing {
+        Sensing::Schedstat => None,
+        Sensing::Bpf | Sensing::Auto => Tasks::open(root, std::process::id()).err(),
     }
 }
 
-/// What /proc/TID/status says of a thread; its lines vary by kernel.
-pub fn parse_status(tid: u32, status: &str) -> Option<Thread> {
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let number = |name: &str| field(name)?.parse().ok();
-    let command = field("Name:").unwrap_or_default().to_owned();
-    Some(Thread { tid, pid: number("Tgid:")?, parent: number("PPid:")?, command })
+/// Takes `tasks`, all that there are in the order of their numbers, for a look at `now` after one at `looked_at`.
+fn take_tasks(
+    known: &mut BTreeMap<u32, Known>,
+    tasks: &[Task],
+    (looked_at, now): (Option<BootTime>, BootTime),
+    left_out: LeftOut,
+    look: &mut Look,
+) {
+    let mut new = Vec::new();
+    let mut others = known.iter_mut().peekable();
+    for task in tasks.iter().filter(|task| !left_out.has(task.pid, task.parent)) {
+        while let Some((&ended, _)) = others.next_if(|(tid, _)| **tid < task.tid) {
+            look.ended.push(ended);
+        }
+        match others.next_if(|(tid, _)| **tid == task.tid) {
+            Some((_, one)) if one.is_of(task.born) => {
+                one.born = Some(task.born);
+                look.used.extend(one.take(now, task.used).map(|usage| ThreadUsage { tid: task.tid, usage }));
+            }
+            // The number is another thread's by now.
+            Some(_) => {
+                look.ended.push(task.tid);
+                new.push(task);
+            }
+            None => new.push(task),
+        }
+    }
+    look.ended.extend(others.map(|(&tid, _)| tid));
+    look.ended.iter().for_each(|tid| drop(known.remove(tid)));
+    for task in new {
+        let since = looked_at.filter(|&since| task.born >= since);
+        let usage = since.and_then(|since| first_usage(task.used, (since, now), || task.born));
+        look.used.extend(usage.map(|usage| ThreadUsage { tid: task.tid, usage }));
+        look.born.push(Thread { tid: task.tid, pid: task.pid, parent: task.parent, command: task.command() });
+        known.insert(task.tid, Known::new(now, task.used).born(task.born));
+    }
 }
 
 #[cfg(test)]
@@ -280,6 +244,8 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::device::bpf::task::COMMAND_BYTES;
+    use crate::device::schedstat::Schedstat;
 
     struct Device {
         _folder: tempfile::TempDir,
@@ -313,6 +279,11 @@ mod tests {
         }
     }
 
+    /// True when some may be there that were not looked at yet.
+    fn are_left(threads: &Threads) -> bool {
+        matches!(&threads.sensor, Sensor::Files(files) if !files.candidates.is_empty())
+    }
+
     fn at(milliseconds: u64) -> BootTime {
         BootTime::from_milliseconds(milliseconds)
     }
@@ -325,7 +296,7 @@ mod tests {
     fn whoever_looks_is_not_looked_at() {
         let mut threads = Threads::new(&Root::system());
         let mut born = Vec::new();
-        while threads.looked_at.is_none() || !threads.candidates.is_empty() {
+        while threads.looked_at.is_none() || are_left(&threads) {
             born.extend(threads.look(BootTime::now()).unwrap().born);
         }
         assert!(!born.is_empty() && born.iter().all(|thread| thread.pid != std::process::id()), "{born:?}");
@@ -451,14 +422,129 @@ mod tests {
         assert_eq!(looks.iter().map(|look| look.born.len()).sum::<usize>(), 600);
     }
 
+    fn task(tid: u32, (pid, parent): (u32, u32), born_ms: u64, (run_ms, wait_ms, slices): (u64, u64, u64)) -> Task {
+        let mut name = [0; COMMAND_BYTES];
+        name[..4].copy_from_slice(b"name");
+        let [run_ns, wait_ns] = [run_ms, wait_ms].map(|time| time * 1_000_000);
+        Task { tid, pid, parent, born: at(born_ms), used: Schedstat { run_ns, wait_ns, slices }, name }
+    }
+
+    /// A look at `tasks` at `now` after one at `looked_at`.
+    fn look_at(known: &mut BTreeMap<u32, Known>, looked_at: Option<u64>, now: u64, tasks: &[Task]) -> Look {
+        let left_out = LeftOut { kthreadd: Some(KTHREADD), own: Some(40) };
+        let mut look = Look::default();
+        take_tasks(known, tasks, (looked_at.map(at), at(now)), left_out, &mut look);
+        look
+    }
+
+    #[test]
+    fn of_all_tasks_those_are_used_that_ran_or_waited() {
+        let mut known = BTreeMap::new();
+        let init = task(1, (1, 0), 0, (7, 0, 1));
+        let others = [task(2, (2, 0), 0, (1, 1, 1)), task(9, (9, 2), 0, (1, 1, 1)), task(41, (40, 1), 0, (1, 1, 1))];
+        let first = [&[init][..], &others, &[task(50, (50, 1), 900, (5, 5, 5)), task(51, (50, 1), 900, (6, 0, 5))]];
+        let look = look_at(&mut known, None, 1000, &first.concat());
+        assert_eq!(
+            tids(&look),
+            (vec![1, 50, 51], vec![]),
+            "neither the kernel's nor our own, and nobody's age is known"
+        );
+        let expected = Thread { tid: 51, pid: 50, parent: 1, command: "name".into() };
+        assert_eq!(look.born[2], expected);
+
+        let second = [init, task(50, (50, 1), 900, (35, 25, 9)), task(60, (60, 50), 1020, (60, 0, 2))];
+        let look = look_at(&mut known, Some(1000), 1100, &second);
+        let usage = |tid, wall_ms: u64, run_ms: u64, wait_ms: u64, slices| ThreadUsage {
+            tid,
+            usage: Usage {
+                wall_ns: wall_ms * 1_000_000,
+                run_ns: run_ms * 1_000_000,
+                wait_ns: wait_ms * 1_000_000,
+                slices,
+            },
+        };
+        assert_eq!(look.used, [usage(50, 100, 30, 20, 4), usage(60, 80, 60, 0, 2)], "1 sleeps, 60 was busy from birth");
+        assert_eq!((tids(&look).0, look.ended), (vec![60], vec![51]));
+        assert_eq!(known.keys().copied().collect::<Vec<_>>(), [1, 50, 60]);
+    }
+
+    #[test]
+    fn a_number_of_another_task_is_another_thread() {
+        let mut known = BTreeMap::new();
+        look_at(&mut known, None, 1000, &[task(50, (50, 1), 900, (500, 0, 5)), task(70, (70, 1), 900, (1, 0, 1))]);
+        let anew = [task(50, (50, 1), 1050, (2, 0, 1)), task(70, (70, 1), 900, (2, 0, 2))];
+        let look = look_at(&mut known, Some(1000), 1100, &anew);
+        assert_eq!(tids(&look), (vec![50], vec![70]), "it did too little to tell since when: {look:?}");
+        assert_eq!(look.ended, [50]);
+        let look = look_at(&mut known, Some(1100), 1200, &[]);
+        assert_eq!(look, Look { ended: vec![50, 70], ..Look::default() });
+        assert!(known.is_empty());
+    }
+
+    #[test]
+    fn where_the_kernel_has_no_iterator_files_are_looked_at() {
+        let device = Device::new();
+        device.thread(1, 1, 0, "5 0 1\n");
+        let mut threads = Threads::by(&device.root, Sensing::Bpf);
+        assert_eq!(threads.sensing(), Sensing::Schedstat);
+        assert_eq!(tids(&threads.look(at(1000)).unwrap()).0, [1]);
+        assert_eq!(refusal(&device.root, Sensing::Bpf).unwrap().to_string(), "this is not the running system");
+        assert!(refusal(&device.root, Sensing::Schedstat).is_none());
+    }
+
+    #[test]
+    fn who_is_known_stays_so_whatever_looks() {
+        let device = Device::new();
+        device.thread(50, 50, 1, "5 0 1\n");
+        device.thread(51, 50, 1, "5 0 1\n");
+        let mut threads = Threads::new(&device.root);
+        assert_eq!(tids(&threads.look(at(1000)).unwrap()).0, [50, 51]);
+        let tasks = [task(50, (50, 1), 900, (5, 0, 2)), task(60, (60, 1), 900, (1, 0, 1))];
+        let look = look_at(&mut threads.known, Some(1000), 1100, &tasks);
+        assert_eq!((tids(&look), look.ended), ((vec![60], vec![50]), vec![51]));
+
+        device.thread(60, 60, 1, "1000000 0 1\n");
+        device.thread(70, 70, 1, "1 0 1\n");
+        device.used(50, "9000000 0 3\n");
+        threads.sensor = Sensor::Files(Files::new(&device.root));
+        fs::remove_dir_all(device.root.path("/proc/50/task/51")).unwrap();
+        let look = threads.look(at(1200)).unwrap();
+        assert_eq!(tids(&look), (vec![70], vec![50]), "{look:?}");
+        assert!(threads.known.values().all(|known| known.file.is_some()));
+    }
+
+    #[test]
+    fn both_sensors_see_the_same() {
+        let root = Root::system();
+        if let Some(refusal) = refusal(&root, Sensing::Bpf) {
+            eprintln!("skipped: {refusal}");
+            return;
+        }
+        let [files, tasks] = [Sensing::Schedstat, Sensing::Bpf].map(|sensing| {
+            let mut threads = Threads::by(&root, sensing);
+            assert_eq!(threads.sensing(), sensing);
+            let mut born = Vec::new();
+            while threads.looked_at.is_none() || are_left(&threads) {
+                born.extend(threads.look(BootTime::now()).unwrap().born);
+            }
+            born
+        });
+        // A sandbox may keep its first process to itself; whoever comes or goes meanwhile is seen by one of them only.
+        let count = |threads: &[Thread]| threads.iter().filter(|thread| thread.pid != 1).count();
+        let common: Vec<&Thread> = files.iter().filter(|thread| thread.pid != 1 && tasks.contains(thread)).collect();
+        let most = count(&files).max(count(&tasks));
+        assert!(!common.is_empty() && common.len() + most / 5 >= most, "{files:?}\n{tasks:?}");
+    }
+
     #[test]
     fn threads_of_this_process_come_and_go() {
-        let mut threads = Threads { own: None, ..Threads::new(&Root::system()) };
+        let mut threads = Threads::new(&Root::system());
+        threads.left_out.own = None;
         let everybody = |threads: &mut Threads| {
             let mut born = Vec::new();
             loop {
                 let look = threads.look(BootTime::now()).unwrap();
-                if look.born.is_empty() && threads.candidates.is_empty() {
+                if look.born.is_empty() && !are_left(threads) {
                     return born;
                 }
                 born.extend(look.born);

@@ -520,6 +520,7 @@ impl Engine {
         let root = &self.options.root;
         self.subscriptions.watch_device(root, &self.poller);
         self.subscriptions.threads.groups = Groups::of(root, &self.layers.config.placement.groups);
+        self.subscriptions.threads.set_sensing(self.layers.config.placement.sensing);
     }
 
     fn carry_out(&mut self, now: BootTime, decided: Decided) {

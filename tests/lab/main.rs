@@ -8,6 +8,7 @@ mod placement;
 mod property_area;
 mod reboots;
 mod recording;
+mod sensing;
 mod session;
 #[path = "../static_brisk/mod.rs"]
 mod static_brisk;

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use brisk::device::threads::Threads;
+use brisk::device::threads::{Sensing, Threads, refusal};
 use brisk::device::{BootTime, Root};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -18,33 +18,55 @@ const SECONDS: u32 = 16;
 /// An awake thread wakes this often.
 const WAKE_EVERY: Duration = Duration::from_millis(90);
 
-/// Measures with `counts` threads more than the machine has, and prints one table.
+/// Measures with `counts` threads more than the machine has, by each sensor that it has, and prints one table.
 pub fn run(counts: &[u32]) -> anyhow::Result<()> {
-    println!("{:>8} {:>14} {:>22} {:>22}", "threads", "of them awake", "1 Hz, a thousand", "10 Hz, a thousand");
+    let sensors: Vec<Sensing> = [Sensing::Schedstat, Sensing::Bpf]
+        .into_iter()
+        .filter(|&sensing| {
+            let refusal = refusal(&Root::system(), sensing);
+            refusal.iter().for_each(|refusal| println!("not by {sensing:?}: {refusal}"));
+            refusal.is_none()
+        })
+        .collect();
+    let row = |columns: [String; 6]| {
+        let [threads, awake, sensing, slow, fast, held] = columns;
+        println!("{threads:>8} {awake:>14} {sensing:>10} {slow:>22} {fast:>22} {held:>12}");
+    };
+    row(["threads", "of them awake", "by", "1 Hz, a thousand", "10 Hz, a thousand", "descriptors"].map(str::to_owned));
     for &count in counts {
         for awake in [0, count / 10] {
             let crowd = Crowd::gather(count, awake)?;
-            let (slow, fast) = (cost(Duration::from_secs(1), count)?, cost(Duration::from_millis(100), count)?);
-            println!("{count:>8} {awake:>14} {:>22} {:>22}", slow.to_string(), fast.to_string());
+            for &sensing in &sensors {
+                let slow = cost(sensing, Duration::from_secs(1), count)?;
+                let fast = cost(sensing, Duration::from_millis(100), count)?;
+                let words = [count.to_string(), awake.to_string(), format!("{sensing:?}").to_lowercase()];
+                let [threads, awake, sensing] = words;
+                row([threads, awake, sensing, slow.to_string(), fast.to_string(), fast.descriptors.to_string()]);
+            }
             drop(crowd);
         }
     }
-    println!("{:>8} {:>14} {:>22} {:>22}", "wanted", "", "<= 0.1 %", "<= 0.7 %");
+    row(["wanted", "", "", "<= 0.1 %", "<= 0.7 %", ""].map(str::to_owned));
     Ok(())
 }
 
 /// The share of a CPU that looks at a thousand threads take: in the least of all seconds, in their mean, in the most.
-struct Cost([f64; 3]);
+struct Cost {
+    percent: [f64; 3],
+    /// Held by the sensor.
+    descriptors: usize,
+}
 
 impl std::fmt::Display for Cost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [least, mean, most] = self.0;
+        let [least, mean, most] = self.percent;
         f.pad(&format!("{mean:.3} % ({least:.3}-{most:.3})"))
     }
 }
 
-fn cost(period: Duration, crowd: u32) -> anyhow::Result<Cost> {
-    let mut threads = Threads::new(&Root::system());
+fn cost(sensing: Sensing, period: Duration, crowd: u32) -> anyhow::Result<Cost> {
+    let before = open_descriptors()?;
+    let mut threads = Threads::by(&Root::system(), sensing);
     while threads.look(BootTime::now())?.born.len() > 1 || threads.len() < crowd as usize {}
     let looks = (1.0 / period.as_secs_f64()).round() as u32;
     let mut seconds = Vec::new();
@@ -63,7 +85,12 @@ fn cost(period: Duration, crowd: u32) -> anyhow::Result<Cost> {
     seconds.sort_by(f64::total_cmp);
     ensure!(!seconds.is_empty(), "nothing was measured");
     let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
-    Ok(Cost([seconds[0], mean, seconds[seconds.len() - 1]]))
+    let descriptors = open_descriptors()?.saturating_sub(before);
+    Ok(Cost { percent: [seconds[0], mean, seconds[seconds.len() - 1]], descriptors })
+}
+
+fn open_descriptors() -> anyhow::Result<usize> {
+    Ok(std::fs::read_dir("/proc/self/fd").context("cannot list /proc/self/fd")?.count())
 }
 
 fn cpu_time() -> Duration {

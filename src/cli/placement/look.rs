@@ -27,8 +27,9 @@ impl Onlooker {
         let config = PlacementConfig { enabled: true, ..Layers::read(root)?.config.placement };
         let (machine, groups) = (probe::machine(root), Groups::of(root, &config.groups));
         let support = probe::support(root, &config, &machine);
+        let threads = Threads::by(root, config.sensing);
         let policy = PlacementPolicy::new(config, support, machine);
-        let mut onlooker = Self { root: root.clone(), policy, threads: Threads::new(root), groups };
+        let mut onlooker = Self { root: root.clone(), policy, threads, groups };
         let processes = front.iter().map(|&pid| Process { pid, ..Process::default() }).collect();
         onlooker.tell(BootTime::now(), &Event::Foreground { processes });
         Ok(onlooker)

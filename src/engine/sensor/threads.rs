@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::device::cgroup::membership::Groups;
-use crate::device::threads::Threads;
+use crate::device::threads::{Sensing, Threads};
 use crate::device::{BootTime, Root, hotplug, thread_facts};
 use crate::mechanism::Event;
 
@@ -11,6 +11,7 @@ use crate::mechanism::Event;
 #[derive(Debug, Default)]
 pub struct ThreadSampler {
     period: Option<Duration>,
+    sensing: Sensing,
     threads: Option<Threads>,
     next: Option<BootTime>,
     /// Where threads may be moved to for a while.
@@ -18,13 +19,22 @@ pub struct ThreadSampler {
 }
 
 impl ThreadSampler {
+    /// Looks at them by `sensing` from now on.
+    pub fn set_sensing(&mut self, sensing: Sensing) {
+        if std::mem::replace(&mut self.sensing, sensing) != sensing
+            && let Some(threads) = &mut self.threads
+        {
+            threads.turn_to(sensing);
+        }
+    }
+
     /// Looks every `period` from `now` on, or not at all.
     pub fn set_period(&mut self, now: BootTime, period: Option<Duration>, root: &Root) {
         if self.period == period {
             return;
         }
         self.period = period;
-        self.threads = period.and_then(|_| self.threads.take().or_else(|| Some(Threads::new(root))));
+        self.threads = period.and_then(|_| self.threads.take().or_else(|| Some(Threads::by(root, self.sensing))));
         // A shorter period begins with a look: something has changed.
         self.next = period.map(|period| self.next.map_or(now, |next| next.min(now + period)));
     }

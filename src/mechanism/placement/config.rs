@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::device::cgroup::membership::Choice;
+use crate::device::threads::Sensing;
 use crate::mechanism::Glob;
 use crate::mechanism::launch::config::{percent, within};
 
@@ -26,6 +27,8 @@ pub struct PlacementConfig {
     /// How often while nothing is.
     #[serde(deserialize_with = "within::<_, 100, 60_000>")]
     pub idle_look_ms: u64,
+    /// By what they are looked at.
+    pub sensing: Sensing,
     /// Which control groups may be used.
     pub groups: Choice,
     /// Nice levels that bulk threads go down: 10 is a tenth of the weight.
@@ -49,6 +52,7 @@ impl Default for PlacementConfig {
             trial_ms: 300,
             look_ms: 100,
             idle_look_ms: 1_000,
+            sensing: Sensing::Schedstat,
             groups: Choice::Auto,
             nice_levels: 10,
             maximum_threads: 256,

@@ -3,6 +3,7 @@
 use super::config::PlacementConfig;
 use super::cores::{Core, FULL_CAPACITY, Machine};
 use crate::device::cgroup::membership::Groups;
+use crate::device::threads::{self, Sensing};
 use crate::device::uclamp::Fitting;
 use crate::device::{Root, capacity, hotplug};
 use crate::mechanism::{Support, SupportState};
@@ -39,8 +40,21 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine) -> Supp
     };
     let clamp = machine.modest_clamp().map(|clamp| format!(" and by utilisation clamps (uclamp.max {clamp})"));
     let clamp = clamp.unwrap_or_default();
-    let reason = format!("{what}; bulk work makes room, by {by}{clamp}, where a trial shows that it helps");
-    support(SupportState::Active, reason, "")
+    let (seen, advice) = sensing(root, config.sensing);
+    let reason = format!("{what}; bulk work makes room, by {by}{clamp}, where a trial shows that it helps{seen}");
+    support(SupportState::Active, reason, &advice)
+}
+
+/// By what threads are seen where that is not the usual, and what can be done where it is not what was asked for.
+fn sensing(root: &Root, asked: Sensing) -> (String, String) {
+    match (asked, threads::refusal(root, asked)) {
+        (Sensing::Schedstat, _) => (String::new(), String::new()),
+        (_, None) => ("; threads are seen by BPF".to_owned(), String::new()),
+        (_, Some(refusal)) => {
+            let advice = if asked == Sensing::Bpf { refusal.advice() } else { "" };
+            (format!("; threads are seen by schedstat and not by BPF: {refusal}"), advice.to_owned())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -60,6 +74,20 @@ mod tests {
         fs::write(root.path("/proc/self/schedstat"), "1 2 3\n").unwrap();
         assert_eq!(state(&enabled), SupportState::Active);
         assert_eq!(state(&PlacementConfig::default()), SupportState::Available);
+    }
+
+    #[test]
+    fn where_threads_cannot_be_seen_by_bpf_the_reason_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        fs::create_dir_all(root.path("/proc/self")).unwrap();
+        fs::write(root.path("/proc/self/schedstat"), "1 2 3\n").unwrap();
+        for (sensing, told) in [(Sensing::Schedstat, false), (Sensing::Bpf, true), (Sensing::Auto, true)] {
+            let config = PlacementConfig { enabled: true, sensing, ..PlacementConfig::default() };
+            let support = support(&root, &config, &machine(&root));
+            let reason = "seen by schedstat and not by BPF: this is not the running system";
+            assert_eq!((support.state, support.reason.contains(reason)), (SupportState::Active, told), "{support:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,162 @@
+//! The program that the kernel runs for each task: one record of it, unless it is the kernel's or our own.
+//!
+//! It is written here by hand, in the instructions of Documentation/bpf/standardization/instruction-set.rst, because it
+//! is thirty of them, and depends on nothing but where the kernel keeps what it reads.
+
+use super::layout::Layout;
+use super::task::{BORN, COMMAND, NOTHING, PARENT, PID, RECORD_BYTES, RUN, SLICES, TID, WAIT};
+
+/// One instruction: `struct bpf_insn` of linux/bpf.h.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Instruction {
+    code: u8,
+    /// Source register above, target register below.
+    registers: u8,
+    offset: i16,
+    value: i32,
+}
+
+const _: () = assert!(size_of::<Instruction>() == 8);
+
+/// Register 0 is what a call returns, and what the program does.
+const RESULT: u8 = 0;
+/// 1 to 5 are a call's arguments, lost by it; 1 is the program's at first, and where values pass through.
+const VALUE: u8 = 1;
+const SECOND: u8 = 2;
+const THIRD: u8 = 3;
+/// 6 and 7 outlive a call.
+const CONTEXT: u8 = 6;
+const OUR_TASK: u8 = 7;
+/// The end of the stack.
+const FRAME: u8 = 10;
+
+const LOAD_32: u8 = 0x61;
+const LOAD_64: u8 = 0x79;
+const STORE_32: u8 = 0x63;
+const STORE_64: u8 = 0x7b;
+const STORE_NUMBER_32: u8 = 0x62;
+const ADD_NUMBER: u8 = 0x07;
+const SET_NUMBER: u8 = 0xb7;
+const COPY: u8 = 0xbf;
+const JUMP_IF_NUMBER: u8 = 0x15;
+const JUMP_IF_BITS: u8 = 0x45;
+const CALL: u8 = 0x85;
+const EXIT: u8 = 0x95;
+
+/// `PF_KTHREAD` of linux/sched.h.
+const IS_KERNELS: i32 = 0x0020_0000;
+/// The helper `bpf_seq_write`.
+const SEQ_WRITE: i32 = 127;
+/// Arguments of the hook: what this call is about, and the task.
+const META: i16 = 0;
+const TASK: i16 = 8;
+
+/// The record lies at the end of the stack, which is below [`FRAME`].
+const RECORD: i16 = -(RECORD_BYTES as i16);
+
+fn instruction(code: u8, target: u8, source: u8, offset: i16, value: i32) -> Instruction {
+    Instruction { code, registers: source << 4 | target, offset, value }
+}
+
+/// The program for a kernel with `layout`; the threads of process `own` are left out.
+pub(super) fn assemble(layout: &Layout, own: u32) -> Vec<Instruction> {
+    let load = |code, target, source, offset| instruction(code, target, source, offset, 0);
+    let keep = |code, place| instruction(code, FRAME, VALUE, RECORD + place, 0);
+    let leave = |code, register, value| instruction(code, register, 0, 0, value);
+    let mut program = vec![
+        instruction(COPY, CONTEXT, VALUE, 0, 0),
+        load(LOAD_64, OUR_TASK, CONTEXT, TASK),
+        // After the last one the hook is called once more, without any.
+        leave(JUMP_IF_NUMBER, OUR_TASK, 0),
+        load(LOAD_32, VALUE, OUR_TASK, layout.flags),
+        leave(JUMP_IF_BITS, VALUE, IS_KERNELS),
+        load(LOAD_32, VALUE, OUR_TASK, layout.pid),
+        leave(JUMP_IF_NUMBER, VALUE, own as i32),
+        keep(STORE_32, PID),
+        load(LOAD_32, VALUE, OUR_TASK, layout.tid),
+        keep(STORE_32, TID),
+        load(LOAD_64, VALUE, OUR_TASK, layout.parent),
+        load(LOAD_32, VALUE, VALUE, layout.pid),
+        keep(STORE_32, PARENT),
+        // The kernel hands out no stack that was not written.
+        instruction(STORE_NUMBER_32, FRAME, 0, RECORD + NOTHING, 0),
+    ];
+    for (from, to) in [
+        (layout.born, BORN),
+        (layout.run, RUN),
+        (layout.wait, WAIT),
+        (layout.slices, SLICES),
+        (layout.command, COMMAND),
+        (layout.command + 8, COMMAND + 8),
+    ] {
+        program.extend([load(LOAD_64, VALUE, OUR_TASK, from), keep(STORE_64, to)]);
+    }
+    program.extend([
+        load(LOAD_64, VALUE, CONTEXT, META),
+        load(LOAD_64, VALUE, VALUE, layout.output),
+        instruction(COPY, SECOND, FRAME, 0, 0),
+        instruction(ADD_NUMBER, SECOND, 0, 0, i32::from(RECORD)),
+        instruction(SET_NUMBER, THIRD, 0, 0, RECORD_BYTES as i32),
+        instruction(CALL, 0, 0, 0, SEQ_WRITE),
+    ]);
+    let end = program.len();
+    program.extend([instruction(SET_NUMBER, RESULT, 0, 0, 0), instruction(EXIT, 0, 0, 0, 0)]);
+    // Whoever leaves jumps to the end, counted from the instruction behind the jump.
+    for (index, jump) in program.iter_mut().enumerate() {
+        if [JUMP_IF_NUMBER, JUMP_IF_BITS].contains(&jump.code) {
+            jump.offset = (end - index - 1) as i16;
+        }
+    }
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> Layout {
+        Layout {
+            hook: 7,
+            output: 0,
+            flags: 44,
+            tid: 100,
+            pid: 104,
+            parent: 112,
+            born: 200,
+            run: 300,
+            wait: 400,
+            slices: 408,
+            command: 500,
+        }
+    }
+
+    #[test]
+    fn whoever_is_left_out_is_left_by_the_end() {
+        let program = assemble(&layout(), 4321);
+        let end = program.iter().position(|one| (one.code, one.registers) == (SET_NUMBER, RESULT)).unwrap();
+        let jumps: Vec<(i32, usize)> = program
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| [JUMP_IF_NUMBER, JUMP_IF_BITS].contains(&one.code))
+            .map(|(index, one)| (one.value, index + 1 + one.offset as usize))
+            .collect();
+        assert_eq!(jumps, [(0, end), (IS_KERNELS, end), (4321, end)]);
+        assert_eq!(program.len(), end + 2, "it returns nothing, and ends");
+    }
+
+    #[test]
+    fn a_record_is_written_without_gaps() {
+        let mut written = [0u8; RECORD_BYTES];
+        for one in assemble(&layout(), 1) {
+            let bytes = match one.code {
+                STORE_32 | STORE_NUMBER_32 => 4,
+                STORE_64 => 8,
+                _ => continue,
+            };
+            let begin = (one.offset - RECORD) as usize;
+            written[begin..begin + bytes].iter_mut().for_each(|byte| *byte += 1);
+        }
+        assert_eq!(written, [1; RECORD_BYTES]);
+    }
+}

@@ -1,0 +1,187 @@
+//! Threads by their files: each thread's `schedstat` stays open, so that a look at it is one system call.
+//!
+//! Threads that sleep are looked at once a second at first, and every four seconds after a while. New ones are found by
+//! their numbers: /proc/loadavg shows the last one given out, so while it stands still nobody need list /proc.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use rustix::io::{Errno, pread};
+
+use super::known::{Known, first_usage};
+use super::{LeftOut, Look, Thread, ThreadUsage};
+use crate::device::schedstat::{self, Schedstat};
+use crate::device::{BootTime, DeviceError, Root, descriptors, loadavg, process};
+
+/// New threads whose files are read in one look; the others have to wait for the next.
+const NEW_IN_ONE_LOOK: usize = 512;
+/// When more numbers were given out than this, /proc is listed instead of asking for each.
+const NUMBERS_TO_ASK_FOR: u32 = 4096;
+
+/// The files of /proc.
+#[derive(Debug)]
+pub(super) struct Files {
+    root: Root,
+    /// Numbers that may be new threads.
+    pub(super) candidates: VecDeque<u32>,
+    last_number: Option<u32>,
+    /// Descriptors that may still be opened.
+    descriptors_left: u64,
+}
+
+impl Files {
+    /// Those below `root`, where every thread may be new.
+    pub(super) fn new(root: &Root) -> Self {
+        Self {
+            root: root.clone(),
+            candidates: VecDeque::new(),
+            last_number: None,
+            descriptors_left: descriptors::raise_limit(),
+        }
+    }
+
+    /// Looks at those that are `known` and for new ones at `now`, after a look at `looked_at`.
+    ///
+    /// # Errors
+    /// When /proc cannot be read at all.
+    pub(super) fn look(
+        &mut self,
+        known: &mut BTreeMap<u32, Known>,
+        (looked_at, now): (Option<BootTime>, BootTime),
+        left_out: LeftOut,
+        look: &mut Look,
+    ) -> Result<(), DeviceError> {
+        let has_met_all = self.candidates.is_empty();
+        let are_new = self.find_candidates(known)?;
+        let born_since = looked_at.filter(|_| has_met_all && are_new);
+        self.read_known(known, now, look);
+        for tid in &look.ended {
+            if known.remove(tid).is_some_and(|known| known.file.is_some()) {
+                self.descriptors_left += 1;
+            }
+        }
+        self.meet_candidates(known, (born_since, now), left_out, look);
+        Ok(())
+    }
+
+    fn read_known(&mut self, known: &mut BTreeMap<u32, Known>, now: BootTime, look: &mut Look) {
+        for (&tid, known) in known.iter_mut().filter(|(_, known)| known.is_due(now)) {
+            let present = match &known.file {
+                Some(file) => read(file),
+                // Descriptors have run out: it is opened for each look then, and those are seldom.
+                None => self.open(tid).and_then(|file| {
+                    let present = read(&file);
+                    known.file = self.keep(file);
+                    present
+                }),
+            };
+            match present {
+                Some(present) => look.used.extend(known.take(now, present).map(|usage| ThreadUsage { tid, usage })),
+                None => look.ended.push(tid),
+            }
+        }
+    }
+
+    fn open(&self, tid: u32) -> Option<OwnedFd> {
+        // Threads other than the first are not listed in /proc, but are there.
+        File::open(self.root.path(format!("/proc/{tid}/schedstat"))).ok().map(OwnedFd::from)
+    }
+
+    /// `file`, unless descriptors have run out.
+    fn keep(&mut self, file: OwnedFd) -> Option<OwnedFd> {
+        let is_kept = self.descriptors_left > 0;
+        self.descriptors_left -= u64::from(is_kept);
+        is_kept.then_some(file)
+    }
+
+    /// Adds the numbers that were given out since the last look. False when others may be among them.
+    fn find_candidates(&mut self, known: &BTreeMap<u32, Known>) -> Result<bool, DeviceError> {
+        let text = self.root.read("/proc/loadavg").unwrap_or_default();
+        let number = loadavg::parse(text.as_bytes()).map(|population| population.last_number);
+        let are_new = match (self.last_number, number) {
+            (Some(before), Some(number)) if number >= before && number - before <= NUMBERS_TO_ASK_FOR => {
+                self.candidates.extend(before + 1..=number);
+                true
+            }
+            _ => {
+                self.list_all(known)?;
+                false
+            }
+        };
+        self.last_number = number;
+        Ok(are_new)
+    }
+
+    fn list_all(&mut self, known: &BTreeMap<u32, Known>) -> Result<(), DeviceError> {
+        let waiting: BTreeSet<u32> = self.candidates.iter().copied().collect();
+        for pid in self.root.list("/proc")?.iter().filter_map(|name| name.parse::<u32>().ok()) {
+            // A process that has ended has none.
+            let tids = self.root.list(format!("/proc/{pid}/task")).unwrap_or_default();
+            let new = |tid: &u32| !known.contains_key(tid) && !waiting.contains(tid);
+            self.candidates.extend(tids.iter().filter_map(|name| name.parse().ok()).filter(new));
+        }
+        Ok(())
+    }
+
+    /// What one that was certainly `born_since` has used is known from its first moment on.
+    fn meet_candidates(
+        &mut self,
+        known: &mut BTreeMap<u32, Known>,
+        (born_since, now): (Option<BootTime>, BootTime),
+        left_out: LeftOut,
+        look: &mut Look,
+    ) {
+        for _ in 0..NEW_IN_ONE_LOOK {
+            let Some(tid) = self.candidates.pop_front() else { break };
+            if known.contains_key(&tid) {
+                continue;
+            }
+            let Some((thread, has, file)) = self.meet(tid, left_out) else { continue };
+            // One that is new is awake.
+            let met = Known::new(now, has).with_file(file);
+            known.insert(tid, if born_since.is_some() { met.is_new() } else { met });
+            look.born.push(thread);
+            let usage = born_since.and_then(|since| first_usage(has, (since, now), || self.born_at(tid)));
+            look.used.extend(usage.map(|usage| ThreadUsage { tid, usage }));
+        }
+    }
+
+    /// When thread `tid` was born; the beginning of time where nobody tells.
+    fn born_at(&self, tid: u32) -> BootTime {
+        let ticks = process::start_time_ticks(&self.root, tid).unwrap_or_default();
+        BootTime::from_milliseconds(ticks * process::TICK_MS)
+    }
+
+    /// What thread `tid` is and has used, unless it has ended or is left out.
+    fn meet(&mut self, tid: u32, left_out: LeftOut) -> Option<(Thread, Schedstat, Option<OwnedFd>)> {
+        let status = self.root.read(format!("/proc/{tid}/status")).ok()?;
+        let thread = parse_status(tid, &status)?;
+        if left_out.has(thread.pid, thread.parent) {
+            return None;
+        }
+        let file = self.open(tid)?;
+        let has = read(&file)?;
+        Some((thread, has, self.keep(file)))
+    }
+}
+
+/// `None` when the thread has ended.
+fn read(file: &OwnedFd) -> Option<Schedstat> {
+    let mut text = [0u8; 80];
+    loop {
+        match pread(file, &mut text, 0) {
+            Ok(length) => return schedstat::parse(&text[..length]),
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// What /proc/TID/status says of a thread; its lines vary by kernel.
+pub fn parse_status(tid: u32, status: &str) -> Option<Thread> {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let number = |name: &str| field(name)?.parse().ok();
+    let command = field("Name:").unwrap_or_default().to_owned();
+    Some(Thread { tid, pid: number("Tgid:")?, parent: number("PPid:")?, command })
+}

@@ -1,0 +1,63 @@
+//! Threads are seen alike by both sensors of a real kernel, and where one is missing the other one is used and the reason told.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::steps::Report;
+use super::{job, static_brisk};
+
+/// What `name` said of the thread `tid`.
+fn thread<'snapshot>(snapshot: &'snapshot Value, tid: &str) -> &'snapshot Value {
+    let threads = snapshot["threads"].as_array().unwrap();
+    threads.iter().find(|thread| thread["tid"].to_string() == tid).unwrap_or_else(|| panic!("{tid}: {snapshot:#}"))
+}
+
+/// Everybody who is there, awake or asleep.
+fn population(snapshot: &Value) -> u64 {
+    snapshot["threads"].as_array().unwrap().len() as u64 + snapshot["asleep"].as_u64().unwrap()
+}
+
+fn sees_alike(scenario: &str) {
+    let Some(binary) = static_brisk() else { return };
+    let mut job = job(binary, scenario, &["sh", "/sensing.sh"]);
+    job.scenario.modules.clear();
+    job.scenario.guest.self_check = false;
+    let report = Report::of(job, "/sensing.sh", include_str!("sensing.sh"), Duration::from_secs(600));
+    let [files, tasks, auto] = ["schedstat", "bpf", "auto"].map(|name| report.json(name));
+    let reason = |snapshot: &Value| snapshot["support"]["reason"].as_str().unwrap().to_owned();
+    assert!(!reason(&files).contains("threads are seen"), "{report:#?}");
+    for snapshot in [&tasks, &auto] {
+        assert!(reason(snapshot).ends_with("; threads are seen by BPF"), "{report:#?}");
+        let [one, other] = [&files, snapshot].map(population);
+        // The napper's naps are processes of their own, of which a look meets one or none.
+        assert!(one.abs_diff(other) <= 2, "{one} and {other} threads: {report:#?}");
+    }
+    let hog = report.one("hog");
+    let [by_files, by_tasks] = [&files, &tasks].map(|snapshot| thread(snapshot, hog));
+    for what in ["tid", "pid", "command", "class"] {
+        assert_eq!(by_files[what], by_tasks[what], "{report:#?}");
+    }
+    for (what, difference) in [("demand", 0.1), ("wait", 0.3)] {
+        let [one, other] = [by_files, by_tasks].map(|thread| thread[what].as_f64().unwrap());
+        assert!((one - other).abs() <= difference, "{what}: {one} and {other}: {report:#?}");
+    }
+    for (name, has_advice) in [("hidden.bpf", true), ("hidden.auto", false)] {
+        let snapshot = report.json(name);
+        let told = "threads are seen by schedstat and not by BPF: /sys/kernel/btf/vmlinux cannot be read";
+        assert!(reason(&snapshot).contains(told), "{report:#?}");
+        assert_eq!(!snapshot["support"]["advice"].as_str().unwrap().is_empty(), has_advice, "{report:#?}");
+        assert_eq!(thread(&snapshot, hog)["class"], by_files["class"], "{report:#?}");
+    }
+}
+
+#[test]
+fn both_sensors_see_the_same_threads_and_what_is_missing_is_told() {
+    sees_alike("debian-6.1-parallel");
+}
+
+#[test]
+#[ignore = "a newer kernel's packages: ./dev test --deep"]
+fn both_sensors_see_the_same_threads_on_a_newer_kernel() {
+    sees_alike("debian-6.12");
+}

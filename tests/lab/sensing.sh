@@ -1,0 +1,36 @@
+#!/bin/sh
+# Both sensors of threads on a real kernel: what they see of the same processes, and what is told where the kernel hides its
+# types. Runs in the lab's guest; tests/lab/sensing.rs reads the lines "NAME: TEXT".
+set -eu
+
+# shellcheck source=tests/lab/steps.sh
+. /steps.sh
+
+# look_by SENSOR [OPTION]...: in a process group of its own, so that its pipe is not seen as work.
+look_by() {
+	mkdir -p /etc/brisk
+	printf '[placement]\nenabled = true\nsensing = "%s"\n' "$1" >/etc/brisk/brisk.toml
+	shift
+	brisk placement show --json --seconds 4 "$@"
+}
+
+# One that never sleeps, one that sleeps mostly, and two that only sleep.
+sh -c 'while :; do :; done' &
+hog=$!
+sh -c 'while :; do usleep 20000; done' &
+napper=$!
+sleep 1000 &
+sleep 1000 &
+say hog "$hog"
+
+say schedstat "$(look_by schedstat)"
+say bpf "$(look_by bpf)"
+say auto "$(look_by auto)"
+
+# The types are hidden, as where the kernel was built without.
+mount -t tmpfs none /sys/kernel/btf
+say hidden.bpf "$(look_by bpf)"
+say hidden.auto "$(look_by auto)"
+umount /sys/kernel/btf
+
+kill "$hog" "$napper"
