@@ -5,6 +5,7 @@
 
 mod files;
 mod known;
+mod tasks;
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use self::files::Files;
 pub use self::files::parse_status;
-use self::known::{Known, first_usage};
-use super::bpf::task::Task;
+use self::known::Known;
 use super::bpf::{Refusal, Tasks};
 use super::schedstat::Usage;
 use super::{BootTime, DeviceError, Root, process};
@@ -169,7 +169,7 @@ impl Threads {
         if let Sensor::Tasks(tasks) = &self.sensor {
             match tasks.look(self.known.len() + ROOM_FOR_NEW) {
                 Ok(tasks) => {
-                    take_tasks(&mut self.known, &tasks, (looked_at, now), self.left_out, &mut look);
+                    tasks::take(&mut self.known, &tasks, (looked_at, now), self.left_out, &mut look);
                     return Ok(look);
                 }
                 Err(error) => {
@@ -200,52 +200,13 @@ pub fn refusal(root: &Root, sensing: Sensing) -> Option<Refusal> {
     }
 }
 
-/// Takes `tasks`, all that there are in the order of their numbers, for a look at `now` after one at `looked_at`.
-fn take_tasks(
-    known: &mut BTreeMap<u32, Known>,
-    tasks: &[Task],
-    (looked_at, now): (Option<BootTime>, BootTime),
-    left_out: LeftOut,
-    look: &mut Look,
-) {
-    let mut new = Vec::new();
-    let mut others = known.iter_mut().peekable();
-    for task in tasks.iter().filter(|task| !left_out.has(task.pid, task.parent)) {
-        while let Some((&ended, _)) = others.next_if(|(tid, _)| **tid < task.tid) {
-            look.ended.push(ended);
-        }
-        match others.next_if(|(tid, _)| **tid == task.tid) {
-            Some((_, one)) if one.is_of(task.born) => {
-                one.born = Some(task.born);
-                look.used.extend(one.take(now, task.used).map(|usage| ThreadUsage { tid: task.tid, usage }));
-            }
-            // The number is another thread's by now.
-            Some(_) => {
-                look.ended.push(task.tid);
-                new.push(task);
-            }
-            None => new.push(task),
-        }
-    }
-    look.ended.extend(others.map(|(&tid, _)| tid));
-    look.ended.iter().for_each(|tid| drop(known.remove(tid)));
-    for task in new {
-        let since = looked_at.filter(|&since| task.born >= since);
-        let usage = since.and_then(|since| first_usage(task.used, (since, now), || task.born));
-        look.used.extend(usage.map(|usage| ThreadUsage { tid: task.tid, usage }));
-        look.born.push(Thread { tid: task.tid, pid: task.pid, parent: task.parent, command: task.command() });
-        known.insert(task.tid, Known::new(now, task.used).born(task.born));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::sync::mpsc;
 
     use super::*;
-    use crate::device::bpf::task::COMMAND_BYTES;
-    use crate::device::schedstat::Schedstat;
+    use crate::device::bpf::task::Task;
 
     struct Device {
         _folder: tempfile::TempDir,
@@ -422,65 +383,6 @@ mod tests {
         assert_eq!(looks.iter().map(|look| look.born.len()).sum::<usize>(), 600);
     }
 
-    fn task(tid: u32, (pid, parent): (u32, u32), born_ms: u64, (run_ms, wait_ms, slices): (u64, u64, u64)) -> Task {
-        let mut name = [0; COMMAND_BYTES];
-        name[..4].copy_from_slice(b"name");
-        let [run_ns, wait_ns] = [run_ms, wait_ms].map(|time| time * 1_000_000);
-        Task { tid, pid, parent, born: at(born_ms), used: Schedstat { run_ns, wait_ns, slices }, name }
-    }
-
-    /// A look at `tasks` at `now` after one at `looked_at`.
-    fn look_at(known: &mut BTreeMap<u32, Known>, looked_at: Option<u64>, now: u64, tasks: &[Task]) -> Look {
-        let left_out = LeftOut { kthreadd: Some(KTHREADD), own: Some(40) };
-        let mut look = Look::default();
-        take_tasks(known, tasks, (looked_at.map(at), at(now)), left_out, &mut look);
-        look
-    }
-
-    #[test]
-    fn of_all_tasks_those_are_used_that_ran_or_waited() {
-        let mut known = BTreeMap::new();
-        let init = task(1, (1, 0), 0, (7, 0, 1));
-        let others = [task(2, (2, 0), 0, (1, 1, 1)), task(9, (9, 2), 0, (1, 1, 1)), task(41, (40, 1), 0, (1, 1, 1))];
-        let first = [&[init][..], &others, &[task(50, (50, 1), 900, (5, 5, 5)), task(51, (50, 1), 900, (6, 0, 5))]];
-        let look = look_at(&mut known, None, 1000, &first.concat());
-        assert_eq!(
-            tids(&look),
-            (vec![1, 50, 51], vec![]),
-            "neither the kernel's nor our own, and nobody's age is known"
-        );
-        let expected = Thread { tid: 51, pid: 50, parent: 1, command: "name".into() };
-        assert_eq!(look.born[2], expected);
-
-        let second = [init, task(50, (50, 1), 900, (35, 25, 9)), task(60, (60, 50), 1020, (60, 0, 2))];
-        let look = look_at(&mut known, Some(1000), 1100, &second);
-        let usage = |tid, wall_ms: u64, run_ms: u64, wait_ms: u64, slices| ThreadUsage {
-            tid,
-            usage: Usage {
-                wall_ns: wall_ms * 1_000_000,
-                run_ns: run_ms * 1_000_000,
-                wait_ns: wait_ms * 1_000_000,
-                slices,
-            },
-        };
-        assert_eq!(look.used, [usage(50, 100, 30, 20, 4), usage(60, 80, 60, 0, 2)], "1 sleeps, 60 was busy from birth");
-        assert_eq!((tids(&look).0, look.ended), (vec![60], vec![51]));
-        assert_eq!(known.keys().copied().collect::<Vec<_>>(), [1, 50, 60]);
-    }
-
-    #[test]
-    fn a_number_of_another_task_is_another_thread() {
-        let mut known = BTreeMap::new();
-        look_at(&mut known, None, 1000, &[task(50, (50, 1), 900, (500, 0, 5)), task(70, (70, 1), 900, (1, 0, 1))]);
-        let anew = [task(50, (50, 1), 1050, (2, 0, 1)), task(70, (70, 1), 900, (2, 0, 2))];
-        let look = look_at(&mut known, Some(1000), 1100, &anew);
-        assert_eq!(tids(&look), (vec![50], vec![70]), "it did too little to tell since when: {look:?}");
-        assert_eq!(look.ended, [50]);
-        let look = look_at(&mut known, Some(1100), 1200, &[]);
-        assert_eq!(look, Look { ended: vec![50, 70], ..Look::default() });
-        assert!(known.is_empty());
-    }
-
     #[test]
     fn where_the_kernel_has_no_iterator_files_are_looked_at() {
         let device = Device::new();
@@ -499,8 +401,9 @@ mod tests {
         device.thread(51, 50, 1, "5 0 1\n");
         let mut threads = Threads::new(&device.root);
         assert_eq!(tids(&threads.look(at(1000)).unwrap()).0, [50, 51]);
-        let tasks = [task(50, (50, 1), 900, (5, 0, 2)), task(60, (60, 1), 900, (1, 0, 1))];
-        let look = look_at(&mut threads.known, Some(1000), 1100, &tasks);
+        let tasks = [Task::of(50, (50, 1), 900, (5, 0, 2)), Task::of(60, (60, 1), 900, (1, 0, 1))];
+        let mut look = Look::default();
+        tasks::take(&mut threads.known, &tasks, (Some(at(1000)), at(1100)), threads.left_out, &mut look);
         assert_eq!((tids(&look), look.ended), ((vec![60], vec![50]), vec![51]));
 
         device.thread(60, 60, 1, "1000000 0 1\n");

@@ -10,7 +10,8 @@ use super::{job, static_brisk};
 /// What `name` said of the thread `tid`.
 fn thread<'snapshot>(snapshot: &'snapshot Value, tid: &str) -> &'snapshot Value {
     let threads = snapshot["threads"].as_array().unwrap();
-    threads.iter().find(|thread| thread["tid"].to_string() == tid).unwrap_or_else(|| panic!("{tid}: {snapshot:#}"))
+    let tid: u64 = tid.parse().unwrap();
+    threads.iter().find(|thread| thread["tid"] == tid).unwrap_or_else(|| panic!("{tid}: {snapshot:#}"))
 }
 
 /// Everybody who is there, awake or asleep.

@@ -153,20 +153,26 @@ impl<'bytes> Types<'bytes> {
         self.find(FUNCTION, name).ok_or(Mistake::Missing(name))
     }
 
-    /// Where the member `path` lies in the structure `name`, through structures inside it: `["se", "sum_exec_runtime"]`.
+    /// The number of the structure `name`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn structure(&self, name: &'static str) -> Result<u32, Mistake> {
+        self.find(STRUCT, name).ok_or(Mistake::Missing(name))
+    }
+
+    /// Where the member `path` lies in `structure`, through structures inside it: `["se", "sum_exec_runtime"]`.
     ///
     /// # Errors
     /// When there is no such member, or it is a bit field.
-    pub fn member(&self, name: &'static str, path: &[&'static str]) -> Result<Place, Mistake> {
-        let mut type_number = self.find(STRUCT, name).ok_or(Mistake::Missing(name))?;
-        let mut offset = 0u32;
+    pub fn member(&self, structure: u32, path: &[&'static str]) -> Result<Place, Mistake> {
+        let (mut type_number, mut offset, mut last) = (structure, 0u32, "");
         for &part in path {
             let mut left = MOST_MEMBERS;
             let member = self.member_of(type_number, part, DEEPEST, &mut left).ok_or(Mistake::Missing(part))?;
             offset = offset.checked_add(member.offset).ok_or(Mistake::Unlike(part))?;
-            type_number = member.type_number;
+            (type_number, last) = (member.type_number, part);
         }
-        let last = path.last().copied().unwrap_or(name);
         Ok(Place { offset, size: self.size(type_number, DEEPEST).ok_or(Mistake::Unlike(last))? })
     }
 
@@ -279,6 +285,7 @@ mod tests {
         let hook = writer.entry("hook", FUNCTION, 1, 7);
         let bytes = writer.bytes();
         let types = Types::parse(&bytes).unwrap();
+        let task = types.structure("task").unwrap();
         let cases: [(&[&str], (u32, u32)); 7] = [
             (&["pid"], (4, 4)),
             (&["se"], (16, 0)),
@@ -289,14 +296,16 @@ mod tests {
             (&["rows"], (88, 32)),
         ];
         for (path, (offset, size)) in cases {
-            assert_eq!(types.member("task", path), Ok(Place { offset, size }), "{path:?}");
+            assert_eq!(types.member(task, path), Ok(Place { offset, size }), "{path:?}");
         }
         assert_eq!(types.function("hook"), Ok(hook));
         assert_eq!(types.function("task"), Err(Mistake::Missing("task")));
-        assert_eq!(types.member("nobody", &["pid"]), Err(Mistake::Missing("nobody")));
-        assert_eq!(types.member("task", &["pid", "pid"]), Err(Mistake::Missing("pid")), "a number has no members");
-        assert_eq!(types.member("task", &["su"]), Err(Mistake::Missing("su")), "a name is a whole one");
-        assert_eq!(types.member("hook", &["pid"]), Err(Mistake::Missing("hook")));
+        assert_eq!(types.structure("nobody"), Err(Mistake::Missing("nobody")));
+        assert_eq!(types.member(task, &["pid", "pid"]), Err(Mistake::Missing("pid")), "a number has no members");
+        assert_eq!(types.member(task, &["su"]), Err(Mistake::Missing("su")), "a name is a whole one");
+        assert_eq!(types.structure("hook"), Err(Mistake::Missing("hook")));
+        assert_eq!(types.member(hook, &["pid"]), Err(Mistake::Missing("pid")));
+        assert_eq!(types.member(0, &["pid"]), Err(Mistake::Missing("pid")), "nobody's");
     }
 
     #[test]
@@ -313,8 +322,9 @@ mod tests {
         }
         let bytes = writer.bytes();
         let types = Types::parse(&bytes).unwrap();
-        assert_eq!(types.member("task", &["bits"]), Err(Mistake::Missing("bits")));
-        assert_eq!(types.member("task", &["whole"]), Ok(Place { offset: 4, size: 4 }));
+        let task = types.structure("task").unwrap();
+        assert_eq!(types.member(task, &["bits"]), Err(Mistake::Missing("bits")));
+        assert_eq!(types.member(task, &["whole"]), Ok(Place { offset: 4, size: 4 }));
     }
 
     #[test]
@@ -327,10 +337,11 @@ mod tests {
         writer.structure("task", STRUCT, &[("name", 1, 0), ("rows", 2, 0), ("", 3, u32::MAX - 7)]);
         let bytes = writer.bytes();
         let types = Types::parse(&bytes).unwrap();
+        let task = types.structure("task").unwrap();
         for path in ["name", "rows", "much"] {
-            assert_eq!(types.member("task", &[path]), Err(Mistake::Unlike(path)), "{path}");
+            assert_eq!(types.member(task, &[path]), Err(Mistake::Unlike(path)), "{path}");
         }
-        assert_eq!(types.member("task", &["nothing"]), Err(Mistake::Missing("nothing")));
+        assert_eq!(types.member(task, &["nothing"]), Err(Mistake::Missing("nothing")));
     }
 
     #[test]

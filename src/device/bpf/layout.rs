@@ -5,6 +5,8 @@ use super::task::COMMAND_BYTES;
 
 /// The function whose place the program takes: the kernel calls it for each task.
 const HOOK: &str = "bpf_iter_task";
+/// What a call of it is about.
+const META: &str = "bpf_iter_meta";
 const TASK: &str = "task_struct";
 
 /// The number of the kernel's hook, and offsets in its structures.
@@ -31,23 +33,24 @@ impl Layout {
     /// # Errors
     /// What is missing in them or not of the size that the program reads.
     pub fn of(types: &Types) -> Result<Self, Mistake> {
-        let place = |structure, path: &[&'static str], size| {
+        let place = |structure: u32, path: &[&'static str], size| {
             let place = types.member(structure, path)?;
-            let unlike = Mistake::Unlike(path.last().copied().unwrap_or(structure));
+            let unlike = Mistake::Unlike(path.last().copied().unwrap_or(TASK));
             if place.size == size { i16::try_from(place.offset).map_err(|_| unlike) } else { Err(unlike) }
         };
+        let (meta, task) = (types.structure(META)?, types.structure(TASK)?);
         Ok(Self {
             hook: types.function(HOOK)?,
-            output: place("bpf_iter_meta", &["seq"], 8)?,
-            flags: place(TASK, &["flags"], 4)?,
-            tid: place(TASK, &["pid"], 4)?,
-            pid: place(TASK, &["tgid"], 4)?,
-            parent: place(TASK, &["real_parent"], 8)?,
-            born: place(TASK, &["start_boottime"], 8)?,
-            run: place(TASK, &["se", "sum_exec_runtime"], 8)?,
-            wait: place(TASK, &["sched_info", "run_delay"], 8)?,
-            slices: place(TASK, &["sched_info", "pcount"], 8)?,
-            command: place(TASK, &["comm"], COMMAND_BYTES as u32)?,
+            output: place(meta, &["seq"], 8)?,
+            flags: place(task, &["flags"], 4)?,
+            tid: place(task, &["pid"], 4)?,
+            pid: place(task, &["tgid"], 4)?,
+            parent: place(task, &["real_parent"], 8)?,
+            born: place(task, &["start_boottime"], 8)?,
+            run: place(task, &["se", "sum_exec_runtime"], 8)?,
+            wait: place(task, &["sched_info", "run_delay"], 8)?,
+            slices: place(task, &["sched_info", "pcount"], 8)?,
+            command: place(task, &["comm"], COMMAND_BYTES as u32)?,
         })
     }
 }
@@ -103,6 +106,6 @@ mod tests {
         assert_eq!(of(4, 1600), Err(Mistake::Unlike("pcount")), "a kernel of 32 bits");
         assert_eq!(of(8, 8 * 40_000), Err(Mistake::Unlike("comm")), "farther than an instruction reaches");
         let nothing = Writer::new().bytes();
-        assert_eq!(Layout::of(&Types::parse(&nothing).unwrap()), Err(Mistake::Missing(HOOK)));
+        assert_eq!(Layout::of(&Types::parse(&nothing).unwrap()), Err(Mistake::Missing(META)));
     }
 }

@@ -62,7 +62,7 @@ impl Refusal {
             Self::Kernel(_, error, _) if error.raw_os_error() == Some(libc::EPERM) => {
                 "Give the service CAP_BPF, CAP_PERFMON and the call bpf(2)."
             }
-            Self::Kernel(..) => "Build the kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT.",
+            Self::Kernel(..) => "Build the kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS.",
         }
     }
 }

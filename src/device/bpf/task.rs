@@ -74,6 +74,28 @@ fn part<const BYTES: usize>(record: &[u8; RECORD_BYTES], place: i16) -> [u8; BYT
 mod tests {
     use super::*;
 
+    impl Task {
+        /// A task of `(process, parent)` that was born at `born_ms` and has `(run, waited, been put on a CPU)` since, times
+        /// in milliseconds.
+        pub(in crate::device) fn of(
+            tid: u32,
+            (pid, parent): (u32, u32),
+            born_ms: u64,
+            (run_ms, wait_ms, slices): (u64, u64, u64),
+        ) -> Self {
+            let [run_ns, wait_ns] = [run_ms, wait_ms].map(|time| time * 1_000_000);
+            let used = Schedstat { run_ns, wait_ns, slices };
+            Self {
+                tid,
+                pid,
+                parent,
+                born: BootTime::from_milliseconds(born_ms),
+                used,
+                name: *b"name\0\0\0\0\0\0\0\0\0\0\0\0",
+            }
+        }
+    }
+
     fn record(tid: u32, command: &[u8; COMMAND_BYTES]) -> Vec<u8> {
         let mut bytes = Vec::new();
         [tid, 50, 1, 0].iter().for_each(|number| bytes.extend(number.to_ne_bytes()));

@@ -140,7 +140,7 @@ impl Files {
             let Some((thread, has, file)) = self.meet(tid, left_out) else { continue };
             // One that is new is awake.
             let met = Known::new(now, has).with_file(file);
-            known.insert(tid, if born_since.is_some() { met.is_new() } else { met });
+            known.insert(tid, if born_since.is_some() { met.awake() } else { met });
             look.born.push(thread);
             let usage = born_since.and_then(|since| first_usage(has, (since, now), || self.born_at(tid)));
             look.used.extend(usage.map(|usage| ThreadUsage { tid, usage }));

@@ -45,8 +45,8 @@ impl Known {
         Self { file, ..self }
     }
 
-    /// One that has just begun, and is awake.
-    pub(super) fn is_new(self) -> Self {
+    /// One that is awake, for it has just begun.
+    pub(super) fn awake(self) -> Self {
         Self { used_at: self.read_at, ..self }
     }
 
