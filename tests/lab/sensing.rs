@@ -43,10 +43,14 @@ fn sees_alike(scenario: &str) {
         let [one, other] = [by_files, by_tasks].map(|thread| thread[what].as_f64().unwrap());
         assert!((one - other).abs() <= difference, "{what}: {one} and {other}: {report:#?}");
     }
-    for (name, has_advice) in [("hidden.bpf", true), ("hidden.auto", false)] {
+    let hidden = "/sys/kernel/btf/vmlinux cannot be read";
+    let own = "this is a PID namespace of its own";
+    for (name, why, has_advice) in
+        [("hidden.bpf", hidden, true), ("hidden.auto", hidden, false), ("container", own, true)]
+    {
         let snapshot = report.json(name);
-        let told = "threads are seen by schedstat and not by BPF: /sys/kernel/btf/vmlinux cannot be read";
-        assert!(reason(&snapshot).contains(told), "{report:#?}");
+        let told = format!("threads are seen by schedstat and not by BPF: {why}");
+        assert!(reason(&snapshot).contains(&told), "{report:#?}");
         assert_eq!(!snapshot["support"]["advice"].as_str().unwrap().is_empty(), has_advice, "{report:#?}");
         assert_eq!(thread(&snapshot, hog)["class"], by_files["class"], "{report:#?}");
     }

@@ -6,18 +6,18 @@ set -eu
 # shellcheck source=tests/lab/steps.sh
 . /steps.sh
 
-# look_by SENSOR [OPTION]...: in a process group of its own, so that its pipe is not seen as work.
+# look_by SENSOR [COMMAND...]: as that command starts it
 look_by() {
 	mkdir -p /etc/brisk
 	printf '[placement]\nenabled = true\nsensing = "%s"\n' "$1" >/etc/brisk/brisk.toml
 	shift
-	brisk placement show --json --seconds 4 "$@"
+	"$@" brisk placement show --json --seconds 4
 }
 
 # One that never sleeps, one that sleeps mostly, and two that only sleep.
 sh -c 'while :; do :; done' &
 hog=$!
-sh -c 'while :; do usleep 20000; done' &
+sh -c 'while :; do sleep 0.02; done' &
 napper=$!
 sleep 1000 &
 sleep 1000 &
@@ -32,5 +32,6 @@ mount -t tmpfs none /sys/kernel/btf
 say hidden.bpf "$(look_by bpf)"
 say hidden.auto "$(look_by auto)"
 umount /sys/kernel/btf
+say container "$(look_by bpf unshare -p -f)"
 
 kill "$hog" "$napper"
