@@ -113,11 +113,22 @@ impl Tasks {
                 Err(error) => return Err(error.into()),
             }
         }
-        // They come in this order, but one that becomes its process's first by an exec changes its number meanwhile.
-        tasks.sort_by_key(|task| task.tid);
-        tasks.dedup_by_key(|task| task.tid);
+        put_in_order(&mut tasks);
         Ok(tasks)
     }
+}
+
+/// They come by their numbers, but one that becomes its process's first by an exec changes its number meanwhile. As this
+/// is seldom, whoever is out of place just goes back step by step.
+fn put_in_order(tasks: &mut Vec<Task>) {
+    for last in 1..tasks.len() {
+        let mut place = last;
+        while place > 0 && tasks[place - 1].tid > tasks[place].tid {
+            tasks.swap(place - 1, place);
+            place -= 1;
+        }
+    }
+    tasks.dedup_by_key(|task| task.tid);
 }
 
 fn types() -> io::Result<Vec<u8>> {
@@ -125,4 +136,24 @@ fn types() -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(file.metadata()?.len().min(TYPES_LIMIT_BYTES) as usize + 1);
     file.take(TYPES_LIMIT_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_in_the_order_of_their_numbers_each_once() {
+        for (numbers, ordered) in [
+            (&[][..], &[][..]),
+            (&[7], &[7]),
+            (&[1, 2, 3], &[1, 2, 3]),
+            (&[1, 105, 101, 104, 105, 106], &[1, 101, 104, 105, 106]),
+            (&[101, 104, 100, 106], &[100, 101, 104, 106]),
+        ] {
+            let mut tasks: Vec<Task> = numbers.iter().map(|&tid| Task::of(tid, (1, 1), 0, (0, 0, 0))).collect();
+            put_in_order(&mut tasks);
+            assert_eq!(tasks.iter().map(|task| task.tid).collect::<Vec<_>>(), ordered, "{numbers:?}");
+        }
+    }
 }
