@@ -12,6 +12,8 @@ use crate::device::threads::Look;
 
 /// The foreground must wait at most this share of what it waited before.
 const LESS_WAIT: f64 = 0.75;
+/// What it waits less, but not so much less, may come to be: the trial goes on up to this share.
+const A_LITTLE_LESS: f64 = 0.9;
 /// With less than this share of what it ran before nothing can be said: it has less to do, or bulk work does it for it.
 const NO_LESS_RUN: f64 = 0.85;
 /// With less than this it rests, and may go on in a moment.
@@ -91,6 +93,11 @@ impl Trial {
         let is_less = waits <= waited * LESS_WAIT;
         if is_less && runs >= ran * NO_LESS_RUN {
             return Verdict::Helps;
+        }
+        if !is_less && waits <= waited * A_LITTLE_LESS && self.extensions < EXTENSIONS {
+            self.extensions += 1;
+            self.ends = now + self.length;
+            return Verdict::Open;
         }
         let why = format!(
             "the foreground waited {:.0} % of its busy time before and {:.0} % after, and ran {ran:.2} and {runs:.2} CPUs",
@@ -220,6 +227,22 @@ mod tests {
                 Verdict::Unclear(_) => "unclear",
             };
             assert_eq!(found, verdict, "{case}");
+        }
+    }
+
+    #[test]
+    fn what_helps_a_little_is_tried_for_longer() {
+        for (case, then, verdict) in [
+            ("it came to help", totals(98, 2), "Helps"),
+            ("it stayed a little", totals(67, 33), "Useless"),
+            ("it came to be none", totals(60, 40), "Useless"),
+        ] {
+            let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(60, 40));
+            let little = (1..=3).map(|look| trial.take(at(look * 100), totals(67, 33))).collect::<Vec<_>>();
+            assert_eq!(little, [Verdict::Open, Verdict::Open, Verdict::Open], "{case}");
+            let verdicts = (4..=9).map(|look| trial.take(at(look * 100), then));
+            let end = verdicts.filter(|verdict| *verdict != Verdict::Open).map(|verdict| format!("{verdict:?}")).next();
+            assert!(end.as_ref().is_some_and(|end| end.starts_with(verdict)), "{case}: {end:?}");
         }
     }
 
