@@ -68,6 +68,8 @@ pub struct PlacementPolicy {
     back_off: BackOff<Rung>,
     /// A step under which the foreground ran less, and that was given back to see whether it was why.
     doubted: Option<Rung>,
+    /// The first step that a trial refused, and what share of its busy time the foreground waited under it.
+    refused: Option<(Rung, f64)>,
     /// What is in front may still be starting.
     is_start: bool,
     /// Light tasks that missed their rhythm away from the cores that are kept free: they go where they like.
@@ -119,6 +121,7 @@ impl PlacementPolicy {
             without_groups: false,
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
             doubted: None,
+            refused: None,
             is_start: true,
             late: BTreeSet::new(),
             reason: "nothing was looked at yet".to_owned(),
@@ -187,6 +190,7 @@ impl PlacementPolicy {
             self.back_off.clear();
             self.neighbours.clear();
             self.doubted = None;
+            self.refused = None;
             self.is_start = true;
             self.late.clear();
             self.window.clear();

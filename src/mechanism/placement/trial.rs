@@ -90,7 +90,7 @@ impl Trial {
             return Verdict::Open;
         }
         let (waited, waits) = (self.before.wait_share(), self.after.wait_share());
-        let is_less = waits <= waited * LESS_WAIT;
+        let is_less = is_less(waits, waited);
         if is_less && runs >= ran * NO_LESS_RUN {
             return Verdict::Helps;
         }
@@ -136,6 +136,11 @@ pub struct Missed {
     pub tid: u32,
     /// Its name and how long it waits, now and before.
     pub text: String,
+}
+
+/// True where a foreground that waits this share of its busy time waits so much less than before that a step has helped it.
+pub fn is_less(waits: f64, waited: f64) -> bool {
+    waits <= waited * LESS_WAIT
 }
 
 /// Light tasks that wake regularly, and how long they waited each time before a step.

@@ -7,13 +7,15 @@ use crate::device::BootTime;
 use crate::device::threads::Look;
 use crate::mechanism::placement::cores::Split;
 use crate::mechanism::placement::gain::{Advice, CORE_SLACK, Totals, advise};
-use crate::mechanism::placement::step::Step;
-use crate::mechanism::placement::trial::{Missed, Rhythms, Trial, Verdict};
+use crate::mechanism::placement::step::{Rung, Step};
+use crate::mechanism::placement::trial::{Missed, Rhythms, Trial, Verdict, is_less};
 use crate::mechanism::{Action, Decision, Target};
 
 /// What a foreground runs at its start says little of what it runs afterwards: a step under which it waits less and runs
 /// less is looked at without it after this long.
 const START: Duration = Duration::from_secs(5);
+/// A step that was refused is compared with as much time without it.
+const SECOND_LOOK: Duration = Duration::from_millis(500);
 /// Why cores are not kept free any more.
 const OUTGROWS: &str = "the foreground needs more cores than are kept free";
 /// A foreground outgrows the cores that are kept free for it when it needs this much more than all of them, and what it lacks
@@ -57,7 +59,13 @@ impl PlacementPolicy {
                     }
                     return;
                 }
-                Verdict::Useless(why) => return self.take_back(now, &format!("it did not help: {why}"), decisions),
+                Verdict::Useless(why) => {
+                    let rung = held.step.rung();
+                    if !self.back_off.knows(rung) {
+                        self.refused = Some((rung, trial.after().wait_share()));
+                    }
+                    return self.take_back(now, &format!("it did not help: {why}"), decisions);
+                }
                 Verdict::Unclear(why) => return self.doubt(now, &why, decisions),
                 Verdict::Helps => {
                     let after = trial.after();
@@ -141,11 +149,24 @@ impl PlacementPolicy {
             Advice::Isolate { cores } => self.machine.reserve(cores).map(Step::Isolate),
             Advice::Weight => None,
         };
-        let step = isolate.into_iter().chain([Step::Weight]).find(|step| self.back_off.allows(now, step.rung()));
-        match step {
-            Some(step) => self.begin(now, step, totals, None, &seen, decisions),
+        let may_be_tried = |step: &Step| {
+            let rung = step.rung();
+            self.back_off.allows(now, rung) || self.was_refused_by_chance(rung, &totals)
+        };
+        match isolate.into_iter().chain([Step::Weight]).find(may_be_tried) {
+            Some(step) => {
+                self.refused = self.refused.filter(|(rung, _)| *rung != step.rung());
+                self.begin(now, step, totals, None, &seen, decisions);
+            }
             None => self.reason = format!("nothing is done, because it did not help a moment ago: {seen}"),
         }
+    }
+
+    /// True where the foreground waits so much longer without the step than under it that it helped after all: what was seen
+    /// before the trial was too short. Once, or a foreground that changes all the time would be tried with all the time.
+    fn was_refused_by_chance(&self, rung: Rung, without: &Totals) -> bool {
+        let is_seen = self.window.span() >= SECOND_LOOK;
+        self.refused.is_some_and(|(refused, waits)| is_seen && refused == rung && is_less(waits, without.wait_share()))
     }
 
     /// Tries `step`, where there is anybody who can make room by it.
@@ -207,7 +228,7 @@ impl PlacementPolicy {
     }
 
     /// Undoes the step in force, and does not try it again for a while.
-    fn take_back(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
+    pub(super) fn take_back(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
         let Some(held) = self.held.take() else { return };
         let rung = held.step.rung();
         self.back_off.add(now, rung);

@@ -2,6 +2,7 @@ mod clamps;
 mod device;
 mod front;
 mod groups;
+mod ladder;
 mod light;
 
 use std::collections::BTreeMap;

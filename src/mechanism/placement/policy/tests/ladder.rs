@@ -1,0 +1,42 @@
+//! When a step is tried again.
+
+use super::*;
+
+/// A foreground that waits half of its time, and to which the step in force has just been refused.
+fn refused(waits: f64) -> Device {
+    let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
+    device.run(400);
+    assert_eq!(rung(&device), Some(Rung::Isolate), "{}", device.policy.reason);
+    let mut decisions = Vec::new();
+    device.policy.refused = Some((Rung::Isolate, waits));
+    device.policy.take_back(BootTime::from_milliseconds(device.now_ms), "it did not help", &mut decisions);
+    // What would be tried next has been as well.
+    device.policy.back_off.add(BootTime::from_milliseconds(device.now_ms), Rung::Weight);
+    device.carry_out(decisions);
+    device
+}
+
+#[test]
+fn what_was_refused_by_chance_is_tried_once_more() {
+    for (waits, again) in [(0.02, true), (0.6, false)] {
+        let mut device = refused(waits);
+        device.run(400);
+        assert_eq!(rung(&device), None, "{}", device.policy.reason);
+        device.run(400);
+        assert_eq!(rung(&device).is_some(), again, "{waits}: {}", device.policy.reason);
+        assert_eq!(device.policy.refused.is_none(), again);
+    }
+}
+
+#[test]
+fn it_is_not_tried_a_third_time_before_it_is_due() {
+    let mut device = refused(0.02);
+    device.run(800);
+    assert_eq!(rung(&device), Some(Rung::Isolate));
+    let mut decisions = Vec::new();
+    let now = BootTime::from_milliseconds(device.now_ms);
+    device.policy.take_back(now, "it did not help", &mut decisions);
+    device.carry_out(decisions);
+    device.run(1100);
+    assert_ne!(rung(&device), Some(Rung::Isolate), "{}", device.policy.reason);
+}
