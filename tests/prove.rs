@@ -1,8 +1,5 @@
 //! Experiments end to end: a static brisk, the lab, `brisk prove`.
 
-#[path = "static_brisk/mod.rs"]
-mod static_brisk;
-
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -12,7 +9,8 @@ use brisk::experiment::store;
 use brisk::lab::{self, Channel, Job, Scenario};
 use brisk::report::proof::{ExperimentResult, Mode, Proof, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
-use static_brisk::static_brisk;
+
+use crate::static_brisk::static_brisk;
 
 /// Two arms, one point, three blocks; the claim is sure to be shown.
 const EXPERIMENT: &str = r#"

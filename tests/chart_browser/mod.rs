@@ -1,13 +1,11 @@
 //! Opens the page of a boot chart in headless Chromium and uses it as a person does.
 #![cfg(feature = "chart")]
 
-#[path = "../report_browser/devtools.rs"]
-mod devtools;
-
 use brisk::chart::generate::{self, Shape};
 use brisk::chart::{html, read};
-use devtools::Browser;
 use serde_json::{Value, json};
+
+use crate::devtools::Browser;
 
 /// The report's checks of what is seen; those of its structure do not fit a page with a script.
 const CHECKS: &str = include_str!("../report_browser/checks.js");

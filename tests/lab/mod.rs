@@ -10,8 +10,6 @@ mod reboots;
 mod recording;
 mod sensing;
 mod session;
-#[path = "../static_brisk/mod.rs"]
-mod static_brisk;
 mod steps;
 mod systemd;
 mod undo;
@@ -22,7 +20,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use brisk::lab::{self, Channel, GuestLine, Job, LabError, Outcome, Scenario};
-use static_brisk::static_brisk;
+
+use crate::static_brisk::static_brisk;
 
 fn job(binary: &Path, scenario: &str, command: &[&str]) -> Job {
     let mut job = Job::new(Scenario::load(scenario).unwrap(), command.iter().copied());

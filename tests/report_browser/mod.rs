@@ -1,11 +1,10 @@
 //! Opens the report in headless Chromium and checks that nothing errs and that what should be seen is seen.
 
-mod devtools;
-
 use brisk::report::proof::{ArmResult, Proof};
 use brisk::report::{html, json, summary};
-use devtools::Browser;
 use serde_json::{Value, json};
+
+use crate::devtools::Browser;
 
 const FIXTURE: &str = include_str!("../fixtures/proof.json");
 const CHECKS: &str = include_str!("checks.js");

@@ -1,0 +1,22 @@
+//! The integration tests: a module for each part of the product that they try from outside.
+
+mod android_module;
+mod binder_cache_core;
+mod chart_browser;
+mod chart_large;
+mod cli;
+mod daemon;
+mod devtools;
+mod documents;
+mod floors;
+mod fuzz_short;
+mod golden;
+mod lab;
+mod mechanism_example;
+mod prove;
+mod report_browser;
+mod report_properties;
+mod service_user;
+mod static_brisk;
+mod top;
+mod undo;
