@@ -12,6 +12,10 @@ use super::error::LabError;
 /// What is built and booted. Not the ELF file: KASAN's code in the PVH entry runs before there is memory for it.
 const IMAGE: &str = "bzImage";
 
+/// Kernels are made in the cache's draft folder of this name: [`rebuild`] compiles what was changed and nothing else only
+/// where the tree was built before.
+pub const WORKPLACE: &str = "kernels";
+
 /// Which features a kernel is built with: what its text does not name is off.
 #[derive(Debug, Clone, Copy)]
 pub struct Configuration {
@@ -77,8 +81,7 @@ pub fn rebuild(
     package: &str,
     change: impl FnOnce(&Path) -> Result<(), LabError>,
 ) -> Result<(), LabError> {
-    // Where times and the place are the same, make compiles what was changed and nothing else: the tree was built in a
-    // draft, too.
+    // With its times: make goes by them.
     run(package, Command::new("cp").args(["-a", "--reflink=auto"]).arg(built.join(".")).arg(draft))?;
     change(draft)?;
     make_image(draft, package)?;

@@ -102,7 +102,7 @@ pub fn with_drivers(
         drivers.push((source, driver));
     }
     let revision = format!("{}-{:016x}", kernel.revision, hasher.finish());
-    let folder = cache.entry(&format!("kernels/{revision}"), |draft, _| {
+    let folder = cache.entry_made_in(kernels::WORKPLACE, &format!("kernels/{revision}"), |draft, _| {
         eprintln!("brisk: building {} into {}", scenario.kernel.drivers.join(", "), kernel.release);
         kernels::rebuild(draft, tree, &scenario.kernel.package, |tree| {
             drivers.iter().try_for_each(|(source, driver)| place(source, Some(driver), tree).map(drop))

@@ -29,6 +29,17 @@ pub struct KernelFiles {
     pub tree: Option<PathBuf>,
 }
 
+/// Where entries of unpacked packages are kept, and made.
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
+    folder: &'a str,
+    /// [`Cache::entry_made_in`]; `None` where it does not matter.
+    workplace: Option<&'a str>,
+}
+
+/// What is used as it was packed.
+const PACKAGES: Place<'_> = Place { folder: "packages", workplace: None };
+
 /// Where a kernel's packages come from.
 #[derive(Debug)]
 pub struct Packages<'a> {
@@ -76,7 +87,7 @@ impl<'a> Packages<'a> {
     /// The kernel behind a package such as `linux-image-amd64`.
     fn packed_kernel(&self, name: &str) -> Result<KernelFiles, LabError> {
         let parts = ["linux-image-", "linux-modules-", "linux-binary-"];
-        let folder = self.unpacked("packages", &self.kernels, name, &parts, |draft, _| {
+        let folder = self.unpacked(PACKAGES, &self.kernels, name, &parts, |draft, _| {
             let modules = modules_folder(draft, name)?;
             index_modules(draft, &file_name(&modules))
         })?;
@@ -92,9 +103,10 @@ impl<'a> Packages<'a> {
     /// The kernel built from a package such as `linux-source-6.1`.
     fn built_kernel(&self, name: &str, configuration: Configuration) -> Result<KernelFiles, LabError> {
         let key = configuration.key();
-        let place = format!("kernels/{key}");
+        let folder = format!("kernels/{key}");
+        let place = Place { folder: &folder, workplace: Some(kernels::WORKPLACE) };
         let tree =
-            self.unpacked(&place, &self.kernels, name, &[], |draft, _| kernels::build(draft, name, configuration))?;
+            self.unpacked(place, &self.kernels, name, &[], |draft, _| kernels::build(draft, name, configuration))?;
         Ok(KernelFiles {
             revision: format!("{key}-{}", file_name(&tree)),
             release: kernels::release(&tree)?,
@@ -110,7 +122,7 @@ impl<'a> Packages<'a> {
     /// [`LabError`] when it cannot be fetched or unpacked, or when it is not for the kernel `release`.
     pub fn headers(&self, name: &str, release: &str) -> Result<PathBuf, LabError> {
         let parts = ["linux-headers-", "linux-kbuild-"];
-        let folder = self.unpacked("packages", &self.kernels, name, &parts, |draft, path| {
+        let folder = self.unpacked(PACKAGES, &self.kernels, name, &parts, |draft, path| {
             relocate_headers(&draft.join("usr/src"), path)
         })?;
         let headers = folder.join("usr/src").join(format!("linux-headers-{release}"));
@@ -127,8 +139,7 @@ impl<'a> Packages<'a> {
     /// [`LabError`] when they cannot be fetched or unpacked, or when they have no such folder.
     pub fn sources(&self, series: &str, folder: &Path) -> Result<PathBuf, LabError> {
         let name = format!("linux-source-{series}");
-        let entry =
-            self.unpacked("packages", &self.kernels, &name, &[], |draft, _| keep_folder(draft, &name, folder))?;
+        let entry = self.unpacked(PACKAGES, &self.kernels, &name, &[], |draft, _| keep_folder(draft, &name, folder))?;
         let tree = entry.join(&name);
         if tree.join(folder).is_dir() {
             return Ok(tree);
@@ -141,7 +152,7 @@ impl<'a> Packages<'a> {
     /// # Errors
     /// [`LabError`] when it cannot be fetched or unpacked.
     pub fn busybox(&self) -> Result<PathBuf, LabError> {
-        let folder = self.unpacked("packages", &self.tools, "busybox-static", &["busybox-static"], |_, _| Ok(()))?;
+        let folder = self.unpacked(PACKAGES, &self.tools, "busybox-static", &["busybox-static"], |_, _| Ok(()))?;
         let places = ["bin/busybox", "usr/bin/busybox"];
         places.iter().map(|place| folder.join(place)).find(|path| path.is_file()).ok_or_else(|| LabError::Package {
             package: "busybox-static".into(),
@@ -171,7 +182,7 @@ impl<'a> Packages<'a> {
     /// # Errors
     /// [`LabError`] when one cannot be fetched or unpacked.
     pub fn with_libraries(&self, name: &str) -> Result<PathBuf, LabError> {
-        self.unpacked("packages", &self.tools, name, &["lib"], |_, _| Ok(()))
+        self.unpacked(PACKAGES, &self.tools, name, &["lib"], |_, _| Ok(()))
     }
 
     /// The package `name`, unpacked.
@@ -179,20 +190,20 @@ impl<'a> Packages<'a> {
     /// # Errors
     /// [`LabError`] when it cannot be fetched or unpacked.
     pub fn alone(&self, name: &str) -> Result<PathBuf, LabError> {
-        self.unpacked("packages", &self.tools, name, &[], |_, _| Ok(()))
+        self.unpacked(PACKAGES, &self.tools, name, &[], |_, _| Ok(()))
     }
 
     /// The cache's entry of `name`, or of what the meta package `name` stands for, together with those of its
     /// dependencies whose names start with one of `parts`; `finish` works on the draft before it becomes the entry.
     fn unpacked(
         &self,
-        place: &str,
+        place: Place<'_>,
         apt: &Apt,
         name: &str,
         parts: &[&str],
         finish: impl FnOnce(&Path, &Path) -> Result<(), LabError>,
     ) -> Result<PathBuf, LabError> {
-        let newest = newest(place, name, apt);
+        let newest = newest(place.folder, name, apt);
         let pointer = self.cache.path(&newest);
         let remembered = fs::read_to_string(&pointer).ok().map(|entry| self.cache.path(entry.trim()));
         let remembered = remembered.filter(|entry| entry.is_dir());
@@ -203,11 +214,8 @@ impl<'a> Packages<'a> {
         }
         match self.fetch(place, apt, name, parts, finish) {
             Ok(entry) => {
-                let path = self.cache.path(&entry);
-                let draft = self.cache.path(&format!("{newest}.{}", std::process::id()));
-                fs::write(&draft, &entry).map_err(fault("write", &draft))?;
-                fs::rename(&draft, &pointer).map_err(fault("write", &pointer))?;
-                Ok(path)
+                self.cache.publish(&newest, &entry)?;
+                Ok(self.cache.path(&entry))
             }
             Err(error) => match remembered {
                 Some(entry) => {
@@ -221,7 +229,7 @@ impl<'a> Packages<'a> {
 
     fn fetch(
         &self,
-        place: &str,
+        place: Place<'_>,
         apt: &Apt,
         name: &str,
         parts: &[&str],
@@ -230,8 +238,8 @@ impl<'a> Packages<'a> {
         let packages = resolve(apt, name, parts)?;
         let main = &packages[0];
         let plain = main.version.replace(':', "%3a");
-        let entry = format!("{place}/{}_{plain}_{}", main.name, main.architecture);
-        self.cache.entry(&entry, |draft, path| {
+        let entry = format!("{}/{}_{plain}_{}", place.folder, main.name, main.architecture);
+        self.cache.entry_made_in(place.workplace.unwrap_or(&entry), &entry, |draft, path| {
             let download = draft.join("download");
             fs::create_dir_all(&download).map_err(fault("make", &download))?;
             for (package, archive) in packages.iter().zip(apt.download(&packages, &download)?) {
@@ -247,7 +255,7 @@ impl<'a> Packages<'a> {
 /// True when the host's newest kernel of this name is of the scenario's series.
 fn host_has(cache: &Cache, scenario: &Scenario) -> bool {
     let (apt, name) = (Apt::of_host(), &scenario.kernel.package);
-    let pointer = cache.path(&newest("packages", name, &apt));
+    let pointer = cache.path(&newest(PACKAGES.folder, name, &apt));
     let remembered = fs::read_to_string(&pointer).ok().filter(|_| is_current(&pointer, &apt));
     // An entry is named PACKAGE_VERSION_ARCHITECTURE.
     let remembered = remembered.and_then(|entry| Some(entry.split('_').nth(1)?.to_owned()));
@@ -256,9 +264,9 @@ fn host_has(cache: &Cache, scenario: &Scenario) -> bool {
     version.is_none_or(|version| scenario.is_of_series(&version))
 }
 
-/// Where the cache remembers the newest entry of `name` in the folder `place`.
-fn newest(place: &str, name: &str, apt: &Apt) -> String {
-    format!("{place}/{name}.{}.newest", apt.label())
+/// Where the cache remembers the newest entry of `name` in `folder`.
+fn newest(folder: &str, name: &str, apt: &Apt) -> String {
+    format!("{folder}/{name}.{}.newest", apt.label())
 }
 
 /// True when the package lists have not changed since `pointer` was written.
@@ -351,18 +359,4 @@ fn file_name(path: &Path) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn headers_include_each_other_where_they_were_unpacked() {
-        let folder = tempfile::tempdir().unwrap();
-        let headers = folder.path().join("linux-headers-6.1.0-56-amd64");
-        fs::create_dir_all(&headers).unwrap();
-        fs::create_dir_all(folder.path().join("linux-headers-6.1.0-56-common")).unwrap();
-        fs::write(headers.join("Makefile"), "include /usr/src/linux-headers-6.1.0-56-common/Makefile\n").unwrap();
-        relocate_headers(folder.path(), Path::new("/cache/entry")).unwrap();
-        let text = fs::read_to_string(headers.join("Makefile")).unwrap();
-        assert_eq!(text, "include /cache/entry/usr/src/linux-headers-6.1.0-56-common/Makefile\n");
-    }
-}
+mod tests;

@@ -191,7 +191,7 @@ struct Tree {
 impl Tree {
     /// A device tree of its own.
     fn make() -> anyhow::Result<Self> {
-        let folder = PathBuf::from(format!("/dev/shm/brisk-bench-{}", std::process::id()));
+        let folder = tempfile::Builder::new().prefix("brisk-bench-").tempdir_in("/dev/shm")?.keep();
         let tree = Self { root: folder.clone(), folder };
         for (name, text) in TREE {
             let path = tree.folder.join(name);

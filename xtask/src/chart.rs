@@ -22,37 +22,34 @@ struct Cost {
 
 /// Draws ten minutes of five thousand processes with `brisk` and prints one table.
 pub fn run(brisk: &Path) -> anyhow::Result<()> {
-    let folder = std::env::temp_dir().join(format!("brisk-bench-chart-{}", std::process::id()));
-    let result = generate::android(&Shape::LARGE, &folder).context("cannot write a recording").and_then(|()| {
-        let output = folder.join("chart.svg");
-        let ours = [
-            brisk.as_os_str(),
-            "boot".as_ref(),
-            "chart".as_ref(),
-            folder.as_os_str(),
-            "--output".as_ref(),
-            output.as_ref(),
-        ];
-        let theirs =
-            [BASELINE.as_ref(), "-f".as_ref(), "svg".as_ref(), "-o".as_ref(), output.as_ref(), folder.as_os_str()];
-        let has_baseline = in_path(BASELINE);
-        eprintln!("chart: {RUNS} runs{}", if has_baseline { " and as many of pybootchartgui" } else { "" });
-        let (mut costs, mut baseline) = (Vec::new(), Vec::new());
-        cost(&ours)?;
-        for pair in 0..RUNS {
-            if has_baseline && pair % 2 == 0 {
-                baseline.push(cost(&theirs)?);
-            }
-            costs.push(cost(&ours)?);
-            if has_baseline && pair % 2 == 1 {
-                baseline.push(cost(&theirs)?);
-            }
+    let recording = tempfile::tempdir().context("cannot make a folder for a recording")?;
+    let folder = recording.path();
+    generate::android(&Shape::LARGE, folder).context("cannot write a recording")?;
+    let output = folder.join("chart.svg");
+    let ours = [
+        brisk.as_os_str(),
+        "boot".as_ref(),
+        "chart".as_ref(),
+        folder.as_os_str(),
+        "--output".as_ref(),
+        output.as_ref(),
+    ];
+    let theirs = [BASELINE.as_ref(), "-f".as_ref(), "svg".as_ref(), "-o".as_ref(), output.as_ref(), folder.as_os_str()];
+    let has_baseline = in_path(BASELINE);
+    eprintln!("chart: {RUNS} runs{}", if has_baseline { " and as many of pybootchartgui" } else { "" });
+    let (mut costs, mut baseline) = (Vec::new(), Vec::new());
+    cost(&ours)?;
+    for pair in 0..RUNS {
+        if has_baseline && pair % 2 == 0 {
+            baseline.push(cost(&theirs)?);
         }
-        print(&costs, &baseline);
-        Ok(())
-    });
-    let _ = std::fs::remove_dir_all(&folder);
-    result
+        costs.push(cost(&ours)?);
+        if has_baseline && pair % 2 == 1 {
+            baseline.push(cost(&theirs)?);
+        }
+    }
+    print(&costs, &baseline);
+    Ok(())
 }
 
 fn in_path(program: &str) -> bool {

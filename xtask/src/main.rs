@@ -150,11 +150,10 @@ mod tests {
 
     #[test]
     fn pages_and_completions_are_written() {
-        let folder = std::env::temp_dir().join(format!("brisk-xtask-{}", std::process::id()));
-        assert_eq!(write_man_pages(&folder).unwrap(), visible_commands().len());
-        assert_eq!(write_completions(&folder).unwrap(), 5);
-        let page = fs::read_to_string(folder.join("brisk.1")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(write_man_pages(folder.path()).unwrap(), visible_commands().len());
+        assert_eq!(write_completions(folder.path()).unwrap(), 5);
+        let page = fs::read_to_string(folder.path().join("brisk.1")).unwrap();
         assert!(page.contains(".TH brisk 1"), "{page}");
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,5 +1,9 @@
 //! Asking apt and dpkg for packages as an ordinary user, without installing any.
 
+mod own_lists;
+#[cfg(test)]
+pub mod repository;
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +13,17 @@ use std::time::SystemTime;
 use super::architecture::Architecture;
 use super::cache::{Cache, fault};
 use super::error::LabError;
+use own_lists::OwnLists;
 
-/// apt with the host's sources, or with one source and state of its own.
+/// apt with the host's sources, or with one source alone.
 #[derive(Debug, Clone)]
 pub struct Apt {
-    options: Vec<OsString>,
     /// Names the source among others in file names.
     label: String,
-    /// The folder with the package lists, whose time tells whether what was looked up is still current.
-    lists: PathBuf,
+    /// The host's package lists.
+    host_lists: PathBuf,
+    /// In place of the host's.
+    own_lists: Option<OwnLists>,
 }
 
 /// What apt knows of the newest revision of a package.
@@ -38,7 +44,7 @@ pub struct Package {
 impl Apt {
     /// apt as the host has it.
     pub fn of_host() -> Self {
-        Self { options: Vec::new(), label: "host".into(), lists: "/var/lib/apt/lists".into() }
+        Self { label: "host".into(), host_lists: "/var/lib/apt/lists".into(), own_lists: None }
     }
 
     /// Names the source and the architecture among others in file names.
@@ -46,52 +52,23 @@ impl Apt {
         &self.label
     }
 
-    /// apt with `source` alone and a state of its own: neither root's rights nor a change of the host's sources are
-    /// needed.
+    /// apt with `source` alone and lists of its own: neither root's rights nor a change of the host's sources are needed.
     ///
     /// # Errors
-    /// [`LabError`] when the state folder cannot be made or its first update fails.
+    /// [`LabError`] when the lists cannot be fetched.
     pub fn of_source(cache: &Cache, source: &str, architecture: &Architecture) -> Result<Self, LabError> {
         let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
         let place: String = source.rsplit("://").next().unwrap_or(source).chars().map(plain).collect();
         let label = format!("{}-{place}", architecture.name);
-        let state = cache.path(&format!("apt/{label}"));
-        let lists = state.join("lists");
-        let option = |name: &str, value: &Path| OsString::from(format!("{name}={}", value.display()));
-        let mut options = Vec::new();
-        for setting in [
-            option("Dir::State", &state),
-            option("Dir::State::status", &state.join("status")),
-            option("Dir::State::lists", &lists),
-            option("Dir::Cache", &state.join("cache")),
-            option("Dir::Etc::sourcelist", &state.join("sources.list")),
-            option("Dir::Etc::sourceparts", Path::new("/dev/null")),
-            format!("APT::Architecture={}", architecture.name).into(),
-            format!("APT::Architectures={}", architecture.name).into(),
-        ] {
-            options.extend([OsString::from("-o"), setting]);
-        }
-        let apt = Self { options, label, lists };
-        for folder in ["lists/partial", "cache/archives/partial"] {
-            let folder = state.join(folder);
-            fs::create_dir_all(&folder).map_err(fault("make", &folder))?;
-        }
-        for (name, text) in [("status", String::new()), ("sources.list", format!("{source}\n"))] {
-            let file = state.join(name);
-            fs::write(&file, text).map_err(fault("write", &file))?;
-        }
-        let updated = state.join("updated");
-        if !is_younger_than_a_day(&updated) {
-            eprintln!("brisk: fetching the package lists of {source}");
-            apt.run("apt-get", &["update"], &state, source)?;
-            fs::write(&updated, "").map_err(fault("write", &updated))?;
-        }
-        Ok(apt)
+        let lists = OwnLists::of_source(cache, &label, source, architecture);
+        lists.fetch_unless_younger_than_a_day()?;
+        Ok(Self { label, own_lists: Some(lists), ..Self::of_host() })
     }
 
     /// When the package lists were last changed, where that is known.
     pub fn updated(&self) -> Option<SystemTime> {
-        fs::metadata(&self.lists).and_then(|lists| lists.modified()).ok()
+        let lists = self.own_lists.as_ref().map_or(self.host_lists.clone(), OwnLists::folder);
+        fs::metadata(lists).and_then(|lists| lists.modified()).ok()
     }
 
     /// The newest revision of `name`.
@@ -151,24 +128,38 @@ impl Apt {
     }
 
     fn run(&self, program: &str, arguments: &[&str], folder: &Path, package: &str) -> Result<String, LabError> {
-        let fault = |reason: String| LabError::Package { package: package.into(), reason };
-        let output = Command::new(program)
-            .args(&self.options)
-            .args(arguments)
-            .current_dir(folder)
-            .env("LC_ALL", "C.UTF-8")
-            .output()
-            .map_err(|error| fault(format!("cannot run {program}: {error}; the lab needs a Debian or Ubuntu host")))?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().filter(|line| line.starts_with("E:")).collect::<Vec<_>>().join(" ");
-        Err(fault(format!(
-            "{program} {} failed: {said}; if the package lists are missing or old, run sudo apt-get update",
-            arguments.join(" ")
-        )))
+        // No other job fetches the lists meanwhile.
+        let _lock = self.own_lists.as_ref().map(OwnLists::lock_to_read).transpose()?;
+        let options = self.own_lists.as_ref().map(OwnLists::options).unwrap_or_default();
+        run(program, &options, arguments, folder, package)
     }
+}
+
+/// What `program` of apt's says to `arguments`.
+fn run(
+    program: &str,
+    options: &[OsString],
+    arguments: &[&str],
+    folder: &Path,
+    package: &str,
+) -> Result<String, LabError> {
+    let fault = |reason: String| LabError::Package { package: package.into(), reason };
+    let output = Command::new(program)
+        .args(options)
+        .args(arguments)
+        .current_dir(folder)
+        .env("LC_ALL", "C.UTF-8")
+        .output()
+        .map_err(|error| fault(format!("cannot run {program}: {error}; the lab needs a Debian or Ubuntu host")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().filter(|line| line.starts_with("E:")).collect::<Vec<_>>().join(" ");
+    Err(fault(format!(
+        "{program} {} failed: {said}; if the package lists are missing or old, run sudo apt-get update",
+        arguments.join(" ")
+    )))
 }
 
 /// Unpacks a package's files into `folder`, without its scripts.
@@ -190,11 +181,6 @@ pub fn unpack(package: &str, archive: &Path, folder: &Path) -> Result<(), LabErr
 
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn is_younger_than_a_day(file: &Path) -> bool {
-    let modified = fs::metadata(file).and_then(|file| file.modified()).ok();
-    modified.and_then(|time| time.elapsed().ok()).is_some_and(|age| age.as_secs() < 86_400)
 }
 
 impl Package {

@@ -1,0 +1,76 @@
+//! A repository of small packages on this machine, for tests: apt itself reads it, and no network is needed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// What keeps a package from being taken for a meta package, which has no files of its own.
+const FILLING_BYTES: usize = 20_000;
+
+/// A repository; it is removed when it is dropped.
+#[derive(Debug)]
+pub struct Repository {
+    folder: TempDir,
+}
+
+impl Repository {
+    /// One with `packages`: the name, the version and what it depends on of each.
+    pub fn with(packages: &[(&str, &str, &str)]) -> Self {
+        let repository = Self { folder: tempfile::tempdir().unwrap() };
+        repository.offer(packages);
+        repository
+    }
+
+    /// Offers `packages` in place of what there was, as a mirror does that was updated.
+    pub fn offer(&self, packages: &[(&str, &str, &str)]) {
+        for file in fs::read_dir(self.folder.path()).unwrap() {
+            fs::remove_file(file.unwrap().path()).unwrap();
+        }
+        let index: Vec<String> = packages.iter().map(|package| self.add(package)).collect();
+        fs::write(self.folder.path().join("Packages"), index.join("\n")).unwrap();
+    }
+
+    /// Its line for `sources.list`. Files are copied, as from a mirror: with `file:` apt would use them where they are.
+    pub fn source(&self) -> String {
+        format!("deb [trusted=yes] copy://{} ./", self.folder.path().display())
+    }
+
+    /// Builds a package with a file that says its version, and returns its paragraph of the index.
+    fn add(&self, (name, version, depends): &(&str, &str, &str)) -> String {
+        let tree = tempfile::tempdir().unwrap();
+        let control = format!(
+            "Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: a test <test@localhost>\n\
+             Depends: {depends}\nDescription: a test\n"
+        );
+        let control = control.replace("Depends: \n", "");
+        let places = [
+            ("DEBIAN/control".to_owned(), control.clone()),
+            (format!("usr/share/{name}"), format!("{version}\n")),
+            (format!("usr/share/doc/{name}/filling"), " ".repeat(FILLING_BYTES)),
+        ];
+        for (place, text) in places {
+            let path = tree.path().join(place);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let file = format!("{name}_{version}_all.deb");
+        let path = self.folder.path().join(&file);
+        said(Command::new("dpkg-deb").args(["-Znone", "--root-owner-group", "--build"]).arg(tree.path()).arg(&path));
+        let sum = said(Command::new("sha256sum").arg(&path));
+        let sum = sum.split_whitespace().next().unwrap();
+        let size_bytes = size_bytes(&path);
+        format!("{control}Filename: ./{file}\nSize: {size_bytes}\nSHA256: {sum}\n")
+    }
+}
+
+fn said(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn size_bytes(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().len()
+}
