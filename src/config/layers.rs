@@ -1,7 +1,7 @@
 //! Which files make the configuration, and which of them set what.
 //!
 //! As in the UAPI group's configuration file specification: of `brisk.toml` only the one in the highest folder counts
-//! (`/etc/brisk` above `/run/brisk` above `/usr/lib/brisk`); then all `brisk.toml.d/*.toml` in the order of their names,
+//! (`/etc/brisk` above `/run/brisk` above `/usr/lib/brisk`; Android's are those of [`ANDROID`]); then all `brisk.toml.d/*.toml` in the order of their names,
 //! where a name in a higher folder replaces the same name in a lower one, and a link to `/dev/null` hides it.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,17 @@ use super::{Config, ConfigError};
 use crate::device::Root;
 
 /// The folders, lowest first.
-const FOLDERS: [&str; 3] = ["/usr/lib/brisk", "/run/brisk", "/etc/brisk"];
+const LINUX: [&str; 3] = ["/usr/lib/brisk", "/run/brisk", "/etc/brisk"];
+/// Android's, lowest first: the partitions of the image, the module of Magisk or KernelSU, and what a person has set, which
+/// outlives updates of both. It is not where the daemon writes.
+const ANDROID: [&str; 6] = [
+    "/system/etc/brisk",
+    "/system_ext/etc/brisk",
+    "/product/etc/brisk",
+    "/vendor/etc/brisk",
+    "/data/adb/modules/brisk/etc",
+    "/data/misc/brisk-config",
+];
 /// A configuration with every key and comment has 8 KiB; more than this is a mistake.
 const LIMIT_KIB: u64 = 256;
 
@@ -48,10 +58,11 @@ impl Layers {
     /// The first file that cannot be read or is not right.
     pub fn read(root: &Root) -> Result<Self, ConfigError> {
         let mut files = Vec::new();
-        let main_files = FOLDERS.iter().rev().map(|folder| root.path(folder).join("brisk.toml"));
+        let folders: &[&str] = if root.is_android() { &ANDROID } else { &LINUX };
+        let main_files = folders.iter().rev().map(|folder| root.path(folder).join("brisk.toml"));
         files.extend(main_files.into_iter().find(|path| path.symlink_metadata().is_ok()));
         let mut drop_ins = BTreeMap::new();
-        for folder in FOLDERS {
+        for folder in folders {
             for path in toml_files(&root.path(folder).join("brisk.toml.d"))? {
                 drop_ins.insert(path.file_name().map(ToOwned::to_owned), path);
             }
@@ -206,6 +217,29 @@ mod tests {
         assert_eq!(origin("launch.end.deadline_ms"), Some(Path::new("run/brisk/brisk.toml.d/50-a.toml")));
         assert_eq!(origin("launch.burst_launches"), Some(Path::new("etc/brisk/brisk.toml")));
         assert_eq!(origin("launch.enabled"), None);
+    }
+
+    #[test]
+    fn android_has_layers_of_its_own_and_no_others() {
+        let order = ["system/etc/brisk", "vendor/etc/brisk", "data/adb/modules/brisk/etc", "data/misc/brisk-config"];
+        for count in 1..=order.len() {
+            let mut files = vec![
+                ("system/build.prop".to_owned(), String::new()),
+                ("usr/lib/brisk/brisk.toml".to_owned(), "nonsense".to_owned()),
+                ("data/misc/brisk/brisk.toml".to_owned(), "what the daemon writes is no configuration".to_owned()),
+            ];
+            for (index, folder) in order[..count].iter().enumerate() {
+                files.push((format!("{folder}/brisk.toml"), format!("[launch]\nburst_launches = {}", index + 1)));
+                files.push((format!("{folder}/brisk.toml.d/1.toml"), format!("[launch.end]\nminimum_ms = {}", index + 1)));
+            }
+            let files: Vec<_> = files.iter().map(|(file, text)| (file.as_str(), text.as_str())).collect();
+            let (folder, root) = tree(&files);
+            let layers = Layers::read(&root).unwrap();
+            let launch = &layers.config.launch;
+            assert_eq!((launch.burst_launches, launch.end.minimum_ms), (count as u64, count as u64));
+            let origin = layers.settings["launch.burst_launches"].origin.as_deref();
+            assert_eq!(origin, Some(folder.path().join(order[count - 1]).join("brisk.toml").as_path()));
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! Which kernel this is, from /proc/sys/kernel/osrelease, and which boot, from /proc/sys/kernel/random/boot_id.
+//! Which kernel this is, from /proc/sys/kernel/osrelease or /proc/version, and which boot, from /proc/sys/kernel/random/boot_id.
 
 use super::Root;
 
 /// The release, as vendors write it; `None` where it cannot be read.
 pub fn release(root: &Root) -> Option<String> {
-    root.read("/proc/sys/kernel/osrelease").ok().filter(|release| !release.is_empty())
+    let release = root.read("/proc/sys/kernel/osrelease").ok().filter(|release| !release.is_empty());
+    // Android's SELinux policy lets no service read the first.
+    release.or_else(|| Some(root.read("/proc/version").ok()?.strip_prefix("Linux version ")?.split(' ').next()?.to_owned()))
 }
 
 /// What no other boot of any device has; `None` where it cannot be read.
@@ -21,6 +23,22 @@ pub fn version(release: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::root::root_of;
+
+    #[test]
+    fn either_file_tells_the_release() {
+        let version = ("proc/version", "Linux version 5.10.157-android13-4 (build@host) (clang) #1 SMP\n");
+        let first = ("proc/sys/kernel/osrelease", "6.1.0-56-amd64\n");
+        for (files, expected) in [
+            (&[version][..], Some("5.10.157-android13-4")),
+            (&[version, first], Some("6.1.0-56-amd64")),
+            (&[("proc/version", "something else")], None),
+            (&[], None),
+        ] {
+            let (_folder, root) = root_of(files);
+            assert_eq!(release(&root).as_deref(), expected, "{files:?}");
+        }
+    }
 
     #[test]
     fn releases_are_read_as_vendors_write_them() {

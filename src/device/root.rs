@@ -50,11 +50,21 @@ impl Root {
         message.to_string().replace(&self.path("/").display().to_string(), "/")
     }
 
-    /// Where brisk keeps what must not survive a reboot: `/run/brisk`, and `/dev/brisk` on Android, whose /dev is a tmpfs
-    /// and which has no /run. The real place, not as named on the device.
+    /// True on Android, which has no /run.
+    pub fn is_android(&self) -> bool {
+        !self.exists("/run") && self.exists("/system/build.prop")
+    }
+
+    /// Where brisk keeps what must not survive a reboot: `/run/brisk`, and `/dev/brisk` on Android, whose /dev is a tmpfs.
+    /// The real place, not as named on the device.
     pub fn runtime_folder(&self) -> PathBuf {
-        let parent = if self.exists("/run") || !self.exists("/system/build.prop") { "/run" } else { "/dev" };
-        self.path(parent).join("brisk")
+        self.path(if self.is_android() { "/dev/brisk" } else { "/run/brisk" })
+    }
+
+    /// The file `name` of what brisk keeps across boots, as named on the device: in `/var/lib/brisk`, and in
+    /// `/data/misc/brisk` on Android, where nothing else can be written.
+    pub fn state_file(&self, name: &str) -> PathBuf {
+        Path::new(if self.is_android() { "/data/misc/brisk" } else { "/var/lib/brisk" }).join(name)
     }
 
     /// True when `file` exists and can be looked at.
@@ -147,6 +157,19 @@ mod tests {
         assert_eq!(root.path("/proc/stat"), Path::new("/tree/proc/stat"));
         assert_eq!(root.path("proc/stat"), Path::new("/tree/proc/stat"));
         assert_eq!(Root::system().path("proc/stat"), Path::new("/proc/stat"));
+    }
+
+    #[test]
+    fn android_keeps_its_files_where_it_can_write() {
+        for (files, runtime, state) in [
+            (&[][..], "/run/brisk", "/var/lib/brisk/x"),
+            (&[("system/build.prop", "")], "/dev/brisk", "/data/misc/brisk/x"),
+            // A system that runs beside an Android container's files.
+            (&[("system/build.prop", ""), ("run/", "")], "/run/brisk", "/var/lib/brisk/x"),
+        ] {
+            let (_folder, root) = root_of(files);
+            assert_eq!((root.runtime_folder(), root.state_file("x")), (root.path(runtime), state.into()));
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What is learned and kept across runs in `/var/lib/brisk`, each file written whole or not at all.
+//! What is learned and kept across runs in `/var/lib/brisk`, on Android in `/data/misc/brisk`, each file written whole or not
+//! at all.
 
 use std::fs;
 use std::io;
@@ -14,7 +15,7 @@ const LIMIT_BYTES: u64 = 256 << 10;
 
 /// What a part of brisk learns, and where it is kept.
 pub(super) trait State: Clone + Default + PartialEq {
-    /// Its file, as named on the device.
+    /// The name of its file.
     const FILE: &'static str;
     /// What happens when the file is damaged.
     const DAMAGED: &'static str;
@@ -31,7 +32,7 @@ pub(super) trait State: Clone + Default + PartialEq {
 }
 
 impl State for LearnedDurations {
-    const FILE: &'static str = "/var/lib/brisk/launch-durations.json";
+    const FILE: &'static str = "launch-durations.json";
     const DAMAGED: &'static str = "durations are learned anew";
     const NAME: &'static str = "learned durations";
 
@@ -85,7 +86,7 @@ pub(super) struct StateFile<S> {
 impl<S: State> StateFile<S> {
     /// Reads what an earlier run learned; what cannot be read is forgotten.
     pub(super) fn read(root: &Root) -> Self {
-        let path = root.path(S::FILE);
+        let path = root.path(root.state_file(S::FILE));
         let saved = text(&path).map(|text| {
             S::parse(&text).unwrap_or_else(|| {
                 tracing::warn!("{} is damaged: {}", path.display(), S::DAMAGED);
@@ -144,6 +145,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::device::root::root_of;
 
     #[test]
     fn what_was_learned_is_there_again() {
@@ -156,5 +158,15 @@ mod tests {
         assert_eq!(*StateFile::<LearnedDurations>::read(&root).saved(), durations);
         fs::write(folder.path().join("var/lib/brisk/launch-durations.json"), "{").unwrap();
         assert_eq!(*StateFile::<LearnedDurations>::read(&root).saved(), LearnedDurations::default());
+    }
+
+    #[test]
+    fn on_android_it_is_kept_on_the_data_partition() {
+        let (_folder, root) = root_of(&[("system/build.prop", ""), ("data/misc/", "")]);
+        let mut durations = LearnedDurations::default();
+        durations.learn("browser", Duration::from_millis(700), false);
+        assert!(StateFile::<LearnedDurations>::read(&root).save(&durations));
+        assert!(root.exists("/data/misc/brisk/launch-durations.json") && !root.exists("/var"));
+        assert_eq!(*StateFile::<LearnedDurations>::read(&root).saved(), durations);
     }
 }

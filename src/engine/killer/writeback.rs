@@ -58,7 +58,7 @@ impl Writeback {
     fn new(root: Root, config: WritebackConfig, limits: bool) -> Option<Self> {
         let file = StateFile::<Wear>::read(&root);
         let wear = file.saved().clone();
-        if wear == Wear::default() && root.exists(wear::FILE) {
+        if wear == Wear::default() && root.exists(root.state_file(wear::FILE)) {
             return None;
         }
         let boot = kernel::boot_id(&root).unwrap_or_else(|| "unknown".to_owned());

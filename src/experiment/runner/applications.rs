@@ -77,7 +77,7 @@ impl Stage<'_> {
         kill_log::clear(root);
         // What the arm before has taught and spent is not this one's.
         for file in [learned::FILE, wear::FILE] {
-            let _ = fs::remove_file(root.path(file));
+            let _ = fs::remove_file(root.path(root.state_file(file)));
         }
         let swap = arm.swap.as_deref().map(|device| Flash::swap(root, device)).transpose()?;
         let daemon =

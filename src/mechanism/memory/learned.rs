@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::victim::Candidate;
 use crate::mechanism::recency::{CAPACITY, make_room};
 
-/// Where it is kept, as named on the device.
-pub const FILE: &str = "/var/lib/brisk/memory-ratios.json";
+/// The file in which it is kept.
+pub const FILE: &str = "memory-ratios.json";
 /// Deaths with less than this on swap teach nothing: what else happens meanwhile is as much.
 const LEAST_SWAP_KIB: u64 = 4 << 10;
 /// The last deaths count as a running mean of so many.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::BootTime;
 
-/// Where it is kept, as named on the device.
-pub const FILE: &str = "/var/lib/brisk/memory-wear.json";
+/// The file in which it is kept.
+pub const FILE: &str = "memory-wear.json";
 /// The number of the state file's format.
 const VERSION: u32 = 1;
 const DAY_S: u64 = 24 * 60 * 60;
