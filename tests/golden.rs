@@ -19,7 +19,7 @@ const EXPECTED: [&str; 2] = ["doctor.txt", "doctor.json"];
 const MEMORY: [(&str, &[&str]); 2] =
     [("memory-plan.txt", &["memory", "plan"]), ("memory-status.txt", &["memory", "status"])];
 
-fn trees() -> PathBuf {
+pub(crate) fn trees() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
@@ -124,7 +124,7 @@ fn broken_tree() -> tempfile::TempDir {
     folder
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let (path, kind) = entry.map(|entry| (entry.path(), entry.file_type().unwrap())).unwrap();

@@ -230,7 +230,10 @@ mod tests {
             ];
             for (index, folder) in order[..count].iter().enumerate() {
                 files.push((format!("{folder}/brisk.toml"), format!("[launch]\nburst_launches = {}", index + 1)));
-                files.push((format!("{folder}/brisk.toml.d/1.toml"), format!("[launch.end]\nminimum_ms = {}", index + 1)));
+                files.push((
+                    format!("{folder}/brisk.toml.d/1.toml"),
+                    format!("[launch.end]\nminimum_ms = {}", index + 1),
+                ));
             }
             let files: Vec<_> = files.iter().map(|(file, text)| (file.as_str(), text.as_str())).collect();
             let (folder, root) = tree(&files);

@@ -6,7 +6,9 @@ use super::Root;
 pub fn release(root: &Root) -> Option<String> {
     let release = root.read("/proc/sys/kernel/osrelease").ok().filter(|release| !release.is_empty());
     // Android's SELinux policy lets no service read the first.
-    release.or_else(|| Some(root.read("/proc/version").ok()?.strip_prefix("Linux version ")?.split(' ').next()?.to_owned()))
+    release.or_else(|| {
+        Some(root.read("/proc/version").ok()?.strip_prefix("Linux version ")?.split(' ').next()?.to_owned())
+    })
 }
 
 /// What no other boot of any device has; `None` where it cannot be read.

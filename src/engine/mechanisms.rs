@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::device::{BootTime, Root, Target};
-use crate::mechanism::launch::{DeviceFacts, LaunchPolicy, LearnedDurations, Plan};
+use crate::mechanism::launch::{DeviceFacts, LaunchConfig, LaunchPolicy, LearnedDurations, Plan, triggers};
 use crate::mechanism::placement::{PlacementPolicy, probe};
 use crate::mechanism::{Decision, Interest, Mechanism, ProcessEventKind};
 
@@ -15,18 +15,25 @@ pub struct Mechanisms {
     pub placement: PlacementPolicy,
 }
 
+/// The device, and the launch mechanism's configuration with the triggers that it means there.
+fn launch_on(root: &Root, config: &Config) -> (DeviceFacts, LaunchConfig) {
+    let facts = DeviceFacts::probe(root);
+    let launch = LaunchConfig { triggers: triggers::chosen(&config.launch, &facts), ..config.launch.clone() };
+    (facts, launch)
+}
+
 /// Decisions, each with the name of the mechanism whose they are.
 pub type Decided = Vec<(&'static str, Decision)>;
 
 impl Mechanisms {
     /// Probes the device below `root` and builds each mechanism.
     pub fn new(root: &Root, config: &Config, durations: LearnedDurations) -> Self {
-        let facts = DeviceFacts::probe(root);
-        let plan = Plan::of(&facts, &config.launch);
+        let (facts, launch) = launch_on(root, config);
+        let plan = Plan::of(&facts, &launch);
         let machine = probe::machine(root);
         let support = probe::support(root, &config.placement, &machine);
         Self {
-            launch: LaunchPolicy::new(config.launch.clone(), plan, facts.cpu_count, durations),
+            launch: LaunchPolicy::new(launch, plan, facts.cpu_count, durations),
             placement: PlacementPolicy::new(config.placement.clone(), support, machine),
         }
     }
@@ -38,12 +45,12 @@ impl Mechanisms {
 
     /// Probes again and lets each mechanism go on under what is there now.
     pub fn replace(&mut self, now: BootTime, root: &Root, config: &Config) -> Decided {
-        let facts = DeviceFacts::probe(root);
-        let plan = Plan::of(&facts, &config.launch);
+        let (facts, launch) = launch_on(root, config);
+        let plan = Plan::of(&facts, &launch);
         let machine = probe::machine(root);
         let support = probe::support(root, &config.placement, &machine);
         self.decide(
-            |launch, decisions| launch.replace(now, config.launch.clone(), plan, facts.cpu_count, decisions),
+            |policy, decisions| policy.replace(now, launch, plan, facts.cpu_count, decisions),
             |placement, decisions| placement.replace(config.placement.clone(), support, machine, decisions),
         )
     }

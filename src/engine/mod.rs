@@ -436,6 +436,10 @@ impl Engine {
         for pid in ended {
             self.take_exit(now, pid);
         }
+        if let Some(pids) = self.subscriptions.first_foreground() {
+            self.mechanisms.launch.set_in_front(&pids);
+            self.tell_foreground(now, pids);
+        }
         self.follow_storage(now);
     }
 

@@ -36,6 +36,7 @@ pub struct Subscriptions {
     watched_policies: Vec<PathBuf>,
     processes_error: Option<String>,
     foreground_error: Option<String>,
+    foreground_is_new: bool,
     sessions_tried: bool,
     interest: Interest,
 }
@@ -134,9 +135,18 @@ impl Subscriptions {
             Err(error) => Err(error.to_string()),
         };
         match opened {
-            Ok(foreground) => self.foreground = Some(foreground),
+            Ok(foreground) => {
+                self.foreground = Some(foreground);
+                self.foreground_is_new = true;
+            }
             Err(error) => self.foreground_error = Some(error),
         }
+    }
+
+    /// The processes that were in the foreground when it began to be watched, once.
+    pub fn first_foreground(&mut self) -> Option<Vec<u32>> {
+        let is_new = std::mem::take(&mut self.foreground_is_new);
+        self.foreground.as_ref().filter(|_| is_new)?.pids().ok()
     }
 
     fn follow_sessions(&mut self, wanted: bool, root: &Root, poller: &Poller) {

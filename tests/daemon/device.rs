@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use brisk::device::Root;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+
+use crate::golden;
 
 /// Nothing here takes longer, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -39,6 +42,13 @@ impl Device {
         device
     }
 
+    /// As the recorded tree `name` has it, without this system's /proc.
+    pub fn of_tree(name: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        golden::copy(&golden::trees().join(name), folder.path());
+        Self { folder }
+    }
+
     /// With a configuration in /etc.
     pub fn with(config: &str) -> Self {
         let device = Self::new();
@@ -58,6 +68,10 @@ impl Device {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
     }
 
     pub fn tunable(name: &str) -> String {
@@ -85,7 +99,8 @@ impl Device {
     }
 
     pub fn connect(&self) -> UnixStream {
-        let stream = UnixStream::connect(self.path("run/brisk/control")).unwrap();
+        let folder = Root::at(self.folder.path()).runtime_folder();
+        let stream = UnixStream::connect(folder.join("control")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }

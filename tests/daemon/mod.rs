@@ -3,6 +3,7 @@
 mod control;
 mod device;
 mod launch;
+mod phone;
 mod session;
 
 use std::fs;

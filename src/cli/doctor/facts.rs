@@ -151,7 +151,8 @@ fn process_events(root: &Root) -> Interface {
     let listed = root.read(LIST).is_ok_and(|text| text.lines().any(|line| line.starts_with("cn_proc")));
     // On the running system the subscription itself says more than the list: rights, and containers.
     let outcome = match (listed, root.is_system()) {
-        (false, _) => Err("use another trigger: the top-app cpuset, or `brisk launch`".to_owned()),
+        (false, _) if foreground::group(root).is_some() => Err("the foreground group tells of launches".to_owned()),
+        (false, _) => Err("announce launches: brisk launch, or the control socket".to_owned()),
         (true, false) => Ok(()),
         (true, true) => ProcessEvents::open().map(drop).map_err(|error| error.to_string()),
     };

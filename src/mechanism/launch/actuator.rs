@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::config::{ActuatorKind, LaunchConfig};
 use super::prediction::{Governor, Help, Prediction};
 use super::probe::{DeviceFacts, PolicyFacts};
+use super::triggers::{self, Noticing, TOP_APP};
 use crate::mechanism::{Support, SupportState, Target};
 
 /// ondemand samples from the scheduler's hook, and at once after a write of `sampling_rate`, since this version.
@@ -15,6 +16,8 @@ const HOOK_SINCE: (u32, u32) = (4, 7);
 const HARDWARE_ANSWERS_WITHIN_US: u64 = 10_000;
 /// A safer actuator is preferred to a better one as long as it gains this share of what the best would.
 const GOOD_ENOUGH: f64 = 0.5;
+const TO_BE_NOTICED: &str =
+    "Start applications with brisk launch; this kernel has no process events (CONFIG_PROC_EVENTS).";
 
 /// One way to help, with everything that the policy needs to ask for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -270,10 +273,21 @@ fn support(facts: &DeviceFacts, config: &LaunchConfig, choices: &[Choice], reaso
         };
     }
     if !choices.is_empty() {
-        let reason = summary(choices);
-        return Support { state: SupportState::Active, reason, advice: String::new() };
+        return noticed(facts, config, &summary(choices));
     }
     without_choice(config, reasons)
+}
+
+/// What can be done is done where a launch can be noticed.
+fn noticed(facts: &DeviceFacts, config: &LaunchConfig, summary: &str) -> Support {
+    let (state, what) = match triggers::noticing(&triggers::chosen(config, facts), facts) {
+        Noticing::ByDevice(source) => (SupportState::Active, source),
+        Noticing::WhenTold => (SupportState::Active, "announcements alone"),
+        Noticing::Never => (SupportState::Unsupported, "nothing: launch.triggers has only process events"),
+    };
+    let is_told_of = facts.process_events || what == TOP_APP;
+    let advice = if is_told_of { "" } else { TO_BE_NOTICED };
+    Support { state, reason: format!("{summary}; launches are noticed by {what}"), advice: advice.to_owned() }
 }
 
 /// One sentence for all policies that get the same with the same effect.

@@ -18,7 +18,7 @@ pub struct LaunchConfig {
     /// The predicted gain of a typical launch below which the mechanism stays off.
     #[serde(deserialize_with = "percent")]
     pub minimum_gain_percent: f64,
-    /// What begins a launch.
+    /// What begins a launch; none leaves it to the device (`triggers.rs`).
     pub triggers: Vec<Trigger>,
     /// What may be used, most wanted first; each cpufreq policy gets the first that serves it well.
     pub actuators: Vec<ActuatorKind>,
@@ -52,7 +52,7 @@ impl Default for LaunchConfig {
             enabled: true,
             force: false,
             minimum_gain_percent: 1.0,
-            triggers: vec![Trigger::Fork, Trigger::Exec, Trigger::Announced],
+            triggers: Vec::new(),
             actuators: ActuatorKind::ALL.to_vec(),
             maximum_launches_per_minute: 120,
             burst_launches: 10,
@@ -84,6 +84,13 @@ pub enum Trigger {
     Foreground,
     /// `brisk launch` or the control socket said so.
     Announced,
+}
+
+impl Trigger {
+    /// True for what a program can tell the control socket; the others need process events.
+    pub fn can_be_told(&self) -> bool {
+        matches!(self, Self::Foreground | Self::Announced)
+    }
 }
 
 impl fmt::Display for Trigger {

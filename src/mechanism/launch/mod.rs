@@ -1,6 +1,6 @@
 //! Launch: notice that an application starts, and make the frequency governor answer at once for as long as it lasts.
 //!
-//! `probe` reads what the device offers, `prediction` says what that is worth, `actuator` chooses, `policy` decides
+//! `probe` reads what the device offers, `triggers` says how launches are noticed there, `prediction` says what that is worth, `actuator` chooses, `policy` decides
 //! about each event, `boost` is what it does meanwhile. Paper: "Performance Improvement of Application Programs using an Adaptive Sampling Method" (2017).
 
 pub mod actuator;
@@ -13,6 +13,7 @@ pub mod notice;
 pub mod policy;
 pub mod prediction;
 pub mod probe;
+pub mod triggers;
 
 pub use actuator::Plan;
 pub use config::LaunchConfig;
@@ -30,5 +31,6 @@ pub fn support(root: &Root, config: &LaunchConfig, running: bool) -> Support {
     if support.state != SupportState::Active || running {
         return support;
     }
-    Support { state: SupportState::Available, advice: "Start the daemon: brisk run.".to_owned(), ..support }
+    let advice = ["Start the daemon: brisk run.", &support.advice].join(" ").trim_end().to_owned();
+    Support { state: SupportState::Available, advice, ..support }
 }

@@ -129,6 +129,11 @@ impl LaunchPolicy {
         self.watched = watched;
     }
 
+    /// `pids` are in the foreground already: their launches are over.
+    pub fn set_in_front(&mut self, pids: &[u32]) {
+        self.in_front = pids.to_vec();
+    }
+
     /// The beginnings and ends since the last call.
     pub fn take_notices(&mut self, notices: &mut Vec<Notice>) {
         notices.append(&mut self.notices);

@@ -8,6 +8,10 @@ use crate::mechanism::{Support, SupportState};
 /// Where binder devices are, as named on the device.
 const DEVICES: [&str; 2] = ["/dev/binder", "/dev/binderfs/binder"];
 
+const ANY_KERNEL: &str = "Build the driver in kernel/binder-cache for this kernel, or install its DKMS package.";
+const ANDROIDS_KERNEL: &str = "This needs a kernel image of your own with kernel/binder-cache: Android's kernels have their binder \
+                               driver built in, and no module replaces it.";
+
 /// What this device offers to service look-ups.
 pub fn support(root: &Root) -> Support {
     if !DEVICES.iter().any(|device| root.exists(device)) {
@@ -22,7 +26,7 @@ pub fn support(root: &Root) -> Support {
         Err(error) if error.is_missing() => Support {
             state: SupportState::Unsupported,
             reason: format!("{} does not exist: this kernel's binder driver keeps no answers", cache::folder()),
-            advice: "Build the driver in kernel/binder-cache for this kernel, or install its DKMS package.".to_owned(),
+            advice: if root.is_android() { ANDROIDS_KERNEL } else { ANY_KERNEL }.to_owned(),
         },
         Err(error) => unreadable(&error),
     }
@@ -97,6 +101,9 @@ mod tests {
             let found = state_of(&files);
             assert!(found.0 == state && found.1.contains(reason), "{found:?}");
         }
+        let (_folder, phone) = root_of(&[("dev/binder", ""), ("system/build.prop", "")]);
+        let advice = support(&phone).advice;
+        assert!(advice.contains("a kernel image of your own") && !advice.contains("DKMS"), "{advice}");
         let mut damaged = context("active");
         damaged.last_mut().unwrap().1 = "hits many\n".into();
         assert_eq!(state_of(&damaged).0, SupportState::Available);

@@ -5,7 +5,7 @@ use super::cores::{Core, FULL_CAPACITY, Machine};
 use crate::device::cgroup::membership::Groups;
 use crate::device::threads::{self, Sensing};
 use crate::device::uclamp::Fitting;
-use crate::device::{Root, capacity, hotplug};
+use crate::device::{Root, capacity, foreground, hotplug};
 use crate::mechanism::{Support, SupportState};
 
 /// The CPUs that are online, each with its capacity, and what clamps do there. A device that does not say has one CPU.
@@ -31,7 +31,9 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine) -> Supp
     let what = format!("{} {} online", cores.len(), if unequal { "unequal CPUs are" } else { "CPUs are" });
     if !config.enabled {
         let reason = format!("{what}; placement.enabled is false");
-        return support(SupportState::Available, reason, "Set placement.enabled = true, and tell what is in front.");
+        let is_told = foreground::group(root).is_some();
+        let advice = if is_told { "" } else { ", and tell what is in the foreground" };
+        return support(SupportState::Available, reason, &format!("Set placement.enabled = true{advice}."));
     }
     let groups = Groups::of(root, &config.groups);
     let by = match &groups.refusal {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::mechanism::launch::config::Trigger;
 
 fn ondemand(sampling_rate_us: u64) -> PolicyFacts {
     PolicyFacts {
@@ -227,4 +228,25 @@ fn clusters_are_chosen_for_one_by_one_and_told_of_together() {
     assert_eq!(plan.choices.len(), 2);
     assert_eq!(plan.support.reason.matches("typical launch").count(), 1, "{}", plan.support.reason);
     assert_eq!(plan.tunables().len(), 4);
+}
+
+#[test]
+fn what_nothing_can_begin_is_not_offered() {
+    let phone = DeviceFacts { top_app: true, ..device(&[ondemand(100_000)]) };
+    let with = |triggers: &[Trigger]| LaunchConfig { triggers: triggers.to_vec(), ..LaunchConfig::default() };
+    let support = |config: &LaunchConfig| Plan::of(&phone, config).support;
+    for (triggers, state, noticed) in [
+        (&[][..], SupportState::Active, "by the top-app cpuset"),
+        (&[Trigger::Announced], SupportState::Active, "by announcements alone"),
+        (
+            &[Trigger::Fork, Trigger::Uid],
+            SupportState::Unsupported,
+            "by nothing: launch.triggers has only process events",
+        ),
+    ] {
+        let support = support(&with(triggers));
+        assert!(support.state == state && support.reason.ends_with(noticed), "{support:?}");
+        assert_eq!(support.advice.is_empty(), triggers.is_empty(), "{support:?}");
+    }
+    assert!(Plan::of(&phone, &with(&[Trigger::Exec])).choices.is_empty());
 }

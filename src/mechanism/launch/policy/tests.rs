@@ -35,7 +35,8 @@ fn lease_actuator() -> Actuator {
 }
 
 fn policy(configure: impl FnOnce(&mut LaunchConfig), actuators: &[Actuator]) -> LaunchPolicy {
-    let mut config = LaunchConfig::default();
+    let triggers = vec![Trigger::Fork, Trigger::Exec, Trigger::Announced];
+    let mut config = LaunchConfig { triggers, ..LaunchConfig::default() };
     configure(&mut config);
     LaunchPolicy::new(config, plan(actuators), 2, LearnedDurations::default())
 }
@@ -253,6 +254,8 @@ fn the_foreground_begins_or_ends_launches_as_configured() {
     assert_eq!(ask(&mut begins, at(0), &front(&[7])), KICK);
     assert!(ask(&mut begins, at(10), &front(&[7])).is_empty(), "it was in front already");
     assert_eq!(ask(&mut begins, at(20), &front(&[7, 8])), KICK);
+    begins.set_in_front(&[9]);
+    assert!(ask(&mut begins, at(30), &front(&[9])).is_empty(), "it was in the foreground before it was watched");
 
     let mut ends = policy(|config| config.end.foreground = true, &[lease_actuator()]);
     ask(&mut ends, at(0), &process(ProcessEventKind::Exec, 7, "browser"));

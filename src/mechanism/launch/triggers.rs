@@ -1,0 +1,71 @@
+//! What begins a launch on this device: as configured or, where that is left to the device, what it tells of.
+
+use super::config::{LaunchConfig, Trigger};
+use super::probe::DeviceFacts;
+
+/// What tells of launches where Android moves applications between cpusets.
+pub const TOP_APP: &str = "the top-app cpuset";
+
+/// The triggers of `config`; none in it are those that the device has.
+pub fn chosen(config: &LaunchConfig, facts: &DeviceFacts) -> Vec<Trigger> {
+    if !config.triggers.is_empty() {
+        return config.triggers.clone();
+    }
+    if facts.process_events {
+        vec![Trigger::Fork, Trigger::Exec, Trigger::Announced]
+    } else if facts.top_app {
+        vec![Trigger::Foreground, Trigger::Announced]
+    } else {
+        vec![Trigger::Announced]
+    }
+}
+
+/// How launches are noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noticing {
+    /// The device tells of them, in this way.
+    ByDevice(&'static str),
+    /// Somebody has to tell of them.
+    WhenTold,
+    /// By none of the triggers.
+    Never,
+}
+
+/// How `triggers` notice a launch on a device of `facts`.
+pub fn noticing(triggers: &[Trigger], facts: &DeviceFacts) -> Noticing {
+    let has = |wanted: fn(&Trigger) -> bool| triggers.iter().any(wanted);
+    if facts.process_events && has(|trigger| !trigger.can_be_told()) {
+        Noticing::ByDevice("process events")
+    } else if facts.top_app && has(|trigger| *trigger == Trigger::Foreground) {
+        Noticing::ByDevice(TOP_APP)
+    } else if has(Trigger::can_be_told) {
+        Noticing::WhenTold
+    } else {
+        Noticing::Never
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_follows_the_device() {
+        use Trigger::{Announced, Exec, Foreground, Fork};
+        let facts = |process_events, top_app| DeviceFacts { process_events, top_app, ..DeviceFacts::default() };
+        for (facts, expected, noticed) in [
+            (facts(true, false), &[Fork, Exec, Announced][..], Noticing::ByDevice("process events")),
+            (facts(true, true), &[Fork, Exec, Announced], Noticing::ByDevice("process events")),
+            (facts(false, true), &[Foreground, Announced], Noticing::ByDevice(TOP_APP)),
+            (facts(false, false), &[Announced], Noticing::WhenTold),
+        ] {
+            let triggers = chosen(&LaunchConfig::default(), &facts);
+            assert_eq!(triggers, expected, "{facts:?}");
+            assert_eq!(noticing(&triggers, &facts), noticed, "{facts:?}");
+            let config = LaunchConfig { triggers: vec![Exec], ..LaunchConfig::default() };
+            assert_eq!(chosen(&config, &facts), [Exec], "what is configured is not changed");
+            let noticed = if facts.process_events { noticed } else { Noticing::Never };
+            assert_eq!(noticing(&[Exec], &facts), noticed, "{facts:?}");
+        }
+    }
+}

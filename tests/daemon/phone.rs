@@ -1,0 +1,101 @@
+//! A phone with Android's generic kernel, from its recorded tree: it reports no process events, and launches are noticed by
+//! the cpuset that applications in the foreground are moved into.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Command};
+
+use super::device::{Device, eventually};
+
+const TREE: &str = "03-android-gki-phone";
+const TOP_APP: &str = "dev/cpuset/top-app/cgroup.procs";
+const LIMIT: &str = "sys/devices/system/cpu/cpufreq/policy0/schedutil/rate_limit_us";
+
+/// An application of `device`: a process that exists here as well, so that its end is not noticed before it has begun.
+struct Application(Child);
+
+impl Application {
+    fn forked_on(device: &Device) -> Self {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = child.id();
+        let recorded = device.read("proc/5402/stat");
+        device.write(&format!("proc/{pid}/stat"), &recorded.replace("5402", &pid.to_string()));
+        for file in ["status", "oom_score_adj"] {
+            device.write(&format!("proc/{pid}/{file}"), &device.read(&format!("proc/5402/{file}")));
+        }
+        Self(child)
+    }
+
+    /// Android moves its thread group beside who is there.
+    fn comes_to_the_foreground(&self, device: &Device) {
+        let mut members = fs::OpenOptions::new().append(true).open(device.path(TOP_APP)).unwrap();
+        writeln!(members, "{}", self.0.id()).unwrap();
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn without_any_configuration_it_clamps_what_comes_to_the_foreground() {
+    let device = Device::of_tree(TREE);
+    let daemon = device.daemon();
+    let status = daemon.status();
+    assert_eq!(status["sensors"]["foreground"], "watched", "{status}");
+    let application = Application::forked_on(&device);
+    application.comes_to_the_foreground(&device);
+    let pid = application.0.id();
+    eventually("its launch is noticed and helped", || {
+        let status = daemon.status();
+        let mut decisions = status["decisions"].as_array().unwrap().iter();
+        // Whether this machine's own kernel clamps is not asked here: the decision is on record either way.
+        decisions.any(|decision| {
+            decision["target"]["utilization-clamp-minimum"]["pid"] == pid
+                && decision["reason"].as_str().unwrap().contains("noticed by foreground")
+        })
+    });
+    assert_eq!(daemon.status()["metrics"]["launches"], 1, "who was in the foreground before is no launch");
+}
+
+#[test]
+fn a_lease_begins_and_ends_with_a_launch_in_the_foreground() {
+    let device = Device::of_tree(TREE);
+    let settings = "[launch]\nforce = true\nactuators = [\"rate-limit\"]\n[launch.end]\nload_below_cpu_percent = 0\ndeadline_ms = 60000\n";
+    device.write("vendor/etc/brisk/brisk.toml", settings);
+    let daemon = device.daemon();
+    let application = Application::forked_on(&device);
+    assert_eq!(device.read(LIMIT).trim(), "10000");
+    application.comes_to_the_foreground(&device);
+    eventually("the lease", || device.read(LIMIT).trim() == "0");
+    let status = daemon.status();
+    let activity = status["mechanisms"][0]["activity"]["text"].as_str().unwrap();
+    assert!(activity.contains("id.apps.photos (noticed by foreground)"), "{activity}");
+    drop(application);
+    eventually("its end ends the lease", || device.read(LIMIT).trim() == "10000");
+}
+
+#[test]
+fn doctor_tells_how_launches_are_noticed_and_never_offers_what_nothing_can_begin() {
+    let device = Device::of_tree(TREE);
+    let launch = || {
+        let output = device.brisk(&["doctor", "--json"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mechanisms = report["mechanisms"].as_array().unwrap();
+        let launch = mechanisms.iter().find(|mechanism| mechanism["name"] == "launch").unwrap();
+        ["state", "reason", "advice"].map(|part| launch[part].as_str().unwrap().to_owned())
+    };
+    let [state, reason, _] = launch();
+    assert!(state == "available" && reason.ends_with("; launches are noticed by the top-app cpuset"), "{reason}");
+    device.write("vendor/etc/brisk/brisk.toml", "[launch]\ntriggers = [\"fork\", \"exec\"]\n");
+    let [state, reason, advice] = launch();
+    assert!(state == "unsupported" && reason.contains("noticed by nothing"), "{state}: {reason}");
+    assert!(advice.contains("CONFIG_PROC_EVENTS"), "{advice}");
+    device.write("vendor/etc/brisk/brisk.toml", "[launch]\ntriggers = [\"announced\"]\n");
+    let [state, reason, advice] = launch();
+    assert!(state == "available" && reason.ends_with("noticed by announcements alone"), "{state}: {reason}");
+    assert!(advice.contains("brisk launch"), "{advice}");
+}
