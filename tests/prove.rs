@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use brisk::experiment::plan::Line;
 use brisk::experiment::store;
 use brisk::lab::{self, Channel, Job, Scenario};
-use brisk::report::proof::{ExperimentResult, Mode, Proof, Verdict};
+use brisk::report::proof::{ExperimentResult, FailureOf, Mode, Proof, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::static_brisk::static_brisk;
@@ -130,10 +130,25 @@ exit $status
 fn prove(folder: &Path, text: &str, arguments: &[&str]) -> Output {
     let file = folder.join("mini.toml");
     std::fs::write(&file, text).unwrap();
+    proving(folder).arg(&file).args(arguments).output().unwrap()
+}
+
+/// `brisk prove` with its results in `folder`, still without an experiment.
+fn proving(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    command.arg("prove").arg(&file).arg("--output").arg(folder).args(arguments);
+    command.arg("prove").arg("--output").arg(folder);
     if let Some(binary) = static_brisk() {
         command.env("BRISK_BINARY", binary);
+    }
+    command
+}
+
+/// Proves the experiments of several files, whose texts are written where they are given.
+fn prove_all(folder: &Path, files: &[(&Path, Option<&str>)]) -> Output {
+    let mut command = proving(folder);
+    for (file, text) in files {
+        text.iter().for_each(|text| std::fs::write(file, text).unwrap());
+        command.arg(file);
     }
     command.output().unwrap()
 }
@@ -179,20 +194,71 @@ fn an_experiment_is_shown_repeats_and_resumes() {
     }
 
     // A run that was cut off after three replicates goes on with the others and keeps what it has.
-    let lines_file = second.path().join("partial/mini-quick/replicates.jsonl");
+    let [partial, archived] = ["partial/mini-quick", "samples/mini-quick"].map(|folder| second.path().join(folder));
+    assert!(!partial.exists(), "what is whole is not gone on with");
+    std::fs::rename(&archived, &partial).unwrap();
+    let lines_file = partial.join("replicates.jsonl");
     let (lines, _) = store::parse(&std::fs::read_to_string(&lines_file).unwrap());
     let measured = lines.iter().filter(|line| matches!(line, Line::Measured(measured) if measured.replicate < 3));
     let kept: String = measured.map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
     std::fs::write(&lines_file, kept + "{\"replicate\":4,\"ar").unwrap();
-    assert_code(&prove(second.path(), EXPERIMENT, &["--resume"]), 0);
+    let output = prove(second.path(), EXPERIMENT, &[]);
+    assert_code(&output, 0);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("3 replicates of 1 experiment are taken over (--restart"), "{said}");
     let resumed = result(second.path());
     assert_eq!(resumed.seed, 5, "a resumed run keeps its seed");
     for arm in ["slow", "fast"] {
         assert_eq!(launches(&resumed, arm).len(), 3, "{arm}");
     }
-    let (lines, _) = store::parse(&std::fs::read_to_string(&lines_file).unwrap());
-    let counted = lines.iter().filter(|line| matches!(line, Line::Measured(measured) if measured.replicate < 6));
-    assert_eq!(counted.count(), 6, "nothing is measured twice");
+    assert_eq!(counted(&archived, 6), [0, 1, 2, 3, 4, 5], "nothing is measured twice");
+}
+
+/// The replicates below `end` on record in a run's folder, sorted: those that are no warm-ups.
+fn counted(folder: &Path, end: u32) -> Vec<u32> {
+    let (lines, _) = store::parse(&std::fs::read_to_string(folder.join("replicates.jsonl")).unwrap_or_default());
+    let numbers = lines.into_iter().filter_map(|line| match line {
+        Line::Measured(measured) if measured.replicate < end => Some(measured.replicate),
+        _ => None,
+    });
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The first experiment's kernel cannot be had, the second one's can.
+#[test]
+fn an_experiment_that_cannot_be_prepared_costs_only_itself() {
+    if static_brisk().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = include_str!("../lab/scenarios/debian-6.1.toml").replace("linux-image-amd64", "linux-image-none");
+    assert!(scenario.contains("linux-image-none"));
+    let scenario_file = folder.path().join("missing.toml");
+    std::fs::write(&scenario_file, scenario).unwrap();
+    let text = EXPERIMENT.replace("\"debian-6.1\"", &format!("{:?}", scenario_file.display().to_string()));
+    let unprepared = folder.path().join("unprepared.toml");
+    std::fs::write(&unprepared, text.replace("\"mini\"", "\"unprepared\"")).unwrap();
+    let output = prove_all(folder.path(), &[(&unprepared, None), (&folder.path().join("mini.toml"), Some(EXPERIMENT))]);
+    assert_code(&output, 69);
+    let text = std::fs::read_to_string(folder.path().join("proof.json")).unwrap();
+    let proof: Proof = serde_json::from_str(&text).unwrap();
+    let [failed, measured] = &proof.experiments[..] else { panic!("{text}") };
+    let failure = failed.failure.as_ref().expect("the first one failed");
+    assert_eq!(failure.of, FailureOf::Lab);
+    assert!(failure.reason.contains("linux-image-none"), "{}", failure.reason);
+    assert_eq!((measured.claims[0].verdict, &measured.failure), (Verdict::Shown, &None));
+    let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(page.contains("1 experiment failed") && page.contains("linux-image-none"), "the report says so");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("unprepared failed: cannot get the package linux-image-none"), "{said}");
+    // The same command tries the first one again, and measures nothing of the second one.
+    assert_eq!(counted(&folder.path().join("partial/mini-quick"), 6), [0, 1, 2, 3, 4, 5]);
+    let output = prove_all(folder.path(), &[(&unprepared, None), (&folder.path().join("mini.toml"), None)]);
+    assert_code(&output, 69);
+    assert_eq!(counted(&folder.path().join("partial/mini-quick"), 6), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(result(folder.path()).name, "unprepared");
 }
 
 #[test]
@@ -328,8 +394,98 @@ fn an_interrupted_experiment_gives_everything_back_and_says_how_to_go_on() {
     signal(child.id(), Signal::INT);
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 2);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--here --resume --output"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("the same command goes on with it: brisk prove"),
+        "{output:?}"
+    );
     assert_eq!(tunables(device.path()), before);
+}
+
+/// A run that is killed goes on by itself, and one that something else has changed for begins again.
+#[test]
+fn a_killed_run_goes_on_without_being_asked() {
+    let device = device();
+    let before = tunables(device.path());
+    let mut child = here(device.path(), 6).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let partial = device.path().join("results/partial/recorded-quick");
+    wait_until("four replicates", || counted(&partial, 12).len() >= 4);
+    signal(child.id(), Signal::KILL);
+    child.wait().unwrap();
+    wait_until("its guardian", || tunables(device.path()) == before && !has_runner(device.path()));
+    let kept = counted(&partial, 12);
+    let sizes: Vec<f64> = samples_of(&partial);
+    let output = here(device.path(), 6).output().unwrap();
+    assert_code(&output, 0);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = format!(": {} replicates of 1 experiment are taken over (--restart", kept.len());
+    assert!(said.contains("goes on with the run that began at 2") && said.contains(&told), "{told}: {said}");
+    let archived = device.path().join("results/samples/recorded-quick");
+    assert_eq!(counted(&archived, 12), (0..12).collect::<Vec<_>>(), "each replicate is measured once");
+    assert!(samples_of(&archived).starts_with(&sizes), "what was measured stays");
+    let found = result(&device.path().join("results"));
+    assert_eq!((launches(&found, "stock").len(), launches(&found, "fast").len()), (6, 6));
+
+    // What is whole is measured again; another number of replicates is another experiment.
+    let output = here(device.path(), 2).output().unwrap();
+    assert_code(&output, 0);
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("taken over"), "{output:?}");
+}
+
+/// Whether a runner works on the device below `folder`.
+fn has_runner(folder: &Path) -> bool {
+    let folder = folder.to_string_lossy().into_owned();
+    let processes =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    processes.map(said).any(|line| line.contains(&folder) && line.contains("\0replicate\0"))
+}
+
+/// What was measured, in the order of the record.
+fn samples_of(folder: &Path) -> Vec<f64> {
+    let (lines, _) = store::parse(&std::fs::read_to_string(folder.join("replicates.jsonl")).unwrap());
+    let samples = lines.into_iter().filter_map(|line| match line {
+        Line::Measured(measured) => Some(measured.metrics["launch_ms"]),
+        _ => None,
+    });
+    samples.collect()
+}
+
+/// One experiment's device cannot be set as it asks; the other's result is there, and the exit status tells.
+#[test]
+fn an_experiment_that_its_device_cannot_run_costs_only_itself() {
+    let device = device();
+    let mut command = here(device.path(), 1);
+    let text = std::fs::read_to_string(device.path().join("recorded.toml")).unwrap();
+    let impossible = text.replace("\"recorded\"", "\"impossible\"").replace("sampling_rate", "sampling_rat");
+    std::fs::write(device.path().join("impossible.toml"), impossible).unwrap();
+    let output = command.arg(device.path().join("impossible.toml")).output().unwrap();
+    assert_code(&output, 2);
+    let text = std::fs::read_to_string(device.path().join("results/proof.json")).unwrap();
+    let proof: Proof = serde_json::from_str(&text).unwrap();
+    let [measured, failed] = &proof.experiments[..] else { panic!("{text}") };
+    assert_eq!((launches(measured, "stock").len(), &measured.failure), (1, &None));
+    let failure = failed.failure.as_ref().expect("it failed");
+    assert_eq!(failure.of, FailureOf::Experiment);
+    assert!(failure.reason.contains("sampling_rat"), "{}", failure.reason);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("impossible failed:") && said.contains("the same command goes on"), "{said}");
+}
+
+/// One replicate decides nothing.
+#[test]
+fn an_inconclusive_claim_is_listed_and_counts_where_it_is_asked_for() {
+    let device = device();
+    let command = |strict: bool| {
+        let mut command = here(device.path(), 1);
+        let file = device.path().join("recorded.toml");
+        let claim =
+            "[[claim]]\nid = \"launch.one\"\ntext = \"\"\nmeasure = \"gain\"\narm = \"fast\"\nrequired = \">= 1\"\n";
+        std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + claim).unwrap();
+        command.args(strict.then_some("--strict")).output().unwrap()
+    };
+    let output = command(false);
+    assert_code(&output, 0);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 inconclusive"), "{output:?}");
+    assert_code(&command(true), 1);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! No proof makes the report panic, nothing in it appears unescaped, and no figure that cannot be had is printed as one.
 
 use brisk::report::proof::{
-    ArmResult, Change, ClaimResult, CourseResult, DeviceDescription, ExperimentResult, Mode, Proof, Rejection,
-    SelfCheck, Verdict,
+    ArmResult, Change, ClaimResult, CourseResult, DeviceDescription, ExperimentResult, Failure, FailureOf, Mode, Proof,
+    Rejection, SelfCheck, Verdict,
 };
 use brisk::report::{html, json, plot, table};
 use proptest::prelude::*;
@@ -80,12 +80,14 @@ prop_compose! {
         mode in prop::sample::select(vec![Mode::Deterministic, Mode::Parallel, Mode::Native]),
         quick in any::<bool>(), seed in any::<u64>(), arms in prop::collection::vec(arm(), 0..8),
         claims in prop::collection::vec(claim(), 0..4), count in any::<u32>(), courses in prop::collection::vec(course(), 0..3),
+        reason in prop::option::of(name()),
     ) -> ExperimentResult {
         let self_checks = vec![SelfCheck { text: note.clone(), passed: quick }];
         let rejections = vec![Rejection { arm: name.clone(), point: title.clone(), reason: note.clone(), count }];
+        let failure = reason.map(|reason| Failure { of: FailureOf::Lab, reason });
         ExperimentResult {
             name, title, description, mechanism, mode, quick, seed, arms, claims, notes: vec![note], command, self_checks, rejections,
-            courses,
+            courses, failure,
         }
     }
 }
@@ -114,6 +116,7 @@ fn without_names(mut proof: Proof) -> Proof {
         experiment.notes.clear();
         experiment.self_checks.clear();
         experiment.rejections.clear();
+        experiment.failure = None;
         for course in &mut experiment.courses {
             [&mut course.arm, &mut course.what, &mut course.unit].into_iter().for_each(plain);
         }

@@ -11,7 +11,7 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::device::Root;
-use crate::experiment::plan::Plan;
+use crate::experiment::plan::{Line, Plan};
 use crate::experiment::runner;
 
 /// Run a plan on this device and print one JSON line a replicate
@@ -36,11 +36,15 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
-    runner::run(&plan, root, &interrupted, &mut |line| {
+    let mut print = |line: &Line| {
         let mut text = serde_json::to_string(line)?;
         text.push('\n');
         io::stdout().write_all(text.as_bytes())?;
         Ok(io::stdout().flush()?)
+    };
+    runner::run(&plan, root, &interrupted, &mut print).inspect_err(|error| {
+        // Nobody may read it any more; the exit status tells as well.
+        let _ = print(&Line::Failed { failed: format!("{error:#}") });
     })?;
     Ok(ExitCode::SUCCESS)
 }

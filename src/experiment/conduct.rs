@@ -22,6 +22,32 @@ pub trait Place: Sync {
     /// How many plans of this experiment it can run at once without one disturbing the other.
     fn devices(&self, experiment: &Experiment) -> u32;
 
+    /// Whether `plan` names a device that there is, before anything is measured.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn check(&self, _plan: &Plan) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// The digest of the programs that measure.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn program(&self) -> anyhow::Result<String>;
+
+    /// Fetches and builds what `plan` needs, and says what its device is: samples of another one are never mixed with
+    /// its samples.
+    ///
+    /// # Errors
+    /// When something of it cannot be had.
+    fn prepare(&self, experiment: &Experiment, plan: &Plan) -> anyhow::Result<String>;
+
+    /// True for an error of the place itself, which says nothing about the experiment.
+    fn has_failed(&self, _error: &anyhow::Error) -> bool {
+        false
+    }
+
     /// Runs `plan` on device number `device` and hands on its lines as they come. Ends early when `interrupted` becomes
     /// true.
     ///
@@ -67,7 +93,7 @@ impl Findings {
                 self.self_checks.push(self_check);
             }
             Line::Note { note } if !self.notes.contains(&note) => self.notes.push(note),
-            Line::Started { .. } | Line::SelfCheck { .. } | Line::Note { .. } => {}
+            Line::Started { .. } | Line::SelfCheck { .. } | Line::Note { .. } | Line::Failed { .. } => {}
         }
     }
 
@@ -125,10 +151,12 @@ struct Stage {
 const POINTS_OF_A_STAGE: usize = 6;
 
 /// How a run ended.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// All replicates were run.
     Complete,
+    /// [`Limits::until`] came first; what was measured is stored.
+    OutOfTime,
     /// It was interrupted; what was measured is stored.
     Interrupted,
 }
@@ -215,7 +243,7 @@ impl Run<'_> {
     ) -> anyhow::Result<Ending> {
         for stage in self.stages() {
             if limits.until.is_some_and(|until| until <= Instant::now()) {
-                return Ok(Ending::Complete);
+                return Ok(Ending::OutOfTime);
             }
             let skipped = self.not_wanted(findings, &stage);
             if let Ending::Interrupted = self.conduct_stage(&skipped, place, store, findings, limits, progress)? {
@@ -353,14 +381,22 @@ impl Run<'_> {
 
     /// What one device runs: a plan for each scenario of its arms, in the order in which they come first; for each boot one.
     fn plans(&self, replicates: &[Replicate]) -> Vec<Plan> {
+        self.plans_of(replicates, self.experiment.boots.is_some())
+    }
+
+    /// A plan for each scenario that the experiment needs, with all of its replicates.
+    pub fn scenarios(&self) -> Vec<Plan> {
+        self.plans_of(&blocks(&self.design()), false)
+    }
+
+    fn plans_of(&self, replicates: &[Replicate], is_each_apart: bool) -> Vec<Plan> {
         let scenario = |replicate: &Replicate| {
             self.experiment.arms[replicate.arm].scenario.as_ref().or(self.experiment.scenario.as_ref()).cloned()
         };
         let mut plans: Vec<Plan> = Vec::new();
         for replicate in replicates {
             let scenario = scenario(replicate);
-            let is_boot = self.experiment.boots.is_some();
-            match plans.iter_mut().find(|plan| plan.scenario == scenario && !is_boot) {
+            match plans.iter_mut().find(|plan| plan.scenario == scenario && !is_each_apart) {
                 Some(plan) => plan.replicates.push(*replicate),
                 None => plans.extend(self.experiment.workload().map(|workload| Plan {
                     experiment: self.experiment.name.clone(),
@@ -434,6 +470,7 @@ impl Run<'_> {
             self_checks: findings.self_checks.clone(),
             rejections: samples.rejections(experiment),
             courses: samples.courses(experiment),
+            failure: None,
         }
     }
 }
@@ -538,6 +575,14 @@ arm = [
             1
         }
 
+        fn program(&self) -> anyhow::Result<String> {
+            Ok(String::new())
+        }
+
+        fn prepare(&self, _: &Experiment, _: &Plan) -> anyhow::Result<String> {
+            Ok(String::new())
+        }
+
         fn run(
             &self,
             _: &Experiment,
@@ -590,7 +635,7 @@ precision = 2
                 experiment: text.into(),
                 quick,
                 seed: 5,
-                started: String::new(),
+                ..Default::default()
             };
             let mut store = Store::create(folder.path(), &header).unwrap();
             let mut findings = Findings::default();

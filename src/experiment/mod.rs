@@ -4,9 +4,12 @@
 //! is given) -> the runner on that device -> measurements -> statistics -> verdict -> [`crate::report::proof`].
 
 pub mod applications;
+pub mod campaign;
 pub mod catalogue;
 pub mod claim;
 pub mod conduct;
+pub mod costs;
+pub mod estimate;
 pub mod load;
 pub mod lookup;
 pub mod metric;

@@ -69,6 +69,11 @@ pub enum Line {
         /// The assertion and its outcome.
         self_check: SelfCheck,
     },
+    /// The device cannot run the plan; its last line.
+    Failed {
+        /// Why, in words.
+        failed: String,
+    },
     /// Something that a reader of the result must know.
     Note {
         /// In words.

@@ -31,6 +31,7 @@ mod watch;
 mod zygote;
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use cache::Cache;
@@ -38,11 +39,12 @@ use guest::{GuestJob, GuestModule, JOB_FILE};
 use initramfs::Initramfs;
 use machine::{Machine, Start};
 use modules::LoadableModule;
-use packages::Packages;
+use packages::{KernelFiles, Packages};
 use watch::Limits;
 
 pub use error::LabError;
 pub use job::{Channel, GuestFile, GuestLine, HostClock, Job, Outcome};
+pub use program::BINARY_VARIABLE;
 pub use scenario::{Mode, Scenario, ScenarioError};
 pub use self_check::{SelfCheck, SelfCheckPoint};
 
@@ -64,9 +66,7 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, Lab
     let scenario = &job.scenario;
     let cache = Cache::open()?;
     let packages = Packages::of(&cache, scenario)?;
-    let kernel = modules::with_drivers(&cache, &packages, scenario, packages.kernel(scenario)?)?;
-    let modules = modules::collect(&cache, &packages, scenario, &kernel)?;
-    let image = image::bootable(&cache, &kernel)?;
+    let Parts { kernel, modules, image } = Parts::of(&cache, &packages, scenario)?;
     let vcpu_threads = if scenario.machine.mode == Mode::Parallel { scenario.machine.cpus } else { 0 };
     let limits = Limits { boot: job.boot_timeout, whole: job.timeout };
     let mut boot = || {
@@ -85,6 +85,54 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, Lab
     }
     let ended = ended?;
     Ok(Outcome { status: ended.status, kernel: kernel.release, wall: ended.wall, self_check: ended.self_check })
+}
+
+/// What a guest's machine boots.
+struct Parts {
+    kernel: KernelFiles,
+    modules: Vec<LoadableModule>,
+    image: PathBuf,
+}
+
+impl Parts {
+    /// Fetches and builds what is not in the cache.
+    fn of(cache: &Cache, packages: &Packages<'_>, scenario: &Scenario) -> Result<Self, LabError> {
+        let kernel = modules::with_drivers(cache, packages, scenario, packages.kernel(scenario)?)?;
+        let modules = modules::collect(cache, packages, scenario, &kernel)?;
+        let image = image::bootable(cache, &kernel)?;
+        Ok(Self { kernel, modules, image })
+    }
+}
+
+/// What a prepared guest is, to tell it from one of other parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    /// The release of its kernel, as uname(2) tells it.
+    pub release: String,
+    /// Of its machine, its kernel's package, its modules and its system: another digest is another device.
+    pub digest: u64,
+}
+
+/// Fetches and builds what [`run`] needs for the guest of `scenario`, so that it finds all of it in the cache.
+///
+/// # Errors
+/// [`LabError`] when something of it cannot be fetched or built.
+pub fn prepare(scenario: &Scenario) -> Result<Prepared, LabError> {
+    let cache = Cache::open()?;
+    let packages = Packages::of(&cache, scenario)?;
+    let Parts { kernel, modules, .. } = Parts::of(&cache, &packages, scenario)?;
+    let mut hasher = DefaultHasher::new();
+    format!("{scenario:?}").hash(&mut hasher);
+    kernel.revision.hash(&mut hasher);
+    for module in &modules {
+        (&module.name, &module.object, &module.parameters).hash(&mut hasher);
+    }
+    if let Some(wanted) = &scenario.guest.systemd {
+        for file in systemd::files(&packages, wanted, scenario.architecture().console)?.1 {
+            (file.path, file.contents, file.mode).hash(&mut hasher);
+        }
+    }
+    Ok(Prepared { release: kernel.release, digest: hasher.finish() })
 }
 
 /// The program `name` of others, built for the guest of `scenario`: its bytes.

@@ -80,6 +80,8 @@ struct Overview<'a> {
     anchor: String,
     title: &'a str,
     badge: Badge,
+    /// Why it failed, in a line.
+    failure: Option<&'a str>,
     sureness: String,
     comparisons: Vec<Comparison>,
     plain: Vec<String>,
@@ -112,6 +114,14 @@ impl Badge {
             Mark::Outcome(_) | Mark::Nothing => "outcome",
         };
         Self { class, sign: mark.sign(), words: mark.words() }
+    }
+
+    fn of_all(experiments: &[&ExperimentResult]) -> Self {
+        match experiments.iter().filter(|experiment| experiment.failure.is_some()).count() {
+            0 => Self::of_tally(Tally::of(experiments.iter().copied())),
+            failed if failed == experiments.len() => Self { class: "failed", sign: "!", words: "failed" },
+            _ => Self { class: "failed", sign: "!", words: "failed in part" },
+        }
     }
 
     fn of_tally(tally: Tally) -> Self {
@@ -196,7 +206,7 @@ fn headline(proof: &Proof) -> (String, String) {
     if proof.experiments.is_empty() {
         return ("No experiment was run".to_owned(), String::new());
     }
-    let words = Tally::of(&proof.experiments).words();
+    let words = summary::verdict_words(&proof.experiments);
     let (first, rest) = words.split_once(", ").unwrap_or((&words, ""));
     let first = first.strip_prefix("no claim").map_or_else(|| first.to_owned(), |rest| format!("No claim{rest}"));
     (first, rest.to_owned())
@@ -227,14 +237,15 @@ fn device(proof: &Proof) -> Vec<(&'static str, String)> {
         Some("model") => "a model (C V\u{b2} f + idle), not a sensor".to_owned(),
         Some(other) => other.to_owned(),
     };
+    let known = |count: u64, text: String| if count == 0 { String::new() } else { text };
     let memory = figure::scale("KiB", device.memory_kib as f64);
     let memory = figure::with_unit(device.memory_kib as f64 * memory.factor, [f64::NAN; 2], &memory.unit);
     let facts = vec![
         ("Measured on", place),
         ("Kernel", device.kernel.clone()),
         ("Processor", device.processor.clone()),
-        ("CPUs online", device.cpu_count.to_string()),
-        ("Memory", memory),
+        ("CPUs online", known(device.cpu_count.into(), device.cpu_count.to_string())),
+        ("Memory", known(device.memory_kib, memory)),
         ("Energy from", energy),
         ("Begun", date(&proof.started)),
         ("brisk", proof.brisk.clone()),
@@ -245,15 +256,12 @@ fn device(proof: &Proof) -> Vec<(&'static str, String)> {
 fn mechanisms(proof: &Proof) -> Vec<Mechanism<'_>> {
     summary::mechanisms(proof)
         .into_iter()
-        .map(|(name, experiments)| {
-            let tally = Tally::of(experiments.iter().copied());
-            Mechanism {
-                name,
-                badge: Badge::of_tally(tally),
-                tally: tally.words(),
-                energy_measured: experiments.iter().any(|e| e.arms.iter().any(summary::is_energy)),
-                experiments: experiments.into_iter().map(|experiment| overview(proof, experiment)).collect(),
-            }
+        .map(|(name, experiments)| Mechanism {
+            name,
+            badge: Badge::of_all(&experiments),
+            tally: summary::verdict_words(experiments.iter().copied()),
+            energy_measured: experiments.iter().any(|e| e.arms.iter().any(summary::is_energy)),
+            experiments: experiments.into_iter().map(|experiment| overview(proof, experiment)).collect(),
         })
         .collect()
 }
@@ -272,7 +280,8 @@ fn overview<'a>(proof: &'a Proof, experiment: &'a ExperimentResult) -> Overview<
     Overview {
         anchor: anchor(index.unwrap_or(0)),
         title: &experiment.title,
-        badge: Badge::of_tally(Tally::of([experiment])),
+        badge: Badge::of_all(&[experiment]),
+        failure: summary::failure(experiment),
         sureness: format!("{}; samples: {}; {refused}", experiment.mode.word(), samples(experiment)),
         plain: found.iter().filter(|finding| !finding.energy).flat_map(sentences).flatten().collect(),
         comparisons,

@@ -10,6 +10,7 @@ pub mod json;
 pub mod open_metrics;
 pub mod plot;
 pub mod proof;
+pub mod status;
 pub mod summary;
 pub mod svg;
 pub mod table;

@@ -24,8 +24,8 @@ pub struct Proof {
     pub experiments: Vec<ExperimentResult>,
 }
 
-/// The device that was measured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The device that was measured; only its place is known where nothing could be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceDescription {
     /// `lab` or `here`.
     pub place: String,
@@ -99,6 +99,28 @@ pub struct ExperimentResult {
     /// How things went in the course of a replicate, where that was watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub courses: Vec<CourseResult>,
+    /// Why it came to no end, if it did not; what was measured until then counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+/// An experiment that failed; the others ran on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What failed.
+    pub of: FailureOf,
+    /// Why, in words; the first line says most.
+    pub reason: String,
+}
+
+/// What failed in an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureOf {
+    /// The lab: a package could not be fetched, a virtual device did not boot. Another run may succeed.
+    Lab,
+    /// The experiment: its device cannot run it, or its results could not be stored.
+    Experiment,
 }
 
 /// How one thing went in the course of an arm's replicates.

@@ -284,6 +284,22 @@ fn paper(claim: &ClaimResult) -> String {
     claim.paper.as_deref().map(figure::printed).unwrap_or_default()
 }
 
+/// The first line of why an experiment failed.
+pub fn failure(experiment: &ExperimentResult) -> Option<&str> {
+    let reason = &experiment.failure.as_ref()?.reason;
+    Some(reason.lines().next().unwrap_or_default())
+}
+
+/// `72 of 76 claims shown, 4 inconclusive`, and how many experiments failed.
+pub fn verdict_words<'a>(experiments: impl IntoIterator<Item = &'a ExperimentResult> + Clone) -> String {
+    let words = Tally::of(experiments.clone()).words();
+    match experiments.into_iter().filter(|experiment| experiment.failure.is_some()).count() {
+        0 => words,
+        1 => format!("{words}, 1 experiment failed"),
+        failed => format!("{words}, {failed} experiments failed"),
+    }
+}
+
 /// How many claims had which verdict; claims that only report are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {

@@ -165,6 +165,10 @@ impl Output {
         let head = format!("{}  {}", clean(&experiment.mechanism), clean(&experiment.title));
         self.lines(bold(), "", &head);
         self.lines(dim(), " ", &format!("{} ({form}, {})", clean(&experiment.name), experiment.mode.word()));
+        if let Some(reason) = summary::failure(experiment) {
+            let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
+            self.lines(red, " ", &clean(&format!("failed: {reason}")));
+        }
         let mut heading = String::new();
         for row in rows {
             match row.subject {
@@ -200,7 +204,7 @@ impl Output {
     fn mechanism(&mut self, name: &str, experiments: &[&ExperimentResult]) {
         let tally = Tally::of(experiments.iter().copied());
         let verdict = tally.verdict().map_or(bold(), |verdict| style(Mark::Verdict(verdict)));
-        self.lines(verdict, "", &format!("{}: {}.", clean(name), tally.words()));
+        self.lines(verdict, "", &format!("{}: {}.", clean(name), summary::verdict_words(experiments.iter().copied())));
         for experiment in experiments {
             for finding in summary::findings(experiment).iter().filter(|finding| !finding.energy) {
                 for sentence in plain_words(finding) {

@@ -31,8 +31,9 @@ is_over() {
 	! [ -e $results/series.json ]
 }
 
+# What is whole is kept beside its report, and no series goes on with it.
 has_proof() {
-	[ -n "$(find $results -name report.html)" ]
+	[ -n "$(find $results -path '*/samples/*' -name replicates.jsonl)" ]
 }
 
 # The reboot ends this script.
@@ -42,7 +43,7 @@ wait_for_reboot() {
 
 # replicates NAME: all that was measured, and why something was not.
 replicates() {
-	while read -r line; do say "$1" "$line"; done <$results/partial/mini-reboots-quick/replicates.jsonl
+	find $results -name replicates.jsonl -exec cat {} + | while read -r line; do say "$1" "$line"; done
 }
 
 # measured NUMBER: true when so many replicates are on record.
@@ -103,8 +104,8 @@ whole() {
 	6)
 		wait_for 200 is_over
 		say whole.left "$(left)"
-		replicates whole.replicate
 		wait_for 60 has_proof
+		replicates whole.replicate
 		find $results -name proof.json -exec cat {} + | while read -r line; do say whole.proof "$line"; done
 		touch $kept/hangs
 		begin
@@ -113,6 +114,7 @@ whole() {
 	8)
 		wait_for 200 is_over
 		say failed.left "$(left)"
+		rm -r $results/*/samples
 		replicates failed.replicate
 		;;
 	*)

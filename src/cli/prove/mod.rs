@@ -15,19 +15,17 @@ use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::device::Root;
+use crate::experiment::campaign::{self, Member, Outcome};
 use crate::experiment::catalogue::{self, Entry};
 use crate::experiment::conduct::{Ending, Findings, Limits, Place, Run};
 use crate::experiment::place::Here;
 #[cfg(feature = "lab")]
 use crate::experiment::place::Lab;
-use crate::experiment::plan::Line;
-use crate::experiment::store::{Header, Store};
-use crate::experiment::verdict::all_shown;
+use crate::experiment::store::{Found, Header, Store};
 use crate::experiment::wall_clock;
-#[cfg(feature = "lab")]
-use crate::lab::{EXIT_LAB_FAILED, LabError};
 use crate::report;
 use crate::report::proof::{DeviceDescription, Mode, Proof, SCHEMA};
+use crate::report::status::Status;
 use progress::Progress;
 
 /// The seed when none is given: the same schedule for everyone who repeats a result.
@@ -36,7 +34,11 @@ const SEED: u64 = 1;
 /// Arguments of `brisk prove`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Exit status: 0 every claim is shown; 1 one is not, or the result is inconclusive; 2 error; 69 the lab failed.
+Exit status, the greatest that applies:
+   0  no claim was refuted; what too few replicates could not decide is listed as inconclusive
+   1  a claim was refuted; with --strict, or is inconclusive
+   2  wrong input, an interruption, or an experiment that its device cannot run
+  69  the lab failed in an experiment: the others ran on, and the report says what failed
 
 Examples:
   brisk prove                          every experiment, quick form, in the lab
@@ -44,8 +46,11 @@ Examples:
   brisk prove launch-gap --json        one experiment, as JSON
   brisk prove launch --here            on this device, with its own governor
   brisk prove boot --here              what it would take to compare boots of this device: real reboots
-  brisk prove --full --minutes 60      as much as an hour shows; --resume goes on
-  brisk prove --resume                 go on where an interrupted run stopped")]
+  brisk prove --full --minutes 60      as much as an hour shows; the same command goes on
+  brisk prove --restart                measure everything again
+
+A run that was interrupted, killed or failed is gone on with by the same command: what it measured counts, as long as
+brisk, the experiment, its seed and the kernel are the same.")]
 pub struct Arguments {
     /// Experiments, mechanisms, or experiment files (.toml); all of them by default
     #[arg(value_name = "EXPERIMENT")]
@@ -74,8 +79,14 @@ pub struct Arguments {
     /// Make another order, other rests and another background load
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Go on where an interrupted run of the same experiments stopped; replicates that were refused are run again
+    /// Measure everything again; what an interrupted run of the same experiments measured is set aside
+    #[arg(long, conflicts_with = "resume")]
+    restart: bool,
+    /// Count an inconclusive claim as a refuted one: exit status 1
     #[arg(long)]
+    strict: bool,
+    /// Go on where an interrupted run stopped: what happens without it, too
+    #[arg(long, hide = true)]
     resume: bool,
     /// Reboot this device as often as it takes, where an experiment compares its boots
     #[arg(long, requires = "here")]
@@ -90,14 +101,6 @@ pub struct Arguments {
 
 /// The width of the table where there is no terminal.
 const TABLE_WIDTH: usize = 120;
-
-/// One experiment with its place on disk.
-struct Job {
-    entry: Entry,
-    store: Store,
-    findings: Findings,
-    seed: u64,
-}
 
 /// Runs the experiments.
 ///
@@ -130,31 +133,35 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         None => default_folder()?,
     };
     let started = wall_clock::rfc3339_now();
-    let mut jobs = Vec::new();
-    for entry in entries {
-        jobs.push(open(arguments, entry, quick, &base, &started)?);
-    }
     let place: Box<dyn Place> = if arguments.here { Box::new(Here { root: root.path("/") }) } else { lab()? };
-    let farewell =
-        format!("brisk: interrupted; what was measured is saved. To go on: {}", command(arguments, None, true));
+    let entries: Vec<Entry> = entries.into_iter().map(|entry| in_form(entry, quick)).collect();
+    for entry in &entries {
+        let run = Run { experiment: &entry.experiment, quick, seed: SEED };
+        run.scenarios().iter().try_for_each(|plan| place.check(plan))?;
+    }
+    let beginning = Beginning { arguments, quick, base: &base, program: place.program()?, started: &started };
+    let opened: anyhow::Result<Vec<_>> = entries.into_iter().map(|entry| beginning.open(entry)).collect();
+    let (mut members, found): (Vec<Member>, Vec<Found>) = opened?.into_iter().unzip();
+    tell(&members, &found);
+    let farewell = format!(
+        "brisk: interrupted; what was measured is kept, and the same command goes on with it: {}",
+        command(arguments, None, true)
+    );
     if !arguments.here {
         leave_when(Arc::clone(&interrupted), farewell.clone());
     }
     let until = arguments.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
-    match conduct(&mut jobs, quick, place.as_ref(), &Limits { interrupted: &interrupted, until }) {
-        Ok(true) => {}
-        Ok(false) => {
-            eprintln!("{farewell}");
-            return Ok(ExitCode::from(2));
-        }
-        #[cfg(feature = "lab")]
-        Err(error) if error.is::<LabError>() => {
-            eprintln!("brisk: the lab failed: {error:#}");
-            return Ok(ExitCode::from(EXIT_LAB_FAILED));
-        }
-        Err(error) => return Err(error),
+    let limits = Limits { interrupted: &interrupted, until };
+    let mut progress = Progress::new(&members, place.as_ref(), base.join("costs.json"));
+    let ending = campaign::conduct(&mut members, place.as_ref(), &limits, &mut |index, event| {
+        progress.on(index, &event);
+    });
+    progress.finish();
+    if ending == Ending::Interrupted {
+        eprintln!("{farewell}");
+        return Ok(ExitCode::from(2));
     }
-    finish(arguments, &jobs, quick, &base, started)
+    finish(arguments, members, &base, started)
 }
 
 /// The lab on this computer.
@@ -184,80 +191,98 @@ fn leave_when(interrupted: Arc<AtomicBool>, farewell: String) {
     });
 }
 
-/// Makes a store for the experiment, or finds the one to go on with.
-fn open(arguments: &Arguments, mut entry: Entry, quick: bool, base: &Path, started: &str) -> anyhow::Result<Job> {
-    if quick {
-        entry.experiment = entry.experiment.in_quick_form();
-    }
-    let header = Header {
-        brisk: env!("CARGO_PKG_VERSION").into(),
-        experiment: entry.text.clone(),
-        quick,
-        seed: arguments.seed.unwrap_or(SEED),
-        started: started.to_owned(),
-    };
-    let form = if quick { "quick" } else { "full" };
-    let folder = base.join("partial").join(format!("{}-{form}", entry.experiment.name));
-    let found = if arguments.resume { Store::resume(&folder, &header)? } else { None };
-    let mut findings = Findings::default();
-    let (store, seed) = match found {
-        Some((store, header, lines)) => {
-            lines.into_iter().for_each(|line| findings.add(line));
-            let (kept, refused) = findings.retry_rejected();
-            eprintln!(
-                "{}: goes on after {kept} replicates; {refused} were refused and are run again",
-                entry.experiment.name
-            );
-            (store, header.seed)
-        }
-        None => (Store::create(&folder, &header)?, header.seed),
-    };
-    Ok(Job { entry, store, findings, seed })
+fn in_form(entry: Entry, quick: bool) -> Entry {
+    if quick { Entry { experiment: entry.experiment.in_quick_form(), ..entry } } else { entry }
 }
 
-/// Runs one experiment after the other; false when interrupted.
-fn conduct(jobs: &mut [Job], quick: bool, place: &dyn Place, limits: &Limits<'_>) -> anyhow::Result<bool> {
-    let costs = |job: &Job| {
-        let run = Run { experiment: &job.entry.experiment, quick, seed: job.seed };
-        run.missing(&job.findings).map(|(_, cost_ms)| cost_ms).collect::<Vec<_>>()
-    };
-    let all: Vec<Vec<u64>> = jobs.iter().map(costs).collect();
-    let mut progress = Progress::new(all.iter().map(Vec::len).sum(), all.iter().flatten().sum());
-    for (job, costs) in jobs.iter_mut().zip(&all) {
-        let run = Run { experiment: &job.entry.experiment, quick, seed: job.seed };
-        progress.begin(&run.experiment.title, &run.experiment.name, costs.len());
-        let costs = run.missing(&job.findings).map(|(replicate, cost_ms)| (replicate.id, cost_ms)).collect();
-        let costs: std::collections::BTreeMap<u32, u64> = costs;
-        let ending = run.conduct(place, &mut job.store, &mut job.findings, limits, &mut |run, line| {
-            if let Line::Measured(measured) = line
-                && let Some(&cost_ms) = costs.get(&measured.replicate)
-            {
-                progress.step(&run.experiment.name, cost_ms);
-            }
-        });
-        if ending.is_err() || matches!(ending, Ok(Ending::Interrupted)) {
-            progress.finish();
-        }
-        if let Ending::Interrupted = ending? {
-            return Ok(false);
+/// What the runs of one `brisk prove` have in common.
+struct Beginning<'a> {
+    arguments: &'a Arguments,
+    quick: bool,
+    base: &'a Path,
+    program: String,
+    started: &'a str,
+}
+
+impl Beginning<'_> {
+    fn header(&self, entry: &Entry) -> Header {
+        Header {
+            brisk: env!("CARGO_PKG_VERSION").into(),
+            program: self.program.clone(),
+            experiment: entry.text.clone(),
+            quick: self.quick,
+            seed: self.arguments.seed.unwrap_or(SEED),
+            started: self.started.to_owned(),
+            devices: String::new(),
         }
     }
-    progress.finish();
-    Ok(!limits.interrupted.load(Ordering::Relaxed))
+
+    fn folder(&self, entry: &Entry) -> PathBuf {
+        self.base.join("partial").join(name_in_form(&entry.experiment.name, self.quick))
+    }
+
+    /// Makes a store for the experiment, or goes on with the one of a run that was interrupted or failed.
+    fn open(&self, entry: Entry) -> anyhow::Result<(Member, Found)> {
+        let Arguments { seed, restart, .. } = self.arguments;
+        let (store, found) = Store::open(&self.folder(&entry), &self.header(&entry), *seed, *restart)?;
+        let mut findings = Findings::default();
+        if let Found::Same(lines) = &found {
+            lines.iter().cloned().for_each(|line| findings.add(line));
+            // Most were refused because the host was busy.
+            findings.retry_rejected();
+        }
+        Ok((Member { entry, quick: self.quick, store, findings, outcome: None }, found))
+    }
+}
+
+/// `launch-gap-quick`: an experiment and its form, as a folder is called.
+fn name_in_form(name: &str, quick: bool) -> String {
+    format!("{name}-{}", if quick { "quick" } else { "full" })
+}
+
+/// Says what is gone on with, and what was set aside.
+fn tell(members: &[Member], found: &[Found]) {
+    let taken = members.iter().zip(found).filter(|(_, found)| matches!(found, Found::Same(_)));
+    let (mut replicates, mut experiments, mut since) = (0, 0, None);
+    for (member, _) in taken {
+        let all = member.run().missing(&Findings::default()).count();
+        replicates += all - member.run().missing(&member.findings).count();
+        experiments += 1;
+        let started = member.store.header().started.clone();
+        since = Some(since.map_or(started.clone(), |since: String| since.min(started)));
+    }
+    if let Some(since) = since {
+        let each = if experiments == 1 { "1 experiment".to_owned() } else { format!("{experiments} experiments") };
+        eprintln!(
+            "goes on with the run that began at {since}: {replicates} replicates of {each} are taken over (--restart measures them again)"
+        );
+    }
+    for (member, found) in members.iter().zip(found).filter(|(_, found)| matches!(found, Found::Other { .. })) {
+        eprintln!("{}: {}", member.entry.experiment.name, set_aside(found));
+    }
+}
+
+/// Why a run begins again, and where what was measured is.
+fn set_aside(found: &Found) -> String {
+    match found {
+        Found::Other { reason, aside } => {
+            format!("begins again, for {reason}; what was measured is in {}", aside.display())
+        }
+        Found::Nothing | Found::Same(_) => String::new(),
+    }
 }
 
 /// Judges, prints and writes.
-fn finish(arguments: &Arguments, jobs: &[Job], quick: bool, base: &Path, started: String) -> anyhow::Result<ExitCode> {
-    let results = jobs.iter().map(|job| {
-        let experiment = &job.entry.experiment;
-        let run = Run { experiment, quick, seed: job.seed };
-        run.result(&job.findings, command(arguments, Some((&experiment.name, job.seed)), false))
+fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: String) -> anyhow::Result<ExitCode> {
+    let results = members.iter().map(|member| {
+        let named = (member.entry.experiment.name.as_str(), member.run().seed);
+        member.result(command(arguments, Some(named), false))
     });
     let proof = Proof {
         schema: SCHEMA,
         brisk: env!("CARGO_PKG_VERSION").into(),
-        device: device(jobs)?,
         experiments: results.collect(),
+        device: device(&members, arguments.here),
         started,
     };
     let folder = match &arguments.output {
@@ -277,37 +302,44 @@ fn finish(arguments: &Arguments, jobs: &[Job], quick: bool, base: &Path, started
         let width = if width == 0 { TABLE_WIDTH } else { width };
         write!(anstream::stdout(), "{}", report::table::render(&proof, width, terminal))?;
     }
-    for job in jobs.iter().filter(|_| !quick) {
-        let run = Run { experiment: &job.entry.experiment, quick, seed: job.seed };
-        run.state(&job.findings).iter().for_each(|line| eprintln!("{line}"));
+    for member in members.iter().filter(|member| !member.quick) {
+        member.run().state(&member.findings).iter().for_each(|line| eprintln!("{line}"));
+    }
+    // What is whole is not gone on with; what is not is, with all that was measured beside it.
+    if members.iter().all(|member| member.outcome == Some(Outcome::Complete)) {
+        for member in members {
+            let name = name_in_form(&member.entry.experiment.name, member.quick);
+            member.store.archive(&folder.join("samples").join(name))?;
+        }
+    } else {
+        eprintln!("not all was measured; the same command goes on with the rest: {}", command(arguments, None, true));
     }
     eprintln!("report: {}", page.display());
-    let shown = proof.experiments.iter().all(|experiment| all_shown(&experiment.claims));
-    Ok(ExitCode::from(u8::from(!shown)))
+    Ok(ExitCode::from(Status::of(&proof, arguments.strict).exit_code()))
 }
 
 /// The devices of all experiments as one: what differs (one CPU or two) stands with each experiment's mode.
-fn device(jobs: &[Job]) -> anyhow::Result<DeviceDescription> {
-    let mut known = jobs.iter().filter_map(|job| Some((job.entry.experiment.mode, job.findings.device()?)));
+fn device(members: &[Member], here: bool) -> DeviceDescription {
+    let mut known = members.iter().filter_map(|member| Some((member.entry.experiment.mode, member.findings.device()?)));
     let first = known.clone().find(|(mode, _)| *mode == Mode::Deterministic).or_else(|| known.next());
-    first.map(|(_, device)| device.clone()).context("no device has been measured")
+    let unknown =
+        || DeviceDescription { place: if here { "here" } else { "lab" }.into(), ..DeviceDescription::default() };
+    first.map_or_else(unknown, |(_, device)| device.clone())
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The command that repeats one experiment, or the whole of `arguments`, as a person types it.
-fn command(arguments: &Arguments, one: Option<(&str, u64)>, resume: bool) -> String {
+/// The command that repeats one experiment, or the whole of `arguments` where `again`, as a person types it.
+fn command(arguments: &Arguments, one: Option<(&str, u64)>, again: bool) -> String {
     let mut words = vec!["brisk prove".to_owned()];
     match one {
         // An experiment of a file is named by its path, which only the whole command knows.
         Some((name, _)) if !arguments.experiments.iter().any(|name| name.ends_with(".toml")) => words.push(name.into()),
         _ => words.extend(arguments.experiments.iter().cloned()),
     }
-    for (given, word) in
-        [(arguments.here, "--here"), (arguments.full, "--full"), (resume, "--resume"), (arguments.yes, "--yes")]
-    {
+    for (given, word) in [(arguments.here, "--here"), (arguments.full, "--full"), (arguments.yes, "--yes")] {
         if given {
             words.push(word.into());
         }
@@ -315,7 +347,7 @@ fn command(arguments: &Arguments, one: Option<(&str, u64)>, resume: bool) -> Str
     if let Some(seed) = one.map(|(_, seed)| seed).or(arguments.seed).filter(|&seed| seed != SEED) {
         words.push(format!("--seed {seed}"));
     }
-    if let Some(folder) = arguments.output.as_ref().filter(|_| resume) {
+    if let Some(folder) = arguments.output.as_ref().filter(|_| again) {
         words.push(format!("--output {}", folder.display()));
     }
     words.join(" ")

@@ -11,17 +11,21 @@ use anyhow::{Context, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, kill_process};
 
-use super::{Arguments, Job, finish, open};
+use super::{Arguments, Beginning, finish, in_form, set_aside};
 use crate::device::{Root, process};
+use crate::experiment::campaign::{Member, Outcome};
 use crate::experiment::catalogue::Entry;
-use crate::experiment::conduct::Run;
+use crate::experiment::conduct::{Findings, Place, Run};
+use crate::experiment::place::Here;
 use crate::experiment::plan::Line;
 use crate::experiment::reboots::means::{self, Means};
 use crate::experiment::reboots::preload;
 use crate::experiment::reboots::series::Series;
 use crate::experiment::reboots::{self, Course, Ending};
+use crate::experiment::store::Found;
 use crate::experiment::wall_clock;
 use crate::mechanism::boot::zygote;
+use crate::report::proof::{Failure, FailureOf};
 
 /// Between the end of one boot and the kernel's start of the next, about: what is told before a series begins.
 const SHUTDOWN_S: f64 = 15.0;
@@ -53,7 +57,7 @@ pub fn run(
         "nothing on this device would go on after a reboot: that takes systemd, or Android with Magisk or KernelSU",
     )?;
     let folder = means.folder(root);
-    let entry = if quick { Entry { experiment: entry.experiment.in_quick_form(), ..entry } } else { entry };
+    let entry = in_form(entry, quick);
     if !Series::is_under_way(&folder) {
         if arguments.rebooted {
             // The power was cut while a series began or ended.
@@ -96,7 +100,7 @@ pub fn stop(root: &Root) -> anyhow::Result<ExitCode> {
         eprintln!("no series of reboots is under way");
         return Ok(ExitCode::from(1));
     }
-    eprintln!("the series of reboots is ended; what was measured stays for --resume");
+    eprintln!("the series of reboots is ended; what was measured stays, and a new series goes on with it");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -164,8 +168,22 @@ fn begin(
     Series { arms, ..Series::default() }.write(&means.folder(root))
 }
 
-fn open_in(arguments: &Arguments, entry: Entry, quick: bool, means: Means, root: &Root) -> anyhow::Result<Job> {
-    open(arguments, entry, quick, &means.folder(root), &wall_clock::rfc3339_now())
+/// The store of a series: that of one that ended before its time, if it was of the same boots.
+fn open_in(arguments: &Arguments, entry: Entry, quick: bool, means: Means, root: &Root) -> anyhow::Result<Member> {
+    let here = Here { root: root.path("/") };
+    let (base, started) = (means.folder(root), wall_clock::rfc3339_now());
+    let beginning = Beginning { arguments, quick, base: &base, program: here.program()?, started: &started };
+    let (mut member, found) = beginning.open(entry)?;
+    let changed = member.store.measure_on(&here.kernel())?;
+    for found in changed.iter().chain([&found]) {
+        if matches!(found, Found::Other { .. }) {
+            // Boots of one kernel or brisk are not compared with those of another.
+            ensure!(!arguments.resume, "the series is ended: it {}", set_aside(found));
+            eprintln!("the series {}", set_aside(found));
+            member.findings = Findings::default();
+        }
+    }
+    Ok(member)
 }
 
 /// The part of a series in the boot under way.
@@ -179,27 +197,32 @@ fn go_on(
 ) -> anyhow::Result<ExitCode> {
     let folder = means.folder(root);
     let _turn = take_turn(&folder)?;
-    let course = || -> anyhow::Result<(Job, Ending)> {
+    let course = || -> anyhow::Result<(Member, Ending)> {
         let arms = Series::read(&folder)?.unwrap_or_default().arms;
         let entry = of_arms(entry, &arms);
-        let mut job = open_in(&Arguments { resume: true, ..arguments.clone() }, entry, quick, means, root)?;
-        let run = Run { experiment: &job.entry.experiment, quick, seed: job.seed };
+        let again = Arguments { resume: true, restart: false, ..arguments.clone() };
+        let mut member = open_in(&again, entry, quick, means, root)?;
+        let Member { entry, store, findings, .. } = &mut member;
+        let run = Run { experiment: &entry.experiment, quick, seed: store.header().seed };
         let course = Course { root, means, program: program()?, run, interrupted };
-        let ending = course.go_on(&mut job.store, &mut job.findings)?;
-        Ok((job, ending))
+        let ending = course.go_on(store, findings)?;
+        Ok((member, ending))
     };
-    let (mut job, ending) = course().inspect_err(|_| drop(take_away(root)))?;
-    if ending == Ending::Interrupted {
-        return Ok(ExitCode::SUCCESS);
-    }
+    let (mut member, ending) = course().inspect_err(|_| drop(take_away(root)))?;
+    member.outcome = Some(match ending {
+        Ending::Interrupted => return Ok(ExitCode::SUCCESS),
+        Ending::Complete => Outcome::Complete,
+        Ending::Failed(reason) => {
+            let reason = format!("a boot failed twice: {reason}");
+            eprintln!("the series of reboots is ended, for {reason}");
+            Outcome::Failed(Failure { of: FailureOf::Experiment, reason })
+        }
+    });
     take_away(root)?;
-    if let Ending::Failed(reason) = &ending {
-        eprintln!("the series of reboots is ended, for a boot failed twice: {reason}");
+    if let Some(note) = preload::note(&member.entry.experiment, &member.findings) {
+        member.findings.add(Line::Note { note });
     }
-    if let Some(note) = preload::note(&job.entry.experiment, &job.findings) {
-        job.findings.add(Line::Note { note });
-    }
-    finish(arguments, &[job], quick, &folder, wall_clock::rfc3339_now())
+    finish(arguments, vec![member], &folder, wall_clock::rfc3339_now())
 }
 
 /// This program, where the next boot finds it.

@@ -1,7 +1,7 @@
 //! The user's own device: one child, so that an interrupt or a crash here leaves it the time to give back.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::super::conduct::Place;
 use super::super::plan::{Line, Plan};
 use super::super::spec::Experiment;
-use crate::device::{parent_death, process};
+use crate::device::{Root, parent_death, process};
 use crate::report::proof::SelfCheck;
 
 /// The device that brisk is on.
@@ -22,9 +22,26 @@ pub struct Here {
     pub root: PathBuf,
 }
 
+impl Here {
+    /// Its kernel's release and version.
+    pub fn kernel(&self) -> String {
+        let root = Root::at(&self.root);
+        let line = |file| root.read(file).unwrap_or_default().trim().to_owned();
+        ["/proc/sys/kernel/osrelease", "/proc/sys/kernel/version"].map(line).join(" ")
+    }
+}
+
 impl Place for Here {
     fn devices(&self, _experiment: &Experiment) -> u32 {
         1
+    }
+
+    fn program(&self) -> anyhow::Result<String> {
+        super::digest([Path::new("/proc/self/exe")])
+    }
+
+    fn prepare(&self, _experiment: &Experiment, _plan: &Plan) -> anyhow::Result<String> {
+        Ok(self.kernel())
     }
 
     fn run(
@@ -45,17 +62,21 @@ impl Place for Here {
         let _ = stdin.write_all(&serde_json::to_vec(plan)?);
         drop(stdin);
         let finished = AtomicBool::new(false);
+        let mut reason = None;
         let status = std::thread::scope(|scope| -> anyhow::Result<_> {
             let pid = process::id(child.id());
             let finished = &finished;
             scope.spawn(move || pass_interrupt_on(pid, interrupted, finished));
-            let read = hand_on(stdout, on_line);
+            let read = hand_on(stdout, &mut |line| match line {
+                Line::Failed { failed } => reason = Some(failed),
+                line => on_line(line),
+            });
             let status = wait(&mut child);
             finished.store(true, Ordering::Relaxed);
             read.and(status)
         })?;
         if !status.success() {
-            bail!("measuring ended with {status}; its reason is above");
+            bail!("measuring ended with {status}: {}", reason.as_deref().unwrap_or("what it said is above"));
         }
         Ok(Vec::new())
     }

@@ -1,6 +1,8 @@
 //! The lab: each device is a guest that boots, runs `brisk replicate` and powers off.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use super::super::plan::{Line, Plan};
 use super::super::point::Point;
 use super::super::spec::{Experiment, Workload};
 use super::super::tasks::ENGINE;
-use crate::lab::{self, Channel, GuestFile, GuestLine, HostClock, Job, Scenario};
+use crate::lab::{self, Channel, GuestFile, GuestLine, HostClock, Job, LabError, Prepared, Scenario};
 use crate::report::proof::{Mode, SelfCheck};
 
 /// Where a guest finds its plan.
@@ -42,6 +44,30 @@ impl Place for Lab {
         if experiment.mode == Mode::Deterministic { self.host_cpus } else { 1 }
     }
 
+    fn check(&self, plan: &Plan) -> anyhow::Result<()> {
+        scenario_of(plan).map(drop)
+    }
+
+    fn program(&self) -> anyhow::Result<String> {
+        let guests = std::env::var_os(lab::BINARY_VARIABLE).map(PathBuf::from);
+        super::digest(guests.iter().map(PathBuf::as_path).chain([Path::new("/proc/self/exe")]))
+    }
+
+    fn prepare(&self, _experiment: &Experiment, plan: &Plan) -> anyhow::Result<String> {
+        let scenario = scenario_of(plan)?;
+        let Prepared { release, digest } = lab::prepare(&scenario)?;
+        let mut hasher = DefaultHasher::new();
+        digest.hash(&mut hasher);
+        for file in files(plan, &scenario)? {
+            (file.path, file.contents, file.mode).hash(&mut hasher);
+        }
+        Ok(format!("{}: {release}, {:016x}", scenario.name, hasher.finish()))
+    }
+
+    fn has_failed(&self, error: &anyhow::Error) -> bool {
+        error.is::<LabError>()
+    }
+
     fn run(
         &self,
         experiment: &Experiment,
@@ -50,27 +76,13 @@ impl Place for Lab {
         _interrupted: &AtomicBool,
         on_line: &mut dyn FnMut(Line),
     ) -> anyhow::Result<Vec<SelfCheck>> {
-        let name = plan.scenario.as_deref().context("the experiment names no scenario")?;
-        let mut scenario = Scenario::load(name)?;
-        let known = self.checked.lock().ok().and_then(|checked| checked.get(name).cloned());
+        let mut scenario = scenario_of(plan)?;
+        let name = scenario.name.clone();
+        let known = self.checked.lock().ok().and_then(|checked| checked.get(&name).cloned());
         scenario.guest.self_check &= device == 0 && known.is_none();
         let mut job = Job::new(scenario, ["brisk", "replicate", "--plan", PLAN_FILE])
             .with_file(PLAN_FILE, serde_json::to_vec(plan)?);
-        for program in programs(plan) {
-            let contents = lab::program(&program, &job.scenario)?;
-            job.files.push(GuestFile { path: format!("/bin/{program}"), contents, mode: 0o755 });
-        }
-        for program in beside(plan) {
-            job.files.extend(lab::packaged_program(&program, &job.scenario)?);
-        }
-        if let Workload::Combinations(combinations) = &plan.workload
-            && combinations.has_suite(&plan.points)
-        {
-            job.files.extend(lab::host_program(ENGINE)?);
-        }
-        if let Workload::Boots(boots) = &plan.workload {
-            job.files.extend(lab::zygote(boots.classes)?);
-        }
+        job.files.extend(files(plan, &job.scenario)?);
         job.timeout = longest(plan);
         let is_boot = matches!(plan.workload, Workload::Boots(_));
         let mut ear = Ear { boots_since: is_boot.then(HostClock::default), ..Ear::default() };
@@ -80,7 +92,8 @@ impl Place for Lab {
         }
         if outcome.status != 0 {
             let lines: Vec<String> = ear.last_lines.into();
-            bail!("the plan failed in the guest with status {}; its last lines:\n{}", outcome.status, lines.join("\n"));
+            let reason = ear.failed.unwrap_or_else(|| format!("its last lines:\n{}", lines.join("\n")));
+            bail!("the plan failed in the guest with status {}: {reason}", outcome.status);
         }
         let check = outcome.self_check.map(|check| SelfCheck {
             text: format!("Work takes time proportional to 1/f, within 2 %: {}", check.figures()),
@@ -90,10 +103,35 @@ impl Place for Lab {
         if let Ok(mut checked) = self.checked.lock()
             && device == 0
         {
-            checked.insert(name.to_owned(), checks.clone());
+            checked.insert(name, checks.clone());
         }
         Ok(checks)
     }
+}
+
+fn scenario_of(plan: &Plan) -> anyhow::Result<Scenario> {
+    Ok(Scenario::load(plan.scenario.as_deref().context("the experiment names no scenario")?)?)
+}
+
+/// What the guest has beside brisk and its plan.
+fn files(plan: &Plan, scenario: &Scenario) -> anyhow::Result<Vec<GuestFile>> {
+    let mut files = Vec::new();
+    for program in programs(plan) {
+        let contents = lab::program(&program, scenario)?;
+        files.push(GuestFile { path: format!("/bin/{program}"), contents, mode: 0o755 });
+    }
+    for program in beside(plan) {
+        files.extend(lab::packaged_program(&program, scenario)?);
+    }
+    if let Workload::Combinations(combinations) = &plan.workload
+        && combinations.has_suite(&plan.points)
+    {
+        files.extend(lab::host_program(ENGINE)?);
+    }
+    if let Workload::Boots(boots) = &plan.workload {
+        files.extend(lab::zygote(boots.classes)?);
+    }
+    Ok(files)
 }
 
 /// Programs other than brisk that the plan's arms run: context managers by their command's first word.
@@ -148,7 +186,10 @@ struct Ear {
     /// A boot is disturbed by what happens before anything can be said.
     boots_since: Option<HostClock>,
     last_lines: VecDeque<String>,
+    /// A line that is none of a plan's.
     fault: Option<String>,
+    /// Why the plan could not be run, as the guest tells it.
+    failed: Option<String>,
 }
 
 impl Ear {
@@ -161,6 +202,7 @@ impl Ear {
             return;
         }
         match serde_json::from_slice(line.text.as_bytes()) {
+            Ok(Line::Failed { failed }) => self.failed = Some(failed),
             Ok(parsed) => on_line(self.judge(parsed, &line.host, mode)),
             Err(_) => drop(self.fault.get_or_insert_with(|| line.text.clone())),
         }

@@ -4,6 +4,20 @@ mod here;
 #[cfg(feature = "lab")]
 mod lab;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+
+use anyhow::Context;
+
 pub use here::Here;
 #[cfg(feature = "lab")]
 pub use lab::Lab;
+
+/// The digest of programs: samples of others are not mixed with theirs.
+fn digest<'a>(programs: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<String> {
+    let mut hasher = DefaultHasher::new();
+    for path in programs {
+        std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?.hash(&mut hasher);
+    }
+    Ok(format!("{:016x}", hasher.finish()))
+}

@@ -39,7 +39,7 @@ fn device() -> (tempfile::TempDir, Root) {
 }
 
 fn store(root: &Root) -> (Store, Findings) {
-    let header = Header { brisk: "1".into(), experiment: TEXT.into(), quick: true, seed: 1, started: String::new() };
+    let header = Header { brisk: "1".into(), experiment: TEXT.into(), quick: true, seed: 1, ..Header::default() };
     let mut findings = Findings::default();
     findings.add(Line::Device {
         device: DeviceDescription {
