@@ -75,6 +75,38 @@ static noinline void binder_cache_free_answer(struct binder_proc *proc,
 	binder_cache_put_buffer(proc, buffer);
 }
 
+static bool binder_cache_node_is_less(struct rb_node *a, const struct rb_node *b)
+{
+	return rb_entry(a, struct binder_ref, rb_node_node)->node <
+	       rb_entry(b, struct binder_ref, rb_node_node)->node;
+}
+
+static bool binder_cache_desc_is_less(struct rb_node *a, const struct rb_node *b)
+{
+	return rb_entry(a, struct binder_ref, rb_node_desc)->data.desc <
+	       rb_entry(b, struct binder_ref, rb_node_desc)->data.desc;
+}
+
+/*
+ * What binder_get_ref_for_node_olocked() does with @ref once it has chosen
+ * @desc.  It neither sleeps nor lets go of a lock: the cache's is held.
+ */
+static void binder_cache_add_ref(struct binder_proc *proc, struct binder_node *node,
+				 struct binder_ref *ref, u32 desc)
+{
+	binder_stats_created(BINDER_STAT_REF);
+	ref->data.debug_id = atomic_inc_return(&binder_last_id);
+	ref->data.desc = desc;
+	ref->proc = proc;
+	ref->node = node;
+	binder_cache_claim_desc(proc, desc);
+	rb_add(&ref->rb_node_node, &proc->refs_by_node, binder_cache_node_is_less);
+	rb_add(&ref->rb_node_desc, &proc->refs_by_desc, binder_cache_desc_is_less);
+	spin_lock(&node->lock);
+	hlist_add_head(&ref->node_entry, &node->refs);
+	spin_unlock(&node->lock);
+}
+
 /*
  * One strong reference more, of a node that the manager holds one of: what
  * binder_inc_ref_olocked() does then.

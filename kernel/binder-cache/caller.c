@@ -64,10 +64,15 @@ static enum binder_cache_count binder_cache_admit(struct binder_proc *proc,
 
 /*
  * Gives the caller its reference, if the entry that was found is still there.
- * The cache's lock keeps the entry, and that the node; see above.
+ * The cache's lock keeps the entry, and that the node; see above.  Until then
+ * @node is a number, which no other node has while the entry is there.
+ *
+ * The descriptor is chosen under the process's own lock alone: to choose one may
+ * walk all references of the process, and the cache's lock is the context's.
  */
 static enum binder_cache_count binder_cache_take(struct binder_proc *proc,
 						 struct binder_thread *thread,
+						 struct binder_node *node,
 						 const struct bc_entry *entry, u64 removals,
 						 struct bc_answer *answer)
 {
@@ -75,28 +80,31 @@ static enum binder_cache_count binder_cache_take(struct binder_proc *proc,
 	struct binder_cache_slot *slot = &thread->cache;
 	enum binder_cache_count result = BINDER_CACHE_REFUSED_STALE;
 	struct flat_binder_object *object;
-	struct binder_node *node;
 	struct binder_ref *ref;
+	u32 desc = 0;
 
 	outer_lock(proc);
+	ref = binder_cache_find_ref(proc, node);
+	if (!ref)
+		desc = binder_cache_choose_desc(proc);
 	spin_lock(&cache->lock);
 	if (cache->core.removals != removals)
 		goto out;
 	*answer = entry->answer;
-	node = answer->object;
 	result = BINDER_CACHE_REFUSED_SERVICE;
 	if (!READ_ONCE(node->proc))
 		goto out;
 	result = BINDER_CACHE_REFUSED_CALLER;
 	if (node->proc == proc)
 		goto out;
-	ref = binder_cache_find_ref(proc, node);
-	if (!ref && binder_cache_may_add_ref(proc)) {
-		ref = binder_get_ref_for_node_olocked(proc, node, slot->spare_ref);
-		slot->spare_ref = NULL;
-	}
-	if (!ref)
+	result = BINDER_CACHE_REFUSED_MEMORY;
+	if (!ref && !desc)
 		goto out;
+	if (!ref) {
+		ref = slot->spare_ref;
+		slot->spare_ref = NULL;
+		binder_cache_add_ref(proc, node, ref, desc);
+	}
 	binder_cache_acquire(ref);
 	object = (void *)answer->data + answer->offset;
 	object->handle = ref->data.desc;
@@ -237,6 +245,7 @@ static bool binder_cache_look_up(struct binder_proc *proc, struct binder_thread 
 	struct bc_question question BINDER_CACHE_UNSET;
 	struct bc_caller caller BINDER_CACHE_UNSET;
 	struct bc_answer answer BINDER_CACHE_UNSET;
+	struct binder_node *node;
 	struct bc_entry *entry;
 	u64 generation, removals;
 	u32 security_id;
@@ -279,6 +288,7 @@ static bool binder_cache_look_up(struct binder_proc *proc, struct binder_thread 
 		return false;
 	}
 	size = entry->answer.size;
+	node = entry->answer.object;
 	removals = cache->core.removals;
 	manager_cred = get_cred(cache->manager_cred);
 	spin_unlock(&cache->lock);
@@ -286,7 +296,7 @@ static bool binder_cache_look_up(struct binder_proc *proc, struct binder_thread 
 	result = binder_cache_admit(proc, thread, manager_cred, size, &buffer);
 	put_cred(manager_cred);
 	if (result == BINDER_CACHE_HITS) {
-		result = binder_cache_take(proc, thread, entry, removals, &answer);
+		result = binder_cache_take(proc, thread, node, entry, removals, &answer);
 		if (result == BINDER_CACHE_HITS)
 			binder_cache_deliver(proc, thread, buffer, &answer);
 		else

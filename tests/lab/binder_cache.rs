@@ -77,6 +77,25 @@ fn no_hazard_of_the_binder_cache_comes_true_where_the_kernel_checks_itself() {
 }
 
 #[test]
+#[ignore = "builds a kernel; ./dev test --deep"]
+fn no_hazard_of_the_binder_cache_comes_true_on_linux_6_12_that_checks_itself() {
+    check("binder-6.12-checked", &[]);
+}
+
+/// A new reference gets the smallest free descriptor; the driver of Linux 6.1 walks all references to find it.
+#[test]
+fn a_hit_costs_little_with_and_beside_ten_thousand_references() {
+    check("binder-6.1", &["references"]);
+}
+
+/// The same in time, for a process on another CPU.
+#[test]
+#[ignore = "times on the host's clock; ./dev test --deep"]
+fn a_process_with_many_references_delays_no_other_process() {
+    check("binder-6.1-parallel", &["references"]);
+}
+
+#[test]
 fn no_stale_answer_wins_a_short_race_on_two_cpus() {
     check("binder-6.1-parallel", &["race", "20000"]);
 }
@@ -91,6 +110,12 @@ fn no_stale_answer_wins_a_race_on_two_cpus() {
 #[ignore = "builds a kernel, and takes long; ./dev test --deep"]
 fn no_stale_answer_wins_a_race_where_the_kernel_checks_itself() {
     check("binder-6.1-checked", &["race", "500000"]);
+}
+
+#[test]
+#[ignore = "builds a kernel, and takes long; ./dev test --deep"]
+fn no_stale_answer_wins_a_race_on_linux_6_12_that_checks_itself() {
+    check("binder-6.12-checked", &["race", "500000"]);
 }
 
 #[test]

@@ -27,6 +27,16 @@ extern struct client client;
 /* Looks @name up so often, expecting the same each time. */
 long hits_while(enum found expected, const char *name, int times);
 
+/* Of a hit whose reference is new each time, in instructions where these are counted. */
+struct costs {
+	uint64_t p50;
+	uint64_t p99;
+	uint64_t empty;
+	bool is_counted;
+};
+
+struct costs cost_of_hits(struct client *c, const char *name);
+
 /* Runs @body as another user with a descriptor of its own; its failures count. */
 void as_user(uid_t uid, void (*body)(void));
 
@@ -60,6 +70,7 @@ void only_the_manager_opts_in(void);
 void a_registration_older_than_the_cache_counts(void);
 void turned_off_and_on_it_confuses_no_answers(void);
 void one_name_can_be_flushed(void);
+void two_threads_fill_the_map_of_descriptors(void);
 void policies_are_arms(void);
 void a_new_policy_is_heard_of(void);
 void a_hit_costs_little(void);

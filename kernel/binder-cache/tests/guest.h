@@ -50,6 +50,9 @@ bool no_stale_answer(uint64_t look_ups);
 /* After that one: true when nobody got one service by the name of another. */
 bool no_forged_answer(uint64_t rounds);
 
+/* references.c: prints what a hit takes. */
+void beside_many_references(void);
+
 /* selinux.c: prints what callers see. */
 void under_a_policy(void);
 

@@ -5,6 +5,8 @@
  *	hazards			every check, in both modes
  *	hazards race LOOK_UPS	look-ups of several processes against a service
  *				that is replaced all the time
+ *	hazards references	what a process that holds many references costs
+ *				itself and others
  *	hazards selinux		what callers see under an enforcing policy; with
  *				a stock driver too
  *	hazards exhaust		every allocation and every access to the
@@ -96,6 +98,7 @@ static const struct {
 	ENTRY(a_registration_older_than_the_cache_counts),
 	ENTRY(turned_off_and_on_it_confuses_no_answers),
 	ENTRY(one_name_can_be_flushed),
+	ENTRY(two_threads_fill_the_map_of_descriptors),
 	ENTRY(policies_are_arms),
 	ENTRY(a_new_policy_is_heard_of),
 	ENTRY(a_hit_costs_little),
@@ -137,6 +140,8 @@ static void run(const char *what, uint64_t look_ups)
 		failures += !no_stale_answer(look_ups);
 		/* each takes as long as twenty look-ups */
 		failures += !no_forged_answer(look_ups < 400000 ? look_ups / 20 : 20000);
+	} else if (!strcmp(what, "references")) {
+		beside_many_references();
 	} else if (!strcmp(what, "selinux")) {
 		under_a_policy();
 	} else if (!strcmp(what, "exhaust")) {

@@ -38,7 +38,7 @@ enum found {
 struct parcel {
 	uint8_t data[1024];
 	size_t size;
-	binder_size_t objects[4];
+	binder_size_t objects[16];
 	int object_count;
 };
 
