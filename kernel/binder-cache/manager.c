@@ -55,12 +55,33 @@ static noinline void binder_cache_buffer_freed(struct binder_proc *proc,
 	spin_unlock(&cache->lock);
 }
 
+/* Under the lock, so that binder_cache_insert() is either before, or sees why not to learn. */
+static void binder_cache_forget_node(struct binder_cache *cache, struct binder_node *node,
+				     bool never)
+{
+	LIST_HEAD(gone);
+
+	spin_lock(&cache->lock);
+	if (node->cached && !node->cache_never)
+		bc_forget_object(&cache->core, node, &gone);
+	node->cache_never |= never;
+	spin_unlock(&cache->lock);
+	binder_cache_free_entries(&gone);
+}
+
 /* Its user is told about its clients, who must then all be the manager's. */
 static noinline void binder_cache_exclude(struct binder_context *context, struct binder_node *node)
 {
-	node->cache_never = true;
-	if (node->cached)
-		binder_cache_forget_object(context->cache, node);
+	if (context->cache)
+		binder_cache_forget_node(context->cache, node, true);
+}
+
+/* Its process is gone, and node->proc says so. */
+static noinline void binder_cache_node_gone(struct binder_context *context,
+					    struct binder_node *node)
+{
+	if (context->cache)
+		binder_cache_forget_node(context->cache, node, false);
 }
 
 /* A binder of the thread's own is being sent. */

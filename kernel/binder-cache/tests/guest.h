@@ -50,6 +50,9 @@ bool no_stale_answer(uint64_t look_ups);
 /* After that one: true when nobody got one service by the name of another. */
 bool no_forged_answer(uint64_t rounds);
 
+/* True when no service whose references were counted meanwhile was kept. */
+bool no_lazy_service_is_kept(uint64_t rounds);
+
 /* references.c: prints what a hit takes. */
 void beside_many_references(void);
 

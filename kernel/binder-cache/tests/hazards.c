@@ -5,6 +5,8 @@
  *	hazards			every check, in both modes
  *	hazards race LOOK_UPS	look-ups of several processes against a service
  *				that is replaced all the time
+ *	hazards lazy ROUNDS	services that become lazy while their answer is
+ *				learnt
  *	hazards references	what a process that holds many references costs
  *				itself and others
  *	hazards selinux		what callers see under an enforcing policy; with
@@ -140,6 +142,8 @@ static void run(const char *what, uint64_t look_ups)
 		failures += !no_stale_answer(look_ups);
 		/* each takes as long as twenty look-ups */
 		failures += !no_forged_answer(look_ups < 400000 ? look_ups / 20 : 20000);
+	} else if (!strcmp(what, "lazy")) {
+		failures += !no_lazy_service_is_kept(look_ups);
 	} else if (!strcmp(what, "references")) {
 		beside_many_references();
 	} else if (!strcmp(what, "selinux")) {

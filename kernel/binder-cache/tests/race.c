@@ -201,17 +201,22 @@ static void look_up_for_ever(uint64_t times)
 	_exit(0);
 }
 
+static void prepare(void)
+{
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	set_profile("binder");
+	set("mode", cooperative ? "cooperative" : "transparent");
+}
+
 bool no_stale_answer(uint64_t look_ups)
 {
 	pid_t manager, killer, clients[4];
 	long hits = stat_of("hits");
 	size_t i;
 
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		      -1, 0);
+	prepare();
 	shared->life = 1;
-	set_profile("binder");
-	set("mode", cooperative ? "cooperative" : "transparent");
 	manager = start_manager(DEVICE);
 	killer = fork();
 	if (!killer)
@@ -325,4 +330,75 @@ bool no_forged_answer(uint64_t rounds)
 	       cooperative ? "cooperative" : "transparent",
 	       (unsigned long long)rounds, (unsigned long long)forged);
 	return !forged;
+}
+
+/* Spins for a while that differs from round to round, up to some microseconds. */
+static void wait_a_little(uint64_t round)
+{
+	volatile uint32_t spins = round * 0x9e3779b1u >> 20;
+
+	while (spins)
+		spins--;
+}
+
+static void *count_references(void *unused)
+{
+	struct client counter = { .fd = client.fd };
+	uint64_t round = 0;
+	struct parcel p;
+
+	put_header(&p);
+	put_string(&p, "lazy.one");
+	while (!__atomic_load_n(&shared->over, __ATOMIC_RELAXED)) {
+		/* which numbers the rounds of the other thread */
+		if (__atomic_load_n(&shared->begun, __ATOMIC_ACQUIRE) == round)
+			continue;
+		wait_a_little(++round);
+		call(&counter, 0, CODE_COUNT, 0, &p);
+		free_reply(&counter);
+		__atomic_store_n(&shared->life, round, __ATOMIC_RELEASE);
+	}
+	return unused;
+}
+
+/*
+ * One thread of the manager counts a service's references, as those of a lazy
+ * one, while another says who it is.  Once both are done the cache has no answer.
+ */
+bool no_lazy_service_is_kept(uint64_t rounds)
+{
+	uint64_t round, failed = 0;
+	struct client owner;
+	pthread_t thread;
+	pid_t manager;
+	long hits;
+
+	prepare();
+	manager = start_manager(DEVICE);
+	open_binder(&owner, DEVICE, MAP);
+	open_binder(&client, DEVICE, MAP);
+	pthread_create(&thread, NULL, count_references, NULL);
+	hits = stat_of("hits");
+	for (round = 1; round <= rounds; round++) {
+		/* numbers are addresses to binder: each round has a service of its own */
+		failed += add_service(&owner, "lazy.one", round << 4, CODE_ADD, 0) == FAILED;
+		__atomic_store_n(&shared->begun, round, __ATOMIC_RELEASE);
+		wait_a_little(round * round);
+		failed += look_up(&client, "lazy.one") != FOUND;
+		free_reply(&client);
+		while (__atomic_load_n(&shared->life, __ATOMIC_ACQUIRE) != round)
+			;
+		failed += look_up(&client, "lazy.one") != FOUND;
+		free_reply(&client);
+	}
+	hits = stat_of("hits") - hits;
+	shared->over = true;
+	pthread_join(thread, NULL);
+	close_binder(&client);
+	close_binder(&owner);
+	end(manager);
+	printf("lazy (%s): %llu rounds, %ld kept, %llu failed\n",
+	       cooperative ? "cooperative" : "transparent", (unsigned long long)rounds, hits,
+	       (unsigned long long)failed);
+	return !hits && !failed;
 }

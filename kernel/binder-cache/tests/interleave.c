@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What two CPUs may do to one service at a time, in every order of their accesses
+ * to memory with at most two switches.  A race in a guest meets a window of some
+ * instructions once in millions; this meets it every time.
+ */
+
+#include <stdio.h>
+
+#include "driver.h"
+
+static noinline void binder_cache_drop_note(unsigned long note);
+static noinline void binder_cache_sends_node(struct binder_thread *thread,
+					     struct binder_node *node);
+static noinline void binder_cache_ref_gone(struct binder_ref *ref);
+static void binder_cache_change(struct binder_cache *cache, struct binder_thread *thread);
+
+#include "../hooks.c"
+
+unsigned long jiffies = 1000;
+atomic_t binder_last_id, binder_cache_questions;
+bool binder_cache_key = true;
+
+static struct cred cred;
+static struct binder_cache cache;
+static struct binder_context binder = { .cache = &cache };
+static struct binder_proc manager, owner, client;
+static struct binder_thread caller;
+static struct binder_node node;
+static struct binder_ref managers_ref, spare_ref;
+static struct bc_answer answer;
+static struct bc_entry *entry;
+static enum binder_cache_count result;
+static u64 removals;
+
+void binder_cache_free_entries(struct list_head *gone)
+{
+	must_not_hold(OUTER + 1, "entries are freed under the cache's lock");
+	/* each order begins with all that it needs */
+}
+
+void binder_cache_forget_object(struct binder_cache *it, const void *object)
+{
+	LIST_HEAD(gone);
+
+	spin_lock(&it->lock);
+	bc_forget_object(&it->core, object, &gone);
+	spin_unlock(&it->lock);
+	binder_cache_free_entries(&gone);
+}
+
+void binder_stats_created(int type) { }
+
+/* The driver walks all references, or a map of them: that is not for the cache's lock. */
+u32 binder_cache_choose_desc(struct binder_proc *proc)
+{
+	must_not_hold(OUTER + 1, "a descriptor is chosen under the cache's lock");
+	return 1;
+}
+
+void binder_cache_claim_desc(struct binder_proc *proc, u32 desc) { }
+
+static void make_entry(void)
+{
+	static u64 key[1], room[sizeof(struct bc_entry) / 8 + 2];
+	struct bc_question question = { .code = 1, .size = 8, .key = key };
+	struct bc_caller who = { 0 };
+
+	bc_seal(&cache.core, &question);
+	entry = (struct bc_entry *)room;
+	memset(room, 0, sizeof(room));
+	bc_ask(entry, &question, &who, cache.core.generation);
+	entry->answer.size = sizeof(struct flat_binder_object);
+}
+
+/* A service of @owner, which the manager has a reference to, is about to be learnt. */
+static void prepare(void)
+{
+	memset(&cache, 0, sizeof(cache));
+	cache.lock.rank = CACHE;
+	bc_init(&cache.core, 1);
+	cache.core.capacity = 16;
+	cache.core.user_limit = 65536;
+	cache.mode = BINDER_CACHE_COOPERATIVE;
+	cache.active = true;
+	cache.manager = &manager;
+	cache.manager_cred = &cred;
+
+	manager = owner = client = (struct binder_proc){
+		.context = &binder, .outer_lock.rank = OUTER, .inner_lock.rank = INNER,
+	};
+	node = (struct binder_node){ .lock.rank = NODE, .proc = &owner, .internal_strong_refs = 1 };
+	managers_ref = (struct binder_ref){ .proc = &manager, .node = &node, .data.strong = 1 };
+	manager.refs_by_node.rb_node = &managers_ref.rb_node_node;
+	manager.refs_by_desc.rb_node = &managers_ref.rb_node_desc;
+	memset(&spare_ref, 0, sizeof(spare_ref));
+	caller = (struct binder_thread){ .proc = &client, .cache.spare_ref = &spare_ref };
+	result = BINDER_CACHE_COUNTS;
+	make_entry();
+}
+
+static void learn(void)
+{
+	LIST_HEAD(gone);
+
+	result = binder_cache_insert(&cache, &manager, &node, entry, BC_SCOPE_ANY, &gone);
+}
+
+static void prepare_learnt(void)
+{
+	prepare();
+	learn();
+	removals = cache.core.removals;
+}
+
+static void take(void)
+{
+	result = binder_cache_take(&client, &caller, &node, entry, removals, &answer);
+}
+
+/* BINDER_GET_NODE_INFO_FOR_REF, or the service asks to be told of its clients. */
+static void exclude(void)
+{
+	binder_cache_exclude(&binder, &node);
+}
+
+/* As the patches have it, where the manager lets the service go. */
+static void let_go(void)
+{
+	outer_lock(&manager);
+	managers_ref.data.strong--;
+	if (node.cached)
+		binder_cache_ref_gone(&managers_ref);
+	spin_lock(&node.lock);
+	node.internal_strong_refs--;
+	spin_unlock(&node.lock);
+	outer_unlock(&manager);
+}
+
+/* As the patches have it, where the service's process ends. */
+static void die(void)
+{
+	spin_lock(&node.lock);
+	inner_lock(&owner);
+	node.proc = NULL;
+	inner_unlock(&owner);
+	spin_unlock(&node.lock);
+	binder_cache_node_gone(&binder, &node);
+}
+
+static void is_forgotten(void)
+{
+	if (cache.core.entries)
+		fail("an answer was learnt that must not be");
+}
+
+static void has_a_reference_if_answered(void)
+{
+	bool has = client.refs_by_node.rb_node;
+
+	if (has != (result == BINDER_CACHE_HITS) || spare_ref.data.strong != has)
+		fail("a caller has what it was not given, or the other way");
+	if (has && spare_ref.data.desc != 1)
+		fail("a reference has another descriptor than was chosen");
+	if (node.internal_strong_refs < has)
+		fail("a reference does not count");
+}
+
+static const struct {
+	const char *what;
+	void (*prepare)(void);
+	void (*first)(void);
+	void (*second)(void);
+	void (*check)(void);
+} races[] = {
+	{ "learnt while its references are counted", prepare, learn, exclude, is_forgotten },
+	{ "learnt while the manager lets it go", prepare, learn, let_go, is_forgotten },
+	{ "learnt while its process ends", prepare, learn, die, is_forgotten },
+	{ "found while its references are counted", prepare_learnt, take, exclude, has_a_reference_if_answered },
+	{ "found while the manager lets it go", prepare_learnt, take, let_go, has_a_reference_if_answered },
+	{ "found while its process ends", prepare_learnt, take, die, has_a_reference_if_answered },
+};
+
+int main(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(races); i++) {
+		long orders;
+
+		printf("a service is %s: ", races[i].what);
+		orders = explore(races[i].prepare, races[i].first, races[i].second, races[i].check);
+		printf("%ld orders\n", orders);
+	}
+	printf("ok\n");
+	return 0;
+}
