@@ -16,6 +16,22 @@ pub enum LabError {
         /// What happened and what to do.
         reason: String,
     },
+    /// apt did not find or get a package: its lists may be older than what the mirror offers.
+    #[error("cannot get the package {package}: {reason}")]
+    Apt {
+        /// The Debian package.
+        package: String,
+        /// What apt said, and what to do.
+        reason: String,
+    },
+    /// The headers are for another kernel than the one that is to be booted: a newer one came in between.
+    #[error("cannot get the package {package}: it has no headers for the kernel {release}; run sudo apt-get update")]
+    Headers {
+        /// The Debian package.
+        package: String,
+        /// The kernel, as uname(2) tells it.
+        release: String,
+    },
     /// A kernel module could not be found or built.
     #[error("cannot provide the kernel module {module}: {reason}")]
     Module {

@@ -65,8 +65,7 @@ const STARTS: u32 = 3;
 pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, LabError> {
     let scenario = &job.scenario;
     let cache = Cache::open()?;
-    let packages = Packages::of(&cache, scenario)?;
-    let Parts { kernel, modules, image } = Parts::of(&cache, &packages, scenario)?;
+    let Parts { packages, kernel, modules, image } = Parts::of(&cache, scenario)?;
     let vcpu_threads = if scenario.machine.mode == Mode::Parallel { scenario.machine.cpus } else { 0 };
     let limits = Limits { boot: job.boot_timeout, whole: job.timeout };
     let mut boot = || {
@@ -88,19 +87,23 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, Lab
 }
 
 /// What a guest's machine boots.
-struct Parts {
+struct Parts<'a> {
+    packages: Packages<'a>,
     kernel: KernelFiles,
     modules: Vec<LoadableModule>,
     image: PathBuf,
 }
 
-impl Parts {
+impl<'a> Parts<'a> {
     /// Fetches and builds what is not in the cache.
-    fn of(cache: &Cache, packages: &Packages<'_>, scenario: &Scenario) -> Result<Self, LabError> {
-        let kernel = modules::with_drivers(cache, packages, scenario, packages.kernel(scenario)?)?;
-        let modules = modules::collect(cache, packages, scenario, &kernel)?;
-        let image = image::bootable(cache, &kernel)?;
-        Ok(Self { kernel, modules, image })
+    fn of(cache: &'a Cache, scenario: &Scenario) -> Result<Self, LabError> {
+        with_headers_of_its_own(|| {
+            let packages = Packages::of(cache, scenario)?;
+            let kernel = modules::with_drivers(cache, &packages, scenario, packages.kernel(scenario)?)?;
+            let modules = modules::collect(cache, &packages, scenario, &kernel)?;
+            let image = image::bootable(cache, &kernel)?;
+            Ok(Self { packages, kernel, modules, image })
+        })
     }
 }
 
@@ -119,8 +122,7 @@ pub struct Prepared {
 /// [`LabError`] when something of it cannot be fetched or built.
 pub fn prepare(scenario: &Scenario) -> Result<Prepared, LabError> {
     let cache = Cache::open()?;
-    let packages = Packages::of(&cache, scenario)?;
-    let Parts { kernel, modules, .. } = Parts::of(&cache, &packages, scenario)?;
+    let Parts { packages, kernel, modules, .. } = Parts::of(&cache, scenario)?;
     let mut hasher = DefaultHasher::new();
     format!("{scenario:?}").hash(&mut hasher);
     kernel.revision.hash(&mut hasher);
@@ -133,6 +135,15 @@ pub fn prepare(scenario: &Scenario) -> Result<Prepared, LabError> {
         }
     }
     Ok(Prepared { release: kernel.release, digest: hasher.finish() })
+}
+
+/// What `provide` makes of a kernel, and once more where a newer one came between it and its headers: the package lists tell of
+/// both by then.
+fn with_headers_of_its_own<T>(provide: impl Fn() -> Result<T, LabError>) -> Result<T, LabError> {
+    match provide() {
+        Err(LabError::Headers { .. }) => provide(),
+        provided => provided,
+    }
 }
 
 /// The program `name` of others, built for the guest of `scenario`: its bytes.
@@ -220,11 +231,13 @@ pub struct DriverSources {
 /// [`LabError`] when it cannot be fetched or unpacked.
 pub fn driver_sources(scenario: &Scenario, folder: &Path) -> Result<DriverSources, LabError> {
     let cache = Cache::open()?;
-    let packages = Packages::of(&cache, scenario)?;
-    let release = packages.kernel(scenario)?.release;
-    let headers = packages.headers(&scenario.kernel.headers, &release)?;
-    let tree = packages.sources(&scenario.kernel.version, folder)?;
-    Ok(DriverSources { release, headers, tree })
+    with_headers_of_its_own(|| {
+        let packages = Packages::of(&cache, scenario)?;
+        let release = packages.kernel(scenario)?.release;
+        let headers = packages.headers(&scenario.kernel.headers, &release)?;
+        let tree = packages.sources(&scenario.kernel.version, folder)?;
+        Ok(DriverSources { release, headers, tree })
+    })
 }
 
 /// Puts brisk, the modules, BusyBox and the job's files into an archive. The guest's memory holds it twice while the

@@ -60,7 +60,7 @@ impl<'a> Packages<'a> {
         let is_host = Architecture::of_host() == Some(architecture);
         let package = &scenario.kernel.package;
         let kernels = match &scenario.kernel.source {
-            _ if is_host && host_has(cache, scenario) => Apt::of_host(),
+            _ if is_host && host_has(cache, scenario) => Apt::of_host(cache),
             Some(source) => Apt::of_source(cache, source, architecture)?,
             None => {
                 let wanted = format!("{} for {}", scenario.kernel.version, architecture.name);
@@ -68,7 +68,8 @@ impl<'a> Packages<'a> {
                 return Err(LabError::Package { package: package.clone(), reason });
             }
         };
-        let tools = if is_host { Apt::of_host() } else { kernels.clone() };
+        // A source of kernels alone has no C library, which programs of the same release need.
+        let tools = if is_host && !kernels.offers("libc6") { Apt::of_host(cache) } else { kernels.clone() };
         Ok(Self { cache, kernels, tools })
     }
 
@@ -129,8 +130,7 @@ impl<'a> Packages<'a> {
         if headers.join("Makefile").is_file() {
             return Ok(headers);
         }
-        let reason = format!("it has no headers for the kernel {release}; run sudo apt-get update");
-        Err(LabError::Package { package: name.into(), reason })
+        Err(LabError::Headers { package: name.into(), release: release.into() })
     }
 
     /// The kernel's own sources of `series` (`6.1`): a tree that holds nothing but `folder`.
@@ -201,7 +201,7 @@ impl<'a> Packages<'a> {
         apt: &Apt,
         name: &str,
         parts: &[&str],
-        finish: impl FnOnce(&Path, &Path) -> Result<(), LabError>,
+        finish: impl Fn(&Path, &Path) -> Result<(), LabError>,
     ) -> Result<PathBuf, LabError> {
         let newest = newest(place.folder, name, apt);
         let pointer = self.cache.path(&newest);
@@ -212,7 +212,16 @@ impl<'a> Packages<'a> {
         {
             return Ok(entry.clone());
         }
-        match self.fetch(place, apt, name, parts, finish) {
+        let fetched = match self.fetch(place, apt, name, parts, &finish) {
+            // A mirror keeps no package that it has replaced.
+            Err(error @ LabError::Apt { .. }) => {
+                eprintln!("brisk: {error}; trying once more with new package lists");
+                let apt = apt.with_new_lists(self.cache);
+                apt.and_then(|apt| self.fetch(place, &apt, name, parts, &finish))
+            }
+            fetched => fetched,
+        };
+        match fetched {
             Ok(entry) => {
                 self.cache.publish(&newest, &entry)?;
                 Ok(self.cache.path(&entry))
@@ -233,7 +242,7 @@ impl<'a> Packages<'a> {
         apt: &Apt,
         name: &str,
         parts: &[&str],
-        finish: impl FnOnce(&Path, &Path) -> Result<(), LabError>,
+        finish: &impl Fn(&Path, &Path) -> Result<(), LabError>,
     ) -> Result<String, LabError> {
         let packages = resolve(apt, name, parts)?;
         let main = &packages[0];
@@ -254,14 +263,13 @@ impl<'a> Packages<'a> {
 
 /// True when the host's newest kernel of this name is of the scenario's series.
 fn host_has(cache: &Cache, scenario: &Scenario) -> bool {
-    let (apt, name) = (Apt::of_host(), &scenario.kernel.package);
+    let (apt, name) = (Apt::of_host(cache), &scenario.kernel.package);
     let pointer = cache.path(&newest(PACKAGES.folder, name, &apt));
     let remembered = fs::read_to_string(&pointer).ok().filter(|_| is_current(&pointer, &apt));
     // An entry is named PACKAGE_VERSION_ARCHITECTURE.
     let remembered = remembered.and_then(|entry| Some(entry.split('_').nth(1)?.to_owned()));
     let version = remembered.or_else(|| apt.show(name).ok().map(|package| package.version));
-    // Lists that are missing are no reason for another source: fetching will tell what to do.
-    version.is_none_or(|version| scenario.is_of_series(&version))
+    version.is_some_and(|version| scenario.is_of_series(&version))
 }
 
 /// Where the cache remembers the newest entry of `name` in `folder`.

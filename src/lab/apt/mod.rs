@@ -8,21 +8,24 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::architecture::Architecture;
 use super::cache::{Cache, fault};
 use super::error::LabError;
 use own_lists::OwnLists;
 
+/// A source of one's own is asked again after this long.
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// apt with the host's sources, or with one source alone.
 #[derive(Debug, Clone)]
 pub struct Apt {
     /// Names the source among others in file names.
     label: String,
-    /// The host's package lists.
-    host_lists: PathBuf,
-    /// In place of the host's.
+    /// When this was made: lists that were fetched later are newer than what was asked of it.
+    since: SystemTime,
+    /// In place of the host's lists.
     own_lists: Option<OwnLists>,
 }
 
@@ -42,9 +45,18 @@ pub struct Package {
 }
 
 impl Apt {
-    /// apt as the host has it.
-    pub fn of_host() -> Self {
-        Self { label: "host".into(), host_lists: "/var/lib/apt/lists".into(), own_lists: None }
+    /// apt as the host has it, but with lists of brisk's own where those are newer or the host, a container, has none.
+    pub fn of_host(cache: &Cache) -> Self {
+        let (own, host) = (OwnLists::of_host(cache), host_lists());
+        let is_newer = own.fetched().is_some_and(|own| changed(&host).is_none_or(|host| own > host));
+        let apt = Self { label: "host".into(), since: SystemTime::now(), own_lists: is_newer.then_some(own) };
+        if is_newer || hold_packages(&host) {
+            return apt;
+        }
+        apt.with_new_lists(cache).unwrap_or_else(|error| {
+            eprintln!("brisk: {error}");
+            apt
+        })
     }
 
     /// Names the source and the architecture among others in file names.
@@ -60,15 +72,25 @@ impl Apt {
         let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
         let place: String = source.rsplit("://").next().unwrap_or(source).chars().map(plain).collect();
         let label = format!("{}-{place}", architecture.name);
+        let since = SystemTime::now();
         let lists = OwnLists::of_source(cache, &label, source, architecture);
-        lists.fetch_unless_younger_than_a_day()?;
-        Ok(Self { label, own_lists: Some(lists), ..Self::of_host() })
+        lists.fetch_unless_after(since - DAY)?;
+        Ok(Self { label, since, own_lists: Some(lists) })
+    }
+
+    /// The same with lists that were fetched after this was made: brisk's own, for only root fetches the host's.
+    ///
+    /// # Errors
+    /// [`LabError`] when they cannot be fetched.
+    pub fn with_new_lists(&self, cache: &Cache) -> Result<Self, LabError> {
+        let lists = self.own_lists.clone().unwrap_or_else(|| OwnLists::of_host(cache));
+        lists.fetch_unless_after(self.since)?;
+        Ok(Self { own_lists: Some(lists), ..self.clone() })
     }
 
     /// When the package lists were last changed, where that is known.
     pub fn updated(&self) -> Option<SystemTime> {
-        let lists = self.own_lists.as_ref().map_or(self.host_lists.clone(), OwnLists::folder);
-        fs::metadata(lists).and_then(|lists| lists.modified()).ok()
+        changed(&self.own_lists.as_ref().map_or_else(host_lists, OwnLists::folder))
     }
 
     /// The newest revision of `name`.
@@ -77,6 +99,11 @@ impl Apt {
     /// [`LabError::Package`] when apt does not know it.
     pub fn show(&self, name: &str) -> Result<Package, LabError> {
         self.show_all(&[name]).map(|mut packages| packages.remove(0))
+    }
+
+    /// True when it knows a package of that name.
+    pub fn offers(&self, name: &str) -> bool {
+        self.show(name).is_ok()
     }
 
     /// The newest revision of each of `names`, in their order: apt reads its lists anew at each question.
@@ -89,7 +116,7 @@ impl Apt {
         let text = self.run("apt-cache", &arguments, Path::new("/"), first)?;
         let known: Vec<Package> = text.split("\n\n").filter_map(Package::parse).collect();
         let named = |name: &&str| {
-            known.iter().find(|package| package.name == **name).cloned().ok_or_else(|| LabError::Package {
+            known.iter().find(|package| package.name == **name).cloned().ok_or_else(|| LabError::Apt {
                 package: (*name).to_owned(),
                 reason: "apt-cache show does not tell its version and architecture".into(),
             })
@@ -135,6 +162,25 @@ impl Apt {
     }
 }
 
+/// The folder of the host's package lists.
+fn host_lists() -> PathBuf {
+    // Its end is `/d` for a folder's path.
+    let output = Command::new("apt-config").args(["shell", "folder", "Dir::State::lists/d"]).output();
+    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let folder = said.trim().strip_prefix("folder='").and_then(|rest| rest.strip_suffix('\''));
+    folder.unwrap_or("/var/lib/apt/lists").into()
+}
+
+/// True when there are package lists in `folder`.
+fn hold_packages(folder: &Path) -> bool {
+    let mut files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    files.any(|file| file.file_name().to_string_lossy().contains("_Packages"))
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|file| file.modified()).ok()
+}
+
 /// What `program` of apt's says to `arguments`.
 fn run(
     program: &str,
@@ -156,10 +202,8 @@ fn run(
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.lines().filter(|line| line.starts_with("E:")).collect::<Vec<_>>().join(" ");
-    Err(fault(format!(
-        "{program} {} failed: {said}; if the package lists are missing or old, run sudo apt-get update",
-        arguments.join(" ")
-    )))
+    let reason = format!("{program} {} failed: {said}", arguments.join(" "));
+    Err(LabError::Apt { package: package.into(), reason })
 }
 
 /// Unpacks a package's files into `folder`, without its scripts.

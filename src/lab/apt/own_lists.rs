@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::SystemTime;
 
 use super::super::architecture::Architecture;
 use super::super::cache::{Cache, Lock, fault};
@@ -18,33 +18,48 @@ pub struct OwnLists {
     name: String,
     /// apt's configuration.
     configuration: String,
-    /// `sources.list`.
-    sources: String,
+    /// `sources.list`; the host's sources without it.
+    sources: Option<String>,
 }
 
 impl OwnLists {
+    /// Those of the host's sources.
+    pub fn of_host(cache: &Cache) -> Self {
+        Self::at(cache, "apt/host".into(), None, "")
+    }
+
     /// Those of `source` alone.
     pub fn of_source(cache: &Cache, label: &str, source: &str, architecture: &Architecture) -> Self {
         let name = format!("apt/{label}");
+        let architecture = architecture.name;
+        // Of several sources one may fail, but not the only one.
+        let settings = format!(
+            "Dir::Etc::sourcelist \"{}/sources.list\";\n\
+             Dir::Etc::sourceparts \"/dev/null\";\n\
+             APT::Architecture \"{architecture}\";\n\
+             #clear APT::Architectures;\n\
+             APT::Architectures {{ \"{architecture}\"; }};\n\
+             APT::Update::Error-Mode \"any\";\n",
+            cache.path(&name).display()
+        );
+        Self::at(cache, name, Some(format!("{source}\n")), &settings)
+    }
+
+    fn at(cache: &Cache, name: String, sources: Option<String>, settings: &str) -> Self {
         let folder = cache.path(&name);
         let folder = folder.display();
-        let architecture = architecture.name;
         let configuration = format!(
             "Dir::State \"{folder}\";\n\
              Dir::State::status \"{folder}/status\";\n\
              Dir::State::lists \"{folder}/lists\";\n\
              Dir::Cache \"{folder}/cache\";\n\
-             Dir::Etc::sourcelist \"{folder}/sources.list\";\n\
-             Dir::Etc::sourceparts \"/dev/null\";\n\
-             APT::Architecture \"{architecture}\";\n\
-             #clear APT::Architectures;\n\
-             APT::Architectures {{ \"{architecture}\"; }};\n\
              Acquire::Languages \"none\";\n\
-             // The host's are for the host's lists.\n\
+             // What the host does after an update is for its own lists.\n\
              #clear APT::Update::Post-Invoke;\n\
-             #clear APT::Update::Post-Invoke-Success;\n"
+             #clear APT::Update::Post-Invoke-Success;\n\
+             {settings}"
         );
-        Self { cache: cache.clone(), name, configuration, sources: format!("{source}\n") }
+        Self { cache: cache.clone(), name, configuration, sources }
     }
 
     /// The folder of the lists alone.
@@ -65,19 +80,28 @@ impl OwnLists {
         self.cache.lock_to_read(&self.name)
     }
 
-    /// Fetches the lists where they are missing or older than a day. Of several jobs at the same time one does it.
+    /// When they were fetched, if they were.
+    pub fn fetched(&self) -> Option<SystemTime> {
+        let is = |file: &str, text: &str| fs::read_to_string(self.path(file)).is_ok_and(|found| found == text);
+        let fits = is("apt.conf", &self.configuration)
+            && self.sources.as_ref().is_none_or(|sources| is("sources.list", sources));
+        fs::metadata(self.path("updated")).and_then(|file| file.modified()).ok().filter(|_| fits)
+    }
+
+    /// Fetches the lists, unless that was done after `time`. Of several jobs at the same time one does it.
     ///
     /// # Errors
-    /// [`LabError`] when it fails.
-    pub fn fetch_unless_younger_than_a_day(&self) -> Result<(), LabError> {
-        if self.is_current() {
+    /// [`LabError`] when it fails and there are none from before. Of a host's sources some may fail.
+    pub fn fetch_unless_after(&self, time: SystemTime) -> Result<(), LabError> {
+        let is_current = || self.fetched().is_some_and(|fetched| fetched > time);
+        if is_current() {
             return Ok(());
         }
         let _lock = self.cache.lock_to_change(&self.name)?;
-        if self.is_current() {
+        if is_current() {
             return Ok(());
         }
-        let source = self.sources.trim_end();
+        let source = self.sources.as_deref().unwrap_or("this host").trim_end();
         eprintln!("brisk: fetching the package lists of {source}");
         for folder in ["lists/partial", "cache/archives/partial"] {
             let folder = self.path(folder);
@@ -89,21 +113,19 @@ impl OwnLists {
             }
             _ => {}
         }
-        for (file, text) in [("status", ""), ("sources.list", &self.sources), ("apt.conf", &self.configuration)] {
-            self.cache.publish(&self.file(file), text)?;
+        let files =
+            [("status", Some("")), ("sources.list", self.sources.as_deref()), ("apt.conf", Some(&self.configuration))];
+        for (file, text) in files {
+            text.map_or(Ok(()), |text| self.cache.publish(&self.file(file), text))?;
         }
-        super::run("apt-get", &self.options(), &["update"], Path::new("/"), source)?;
-        self.cache.publish(&self.file("updated"), "")
-    }
-
-    /// True when the lists are those of this configuration, and less than a day old.
-    fn is_current(&self) -> bool {
-        let modified = fs::metadata(self.path("updated")).and_then(|file| file.modified()).ok();
-        let age = modified.and_then(|time| time.elapsed().ok());
-        let is = |file: &str, text: &str| fs::read_to_string(self.path(file)).is_ok_and(|found| found == text);
-        age.is_some_and(|age| age < Duration::from_secs(86_400))
-            && is("apt.conf", &self.configuration)
-            && is("sources.list", &self.sources)
+        match super::run("apt-get", &self.options(), &["update"], Path::new("/"), source) {
+            Ok(_) => self.cache.publish(&self.file("updated"), ""),
+            Err(error) if super::hold_packages(&self.folder()) => {
+                eprintln!("brisk: using the package lists that there are: {error}");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn file(&self, name: &str) -> String {

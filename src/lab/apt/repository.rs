@@ -9,6 +9,28 @@ use tempfile::TempDir;
 /// What keeps a package from being taken for a meta package, which has no files of its own.
 const FILLING_BYTES: usize = 20_000;
 
+/// A package to offer.
+#[derive(Debug, Clone, Copy)]
+pub struct Offered<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its version, which its file `usr/share/NAME` says.
+    pub version: &'a str,
+    /// What it depends on.
+    pub depends: &'a str,
+    /// More files: their places and what is in them.
+    pub files: &'a [(&'a str, &'a str)],
+    /// A name for its first dependency.
+    pub is_meta: bool,
+}
+
+impl<'a> Offered<'a> {
+    /// One without dependencies.
+    pub fn new(name: &'a str, version: &'a str) -> Self {
+        Self { name, version, depends: "", files: &[], is_meta: false }
+    }
+}
+
 /// A repository; it is removed when it is dropped.
 #[derive(Debug)]
 pub struct Repository {
@@ -16,15 +38,15 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// One with `packages`: the name, the version and what it depends on of each.
-    pub fn with(packages: &[(&str, &str, &str)]) -> Self {
+    /// One with `packages`.
+    pub fn with(packages: &[Offered<'_>]) -> Self {
         let repository = Self { folder: tempfile::tempdir().unwrap() };
         repository.offer(packages);
         repository
     }
 
     /// Offers `packages` in place of what there was, as a mirror does that was updated.
-    pub fn offer(&self, packages: &[(&str, &str, &str)]) {
+    pub fn offer(&self, packages: &[Offered<'_>]) {
         for file in fs::read_dir(self.folder.path()).unwrap() {
             fs::remove_file(file.unwrap().path()).unwrap();
         }
@@ -37,20 +59,20 @@ impl Repository {
         format!("deb [trusted=yes] copy://{} ./", self.folder.path().display())
     }
 
-    /// Builds a package with a file that says its version, and returns its paragraph of the index.
-    fn add(&self, (name, version, depends): &(&str, &str, &str)) -> String {
+    /// Builds a package, and returns its paragraph of the index.
+    fn add(&self, package: &Offered<'_>) -> String {
+        let Offered { name, version, depends, files, is_meta } = *package;
         let tree = tempfile::tempdir().unwrap();
+        let depends = if depends.is_empty() { String::new() } else { format!("Depends: {depends}\n") };
         let control = format!(
             "Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: a test <test@localhost>\n\
-             Depends: {depends}\nDescription: a test\n"
+             {depends}Description: a test\n"
         );
-        let control = control.replace("Depends: \n", "");
-        let places = [
-            ("DEBIAN/control".to_owned(), control.clone()),
-            (format!("usr/share/{name}"), format!("{version}\n")),
-            (format!("usr/share/doc/{name}/filling"), " ".repeat(FILLING_BYTES)),
-        ];
-        for (place, text) in places {
+        let filling = " ".repeat(if is_meta { 0 } else { FILLING_BYTES });
+        let (own, doc) = (format!("usr/share/{name}"), format!("usr/share/doc/{name}/filling"));
+        let version_line = format!("{version}\n");
+        let places = [("DEBIAN/control", control.as_str()), (&own, &version_line), (&doc, &filling)];
+        for (place, text) in places.iter().chain(files) {
             let path = tree.path().join(place);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
