@@ -6,6 +6,7 @@ mod chart_browser;
 mod chart_large;
 mod cli;
 mod daemon;
+mod dev_clean;
 mod devtools;
 mod documents;
 mod floors;

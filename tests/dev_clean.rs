@@ -1,0 +1,85 @@
+//! `./dev clean`: what it removes, and what it leaves alone.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A repository that holds `dev`, what was built in it, and a cache beside it.
+fn repository() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("dev"), folder.path().join("dev")).unwrap();
+    for file in ["target/debug/brisk", "fuzz/target/x", "android/preload/tools/target/x.jar", "src/main.rs"] {
+        write(folder.path(), file);
+    }
+    for file in ["packages/linux-image/boot/vmlinuz", "kernels/one/bzImage", "apt/host/lists/x", "drafts/x.lock"] {
+        write(&folder.path().join("cache/brisk"), file);
+    }
+    folder
+}
+
+fn write(folder: &Path, file: &str) {
+    let path = folder.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, "").unwrap();
+}
+
+fn clean(repository: &Path, arguments: &[&str]) -> Output {
+    Command::new(repository.join("dev"))
+        .arg("clean")
+        .args(arguments)
+        .env("XDG_CACHE_HOME", repository.join("cache"))
+        .output()
+        .unwrap()
+}
+
+fn remaining(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_was_built_goes_and_the_cache_stays_until_it_is_asked_for() {
+    let folder = repository();
+    let path = folder.path();
+    let output = clean(path, &[]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(!path.join("target").exists() && !path.join("fuzz/target").exists());
+    assert!(!path.join("android/preload/tools/target").exists() && path.join("src/main.rs").exists());
+    assert_eq!(remaining(&path.join("cache/brisk")), ["apt", "drafts", "kernels", "packages"]);
+    let output = clean(path, &["--cache"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(remaining(&path.join("cache")), Vec::<String>::new());
+    assert!(clean(path, &["--cache"]).status.success(), "there is nothing to remove any more");
+}
+
+#[test]
+fn what_was_measured_stays() {
+    let folder = repository();
+    write(folder.path(), "cache/brisk/results/partial/launch-quick/lines");
+    let output = clean(folder.path(), &["--cache"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(remaining(&folder.path().join("cache/brisk")), ["results"]);
+    assert!(folder.path().join("cache/brisk/results/partial/launch-quick/lines").exists());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cache/brisk/results"), "{output:?}");
+}
+
+#[test]
+fn a_folder_with_something_of_anothers_is_left_alone() {
+    let folder = repository();
+    let path = folder.path();
+    write(path, "cache/brisk/photographs/one.jpg");
+    let output = clean(path, &["--cache"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("photographs"), "{output:?}");
+    assert_eq!(remaining(&path.join("cache/brisk")), ["apt", "drafts", "kernels", "packages", "photographs"]);
+
+    // What a link leads to is not the cache's folder.
+    fs::rename(path.join("cache/brisk"), path.join("elsewhere")).unwrap();
+    fs::remove_dir_all(path.join("elsewhere/photographs")).unwrap();
+    std::os::unix::fs::symlink(path.join("elsewhere"), path.join("cache/brisk")).unwrap();
+    assert_eq!(clean(path, &["--cache"]).status.code(), Some(2));
+    assert_eq!(remaining(&path.join("elsewhere")), ["apt", "drafts", "kernels", "packages"]);
+    assert_eq!(clean(path, &["everything"]).status.code(), Some(2));
+}
