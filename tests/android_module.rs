@@ -7,12 +7,16 @@ use std::process::{Command, Output};
 
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/android/integration/module");
 
+/// What build-module puts into it as etc/brisk.toml.
+const SETTINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/android/integration/brisk.toml");
+
 /// What the installers provide before they source customize.sh.
 const INSTALLER: &str = r#"
 set -u
 ui_print() { echo "$1"; }
 abort() { echo "$1" >&2; exit 1; }
 set_perm() { chmod "$4" "$1"; }
+set_perm_recursive() { chmod -R u=rwX,go=rX "$1"; }
 . "$MODPATH/customize.sh"
 "#;
 
@@ -31,11 +35,14 @@ fn executable(path: &Path, text: &str) {
 
 fn install(module: &Path, architecture: &str, cpus: &Path) -> Output {
     fs::create_dir_all(module.join("bin")).unwrap();
+    fs::create_dir_all(module.join("etc")).unwrap();
+    fs::copy(SETTINGS, module.join("etc/brisk.toml")).unwrap();
     for name in ["brisk-x86_64", "brisk-aarch64"] {
         fs::copy(env!("CARGO_BIN_EXE_brisk"), module.join("bin").join(name)).unwrap();
     }
     let mut shell = Command::new("sh");
     shell.args(["-c", INSTALLER]).env("MODPATH", module).env("ARCH", architecture).env("BRISK_CPUS", cpus);
+    shell.env("BRISK_SETTINGS", cpus.join("settings"));
     shell.output().unwrap()
 }
 
@@ -49,6 +56,7 @@ fn it_installs_on_a_device_that_it_can_serve() {
     let binary = module.path().join("system/bin/brisk");
     assert_eq!(fs::metadata(&binary).unwrap().permissions().mode() & 0o777, 0o755);
     assert!(!module.path().join("bin").exists(), "the other architecture's binary is not kept");
+    assert!(cpus.path().join("settings").is_dir(), "a person's settings have their place");
     let version = Command::new(&binary).arg("--version").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&version.stdout), format!("brisk {}\n", env!("CARGO_PKG_VERSION")));
 }
@@ -114,7 +122,7 @@ fn its_removal_gives_back_what_an_arm_of_a_series_had_set_and_leaves_nothing() {
         (Some("\noff\n"), "-p persist.brisk.preload \n"),
     ] {
         let data = tempfile::tempdir().unwrap();
-        for folder in ["misc/brisk", "adb/brisk/reboots", "adb/service.d", "adb/post-fs-data.d"] {
+        for folder in ["misc/brisk", "misc/brisk-config", "adb/brisk/reboots", "adb/service.d", "adb/post-fs-data.d"] {
             fs::create_dir_all(data.path().join(folder)).unwrap();
         }
         let scripts = ["adb/service.d/brisk-reboots.sh", "adb/post-fs-data.d/brisk-reboots-hold.sh"];
@@ -123,7 +131,54 @@ fn its_removal_gives_back_what_an_arm_of_a_series_had_set_and_leaves_nothing() {
             fs::write(data.path().join("adb/brisk/reboots/preload.before"), record).unwrap();
         }
         assert_eq!(uninstall(data.path()), expected, "{record:?}");
-        let left = ["misc/brisk", "adb/brisk"].iter().chain(&scripts).filter(|place| data.path().join(place).exists());
+        let left = ["misc/brisk", "misc/brisk-config", "adb/brisk"]
+            .iter()
+            .chain(&scripts)
+            .filter(|place| data.path().join(place).exists());
         assert_eq!(left.count(), 0);
+    }
+}
+
+/// Puts `files` where the module's installer, or a platform build, puts them, on a phone.
+fn phone_with(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let device = tempfile::tempdir().unwrap();
+    for (place, text) in files.iter().chain(&[("system/build.prop", "")]) {
+        let path = device.path().join(place);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    device
+}
+
+fn shown(device: &Path) -> String {
+    let mut brisk = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    let output = brisk.arg("--root").arg(device).args(["config", "show", "--origin"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_phones_configuration_is_shipped_both_ways_and_found_there() {
+    let settings = fs::read_to_string(SETTINGS).unwrap();
+    let script = fs::read_to_string(Path::new(MODULE).join("../build-module")).unwrap();
+    assert!(script.contains("android/integration/brisk.toml \"$folder/etc/brisk.toml\""), "{script}");
+    let build = fs::read_to_string(Path::new(MODULE).join("../Android.bp")).unwrap();
+    for part in ["required: [\"brisk.toml\"]", "prebuilt_etc {", "sub_dir: \"brisk\"", "system_ext_specific: true"] {
+        assert!(build.contains(part), "{part}");
+    }
+    for place in ["data/adb/modules/brisk/etc/brisk.toml", "system_ext/etc/brisk/brisk.toml"] {
+        let device = phone_with(&[(place, &settings)]);
+        let shown_alone = shown(device.path());
+        let mut lines = shown_alone.lines().filter(|line| line.starts_with("triggers = []"));
+        assert!(lines.any(|line| line.ends_with(place)), "{shown_alone}");
+        let device = phone_with(&[
+            (place, &settings),
+            ("data/misc/brisk-config/brisk.toml.d/mine.toml", "[launch]\nminimum_gain_percent = 3.0\n"),
+        ]);
+        let shown = shown(device.path());
+        assert!(
+            shown.lines().any(|line| line.starts_with("minimum_gain_percent = 3") && line.contains("mine.toml")),
+            "{shown}"
+        );
     }
 }

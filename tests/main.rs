@@ -1,6 +1,7 @@
 //! The integration tests: a module for each part of the product that they try from outside.
 
 mod android_module;
+mod android_policy;
 mod binder_cache_core;
 mod chart_browser;
 mod chart_large;

@@ -2,6 +2,7 @@
 
 mod binder_cache;
 mod boot;
+mod init;
 mod lookup;
 mod memory;
 mod placement;

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Sourced by the installers of Magisk and KernelSU, which provide ui_print, abort, set_perm and these variables:
+# Sourced by the installers of Magisk and KernelSU, which provide ui_print, abort, set_perm, set_perm_recursive and these variables:
 # shellcheck disable=SC2154
 case $ARCH in
 arm64) binary=brisk-aarch64 ;;
@@ -17,4 +17,9 @@ cpus=${BRISK_CPUS:-/sys/devices/system/cpu}
 [ -d "$cpus/cpufreq" ] || [ -d "$cpus/cpu0/cpufreq" ] ||
 	abort "brisk: this kernel shows no cpufreq ($cpus/cpufreq), there is nothing to do"
 
+# Read from there (/data/adb/modules/brisk/etc); what a person sets is above it, and outlives updates of the module.
+set_perm_recursive "$MODPATH/etc" 0 0 0755 0644
+mkdir -p "${BRISK_SETTINGS:=/data/misc/brisk-config}"
+
+ui_print "- settings: $BRISK_SETTINGS/brisk.toml, above $MODPATH/etc/brisk.toml"
 ui_print "- after the reboot: su -c brisk doctor"

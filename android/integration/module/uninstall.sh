@@ -1,5 +1,5 @@
 #!/system/bin/sh
-# Run by Magisk and KernelSU at the boot after the removal: tunables are new by then, only what was learned is left, and what
+# Run by Magisk and KernelSU at the boot after the removal: tunables are new by then, only what was learned and set is left, and what
 # goes on with `brisk prove boot --here`, or is an arm's of it.
 record=/data/adb/brisk/reboots/preload.before
 if [ -e "$record" ]; then
@@ -7,4 +7,4 @@ if [ -e "$record" ]; then
 	resetprop -p persist.brisk.preload "$(head -n 1 "$record")"
 fi
 rm -f /data/adb/service.d/brisk-reboots.sh /data/adb/post-fs-data.d/brisk-reboots-hold.sh
-rm -rf /data/misc/brisk /data/adb/brisk
+rm -rf /data/misc/brisk /data/misc/brisk-config /data/adb/brisk
