@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use brisk::device::cpufreq::{self, Policies};
-use brisk::device::journal::Journal;
+use brisk::device::journal::{Holder, Journal};
 use brisk::device::{BootTime, Root, Target};
 
 const EXPECTED: [&str; 2] = ["doctor.txt", "doctor.json"];
@@ -226,7 +226,7 @@ fn leases_leave_no_trace_on_any_tree() {
         copy(&trees().join(&name), folder.path());
         let before = everything(folder.path());
         let root = Root::at(folder.path());
-        let mut journal = Journal::open(&folder.path().join("journal"), &root).unwrap();
+        let mut journal = Journal::open(Holder::Daemon, &folder.path().join("journal"), &root).unwrap();
         let now = BootTime::now();
         for policy in Policies::read(&root).list {
             let mut files = vec![policy.folder.join("scaling_governor"), policy.folder.join("scaling_min_freq")];

@@ -1,39 +1,22 @@
-//! A daemon that ran as a user of its own: root restores what it left, and a stranger's journal is not believed.
+//! A daemon that ran as a user of its own: root restores what it left with that user's rights, and a service that was taken
+//! over gets nothing more. Real files of real users, so only root can run these tests.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const RATE: &str = "sys/devices/system/cpu/cpufreq/ondemand/sampling_rate";
-const JOURNAL: &str = r#"{"record":"open","format":1,"boot_id":null,"pid":7}
-{"record":"intent","lease":{"target":{"tunable":"/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate"},"original":"100000","value":"50000","since":1,"until":2,"reason":"launch"}}
-{"record":"observed","target":{"tunable":"/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate"},"value":"50000"}
-"#;
+const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
 const SERVICE: u32 = 23_456;
-
-/// A tree with a lease in force; the folder and the log in it belong to the given users.
-fn device(folder_owner: u32, log_owner: u32) -> tempfile::TempDir {
-    let device = tempfile::tempdir().unwrap();
-    let rate = device.path().join(RATE);
-    fs::create_dir_all(rate.parent().unwrap()).unwrap();
-    fs::write(&rate, "50000\n").unwrap();
-    let folder = device.path().join("run/brisk");
-    fs::create_dir_all(&folder).unwrap();
-    let log = folder.join("journal");
-    fs::write(&log, JOURNAL).unwrap();
-    fs::set_permissions(&log, PermissionsExt::from_mode(0o600)).unwrap();
-    chown(&log, Some(log_owner), None).unwrap();
-    chown(&folder, Some(folder_owner), None).unwrap();
-    device
-}
-
-fn restore(device: &tempfile::TempDir) -> (Option<i32>, String, String) {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_brisk")).arg("--root").arg(device.path()).arg("restore").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    let rate = fs::read_to_string(device.path().join(RATE)).unwrap();
-    (output.status.code(), said, rate.trim().to_owned())
-}
+/// The journals' folders below /run, and what each may hold: a file, its original and what it was set to.
+const JOURNALS: [(&str, &str); 4] = [
+    ("brisk", "/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate"),
+    ("brisk-boot", "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"),
+    ("brisk-memory", "/proc/sys/vm/swappiness"),
+    ("brisk-experiment", "/sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq"),
+];
+const ORIGINAL: &str = "100";
+const LEASED: &str = "50";
 
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
@@ -43,21 +26,309 @@ fn is_root() -> bool {
     root
 }
 
-#[test]
-fn root_restores_what_the_services_user_has_leased() {
-    if is_root() {
-        let (code, said, rate) = restore(&device(SERVICE, SERVICE));
-        assert_eq!((code, rate.as_str()), (Some(0), "100000"), "{said}");
+/// The line of a lease of `target` (JSON), which is to get `original` back.
+fn lease(target: &str, original: &str) -> String {
+    let original = serde_json::to_string(original).unwrap();
+    format!(
+        r#"{{"record":"intent","lease":{{"target":{target},"original":{original},"value":"50","observed":"50","since":1,"until":2,"reason":"test"}}}}"#
+    )
+}
+
+fn tunable(file: &str) -> String {
+    format!("{{\"tunable\":{}}}", serde_json::to_string(file).unwrap())
+}
+
+/// A tree of files that every user can reach.
+struct Device(tempfile::TempDir);
+
+impl Device {
+    fn new() -> Self {
+        let device = Self(tempfile::tempdir().unwrap());
+        fs::set_permissions(device.0.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        for (_, file) in JOURNALS {
+            device.set(file, LEASED);
+        }
+        device.set("/proc/mounts", "none /sys/fs/cgroup cgroup2 rw 0 0");
+        device
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file.trim_start_matches('/'))
+    }
+
+    fn set(&self, file: &str, text: &str) {
+        let path = self.path(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{text}\n")).unwrap();
+    }
+
+    fn get(&self, file: &str) -> String {
+        fs::read_to_string(self.path(file)).unwrap().trim_end().to_owned()
+    }
+
+    /// The journal below /run/`folder` of `user`, with `leases`.
+    fn journal(&self, folder: &str, user: u32, leases: &[String]) {
+        let folder = self.path("run").join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::set_permissions(&folder, PermissionsExt::from_mode(0o750)).unwrap();
+        let log = folder.join("journal");
+        let open = "{\"record\":\"open\",\"format\":1,\"boot_id\":null,\"pid\":7}\n";
+        fs::write(&log, format!("{open}{}\n", leases.join("\n"))).unwrap();
+        fs::set_permissions(&log, PermissionsExt::from_mode(0o600)).unwrap();
+        chown(&log, Some(user), None).unwrap();
+        chown(&folder, Some(user), None).unwrap();
+    }
+
+    /// The exit code of brisk with `arguments`, and what it said.
+    fn brisk(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+        let output = command.arg("--root").arg(self.0.path()).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), said)
+    }
+}
+
+fn owner(path: impl AsRef<Path>) -> u32 {
+    path.as_ref().symlink_metadata().unwrap().uid()
+}
+
+/// The governor of a boot's journal is another kind of target.
+fn own_lease(folder: &str, file: &str) -> String {
+    match folder {
+        "brisk-boot" => lease(&format!("{{\"governor\":\"{CPUFREQ}/policy0\"}}"), ORIGINAL),
+        _ => lease(&tunable(file), ORIGINAL),
     }
 }
 
 #[test]
-fn a_strangers_log_is_not_believed() {
-    if is_root() {
-        for (folder_owner, log_owner) in [(0, SERVICE), (SERVICE, SERVICE + 1)] {
-            let (code, said, rate) = restore(&device(folder_owner, log_owner));
-            assert_eq!((code, rate.as_str()), (Some(2), "50000"), "{said}");
-            assert!(said.contains("not believed") || said.contains("ermission denied"), "{said}");
+fn root_restores_every_journal_with_the_rights_of_its_owner() {
+    if !is_root() {
+        return;
+    }
+    // Each of the four belongs to root or to the service; root's files are lent to nobody but for cpufreq.
+    for owners in 0..16u32 {
+        let device = Device::new();
+        let user = |index: usize| if owners >> index & 1 == 1 { SERVICE } else { 0 };
+        for (index, (folder, file)) in JOURNALS.into_iter().enumerate() {
+            device.journal(folder, user(index), &[own_lease(folder, file)]);
+        }
+        let (code, said) = device.brisk(&["restore"]);
+        let expected: Vec<&str> = (0..4)
+            .map(|index| {
+                // What the kernel lets only root write, or is no tunable of cpufreq's, stays: the service cannot have set it.
+                let is_beyond = user(index) == SERVICE && matches!(JOURNALS[index].0, "brisk-memory" | "brisk-boot");
+                if is_beyond { LEASED } else { ORIGINAL }
+            })
+            .collect();
+        let held: Vec<String> = JOURNALS.iter().map(|(_, file)| device.get(file)).collect();
+        assert_eq!(held, expected, "owners {owners:04b}: {said}");
+        assert_eq!(code, Some(i32::from(expected.contains(&LEASED))), "owners {owners:04b}: {said}");
+        for (_, file) in JOURNALS {
+            assert_eq!(owner(device.path(file)), 0, "what was lent is root's again: {file}");
         }
     }
+}
+
+/// As `brisk memory apply --keep` leaves it, after the service has run.
+#[test]
+fn what_memory_apply_keeps_is_restored_after_the_service_has_run() {
+    if !is_root() {
+        return;
+    }
+    for leases in [vec![], vec![own_lease(JOURNALS[0].0, JOURNALS[0].1)]] {
+        let device = Device::new();
+        device.journal("brisk", SERVICE, &leases);
+        device.journal("brisk-memory", 0, &[own_lease("brisk-memory", JOURNALS[2].1)]);
+        let (code, said) = device.brisk(&["restore"]);
+        assert_eq!((code, device.get(JOURNALS[2].1).as_str()), (Some(0), ORIGINAL), "{said}");
+    }
+}
+
+#[test]
+fn a_journal_can_be_restored_alone() {
+    if !is_root() {
+        return;
+    }
+    let device = Device::new();
+    for (folder, file) in JOURNALS {
+        device.journal(folder, 0, &[own_lease(folder, file)]);
+    }
+    for (index, name) in ["daemon", "boot", "memory", "experiment"].into_iter().enumerate() {
+        let (code, said) = device.brisk(&["restore", "--journal", name]);
+        let restored = JOURNALS.iter().filter(|(_, file)| device.get(file) == ORIGINAL).count();
+        assert_eq!((code, restored), (Some(0), index + 1), "{said}");
+    }
+    let (code, said) = device.brisk(&["restore", "--journal", "all"]);
+    assert!(code == Some(2) && said.contains("expected one of daemon, boot, memory, experiment"), "{said}");
+}
+
+#[test]
+fn a_strangers_log_is_not_believed() {
+    if !is_root() {
+        return;
+    }
+    for (folder_owner, log_owner) in [(0, SERVICE), (SERVICE, SERVICE + 1), (SERVICE, 0)] {
+        let device = Device::new();
+        device.journal("brisk", log_owner, &[own_lease("brisk", JOURNALS[0].1)]);
+        chown(device.path("run/brisk"), Some(folder_owner), None).unwrap();
+        let (code, said) = device.brisk(&["restore"]);
+        assert_eq!((code, device.get(JOURNALS[0].1).as_str()), (Some(2), LEASED), "{said}");
+        assert!(said.contains("not believed") || said.contains("ermission denied"), "{said}");
+    }
+}
+
+/// What a service that was taken over would have root write: each with its file, and what it holds and must go on to hold.
+fn attacks() -> Vec<(&'static str, String)> {
+    let group = |folder: &str, original: &str| lease(&format!("{{\"group\":\"{folder}\"}}"), original);
+    vec![
+        ("/proc/sys/kernel/core_pattern", lease(&tunable("/proc/sys/kernel/core_pattern"), "|/tmp/x")),
+        ("/sys/kernel/uevent_helper", lease(&tunable("/sys/kernel/uevent_helper"), "/tmp/x")),
+        (
+            "/sys/kernel/uevent_helper",
+            lease(&tunable(&format!("{CPUFREQ}/../../../../kernel/uevent_helper")), "/tmp/x"),
+        ),
+        // A link in the place of a tunable.
+        ("/etc/passwd", lease(&tunable(&format!("{CPUFREQ}/policy0/link")), "root::0:0")),
+        ("/etc/passwd", lease(&tunable("/proc/1/root/etc/passwd"), "root::0:0")),
+        ("/etc/passwd", lease(&tunable("/etc/passwd"), "root::0:0")),
+        ("/proc/1/oom_score_adj", lease(&tunable("/proc/1/oom_score_adj"), "1000")),
+        ("/proc/sys/vm/overcommit_memory", lease(&tunable("/proc/sys/vm/overcommit_memory"), "2")),
+        ("/sys/kernel/uevent_helper", group("/sys/fs/cgroup/brisk-processes", "../../../kernel/uevent_helper=/tmp/x")),
+        ("/sys/kernel/uevent_helper", group("/sys/kernel/brisk-processes", "../uevent_helper=/tmp/x")),
+        ("/tmp/policy0/scaling_governor", lease("{\"governor\":\"/tmp/policy0\"}", "evil")),
+        ("/sys/block/zram0/backing_dev", lease("{\"zram-backing\":\"zram0\"}", "/dev/sda1")),
+    ]
+}
+
+fn victim(file: &str) -> Device {
+    let device = Device::new();
+    device.set(file, LEASED);
+    device.set("/dev/sda1", "");
+    fs::create_dir_all(device.path("/sys/fs/cgroup/brisk-processes")).unwrap();
+    fs::create_dir_all(device.path("/sys/kernel/brisk-processes")).unwrap();
+    fs::create_dir_all(device.path("/proc/1")).unwrap();
+    symlink(device.0.path(), device.path("/proc/1/root")).unwrap();
+    symlink(device.path("/etc/passwd"), device.path(&format!("{CPUFREQ}/policy0/link"))).unwrap();
+    device
+}
+
+#[test]
+fn a_forged_journal_of_the_service_gives_nobody_anything() {
+    if !is_root() {
+        return;
+    }
+    let mut successful = Vec::new();
+    for (file, forged) in attacks() {
+        let device = victim(file);
+        device.journal("brisk", SERVICE, std::slice::from_ref(&forged));
+        let (code, said) = device.brisk(&["restore"]);
+        if (code, device.get(file).as_str(), owner(device.path(file))) != (Some(1), LEASED, 0) {
+            successful.push(format!("{forged}: {said}"));
+        }
+    }
+    assert!(successful.is_empty(), "{successful:#?}");
+}
+
+/// systemd gives the whole folder to root when the unit is told to run as root from now on, with what was forged in there.
+#[test]
+fn a_forged_journal_that_has_become_roots_own_gives_nobody_anything() {
+    if !is_root() {
+        return;
+    }
+    for (folder, _) in JOURNALS {
+        for (file, forged) in attacks() {
+            let device = victim(file);
+            device.journal(folder, 0, std::slice::from_ref(&forged));
+            let (code, said) = device.brisk(&["restore"]);
+            assert_eq!((code, device.get(file).as_str()), (Some(1), LEASED), "{folder}, {forged}: {said}");
+        }
+    }
+}
+
+/// The guardian of a daemon that dies, and the next daemon that takes the journal, are told by the same list.
+#[test]
+fn a_guardian_restores_nothing_but_what_its_holder_may_hold() {
+    if !is_root() {
+        return;
+    }
+    for (file, forged) in attacks() {
+        let device = victim(file);
+        device.journal("brisk", 0, &[forged.clone(), own_lease("brisk", JOURNALS[0].1)]);
+        let folder = device.path("run/brisk").display().to_string();
+        // Its standard input is at its end: the daemon has died.
+        let mut guardian = Command::new(env!("CARGO_BIN_EXE_brisk"));
+        guardian.arg("--root").arg(device.0.path()).args(["guardian", "--journal", "daemon", "--daemon", "7"]);
+        let mut guardian = guardian
+            .args(["--folder", &folder])
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let begun = std::time::Instant::now();
+        while device.get(JOURNALS[0].1) != ORIGINAL {
+            assert!(begun.elapsed().as_secs() < 20, "{forged}: the guardian restores what the daemon may hold");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        // The forged lease comes first in the log, so it is restored last: give the guardian the time for it.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let held = device.get(file);
+        // It goes on to try what was refused.
+        guardian.kill().unwrap();
+        guardian.wait().unwrap();
+        assert_eq!(held, LEASED, "{forged}");
+    }
+}
+
+/// Root's daemon in a folder that the service has left: nothing that the service's user puts there later counts.
+#[test]
+fn root_takes_over_an_empty_journal_of_the_service_and_refuses_one_that_holds_something() {
+    if !is_root() {
+        return;
+    }
+    let device = Device::new();
+    let apply = || device.brisk(&["soak", "--kills", "1", &format!("{CPUFREQ}/ondemand/sampling_rate=60")]);
+    device.journal("brisk", SERVICE, &[own_lease("brisk", JOURNALS[0].1)]);
+    let (code, said) = apply();
+    assert!(code == Some(2) || said.contains("brisk restore"), "{said}");
+    assert_eq!(owner(device.path("run/brisk")), SERVICE);
+    assert_eq!(device.brisk(&["restore"]).0, Some(0));
+    let (code, said) = apply();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!([owner(device.path("run/brisk")), owner(device.path("run/brisk/journal"))], [0, 0]);
+}
+
+#[test]
+fn tunables_are_granted_to_the_owner_of_the_runtime_folder_and_revoked() {
+    if !is_root() {
+        return;
+    }
+    let device = Device::new();
+    for (file, text) in [
+        ("policy0/affected_cpus", "0"),
+        ("policy0/scaling_governor", "ondemand"),
+        ("policy0/scaling_available_governors", "ondemand performance"),
+        ("policy0/scaling_available_frequencies", "200000 1200000"),
+        ("policy0/scaling_min_freq", "200000"),
+        ("policy0/scaling_max_freq", "1200000"),
+        ("policy0/cpuinfo_min_freq", "200000"),
+        ("policy0/cpuinfo_max_freq", "1200000"),
+        ("ondemand/sampling_rate", "100000"),
+        ("ondemand/io_is_busy", "0"),
+        ("ondemand/up_threshold", "95"),
+    ] {
+        device.set(&format!("{CPUFREQ}/{file}"), text);
+    }
+    device.set("/proc/sys/kernel/osrelease", "6.1.0");
+    let owners = || {
+        ["io_is_busy", "sampling_rate", "up_threshold"]
+            .map(|name| owner(device.path(&format!("{CPUFREQ}/ondemand/{name}"))))
+    };
+    assert_eq!(device.brisk(&["grant"]).0, Some(0), "no service has run");
+    device.journal("brisk", 0, &[]);
+    assert_eq!((device.brisk(&["grant"]).0, owners()), (Some(0), [0; 3]), "root needs no grant");
+    device.journal("brisk", SERVICE, &[]);
+    let (code, said) = device.brisk(&["grant"]);
+    assert_eq!((code, owners()), (Some(0), [SERVICE, SERVICE, 0]), "what a kick writes, and nothing else: {said}");
+    assert_eq!((device.brisk(&["grant", "--revoke"]).0, owners()), (Some(0), [0; 3]));
 }

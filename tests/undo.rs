@@ -3,11 +3,11 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use brisk::device::journal::{Journal, JournalState};
+use brisk::device::journal::{Holder, Journal, JournalState};
 use brisk::device::{BootTime, Root, Target};
 use brisk::experiment::runner;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -15,8 +15,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 
 const TUNABLES: [&str; 3] = ["sampling_rate", "io_is_busy", "up_threshold"];
 const ORIGINAL: &str = "100000\n";
-const ARGUMENTS: [&str; 3] =
-    ["/sys/governor/sampling_rate=1,22,333333333", "/sys/governor/io_is_busy=5", "/sys/governor/up_threshold=80,90"];
+const FOLDER: &str = "/sys/devices/system/cpu/cpufreq/governor";
+const ARGUMENTS: [&str; 3] = [
+    "/sys/devices/system/cpu/cpufreq/governor/sampling_rate=1,22,333333333",
+    "/sys/devices/system/cpu/cpufreq/governor/io_is_busy=5",
+    "/sys/devices/system/cpu/cpufreq/governor/up_threshold=80,90",
+];
 
 struct Device {
     folder: tempfile::TempDir,
@@ -25,16 +29,21 @@ struct Device {
 impl Device {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("sys/governor")).unwrap();
+        fs::create_dir_all(Root::at(folder.path()).path(FOLDER)).unwrap();
         fs::create_dir_all(folder.path().join("run")).unwrap();
         for name in TUNABLES {
-            fs::write(folder.path().join("sys/governor").join(name), ORIGINAL).unwrap();
+            fs::write(Root::at(folder.path()).path(FOLDER).join(name), ORIGINAL).unwrap();
         }
         Self { folder }
     }
 
     fn root(&self) -> Root {
         Root::at(self.folder.path())
+    }
+
+    /// Where tunable `name` really is.
+    fn place(&self, name: &str) -> PathBuf {
+        self.root().path(FOLDER).join(name)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -48,7 +57,7 @@ impl Device {
     }
 
     fn is_original(&self) -> bool {
-        TUNABLES.iter().all(|name| self.root().read(format!("/sys/governor/{name}")).unwrap() == ORIGINAL.trim_end())
+        TUNABLES.iter().all(|name| fs::read_to_string(self.place(name)).unwrap().trim_end() == ORIGINAL.trim_end())
     }
 
     /// A daemon that leases at random, and the pid of its guardian.
@@ -184,21 +193,22 @@ fn whoever_comes_at_once_after_a_killed_daemon_takes_over_and_is_not_refused() {
             std::thread::sleep(Duration::from_micros(100 * round));
         }
         daemon.kill();
-        drop(Journal::open(&device.root().runtime_folder(), &device.root()).unwrap());
+        drop(Journal::open(Holder::Daemon, &device.root().runtime_folder(), &device.root()).unwrap());
         assert!(device.is_original(), "round {round}");
     }
 }
 
 /// A daemon's journal that its writer left behind, with `count` tunables changed.
 fn leave_behind(device: &Device, count: usize) {
-    leave_behind_in(&device.root().runtime_folder(), device, count, "1");
+    leave_behind_in(Holder::Daemon, device, count, "1");
 }
 
-fn leave_behind_in(folder: &Path, device: &Device, count: usize, value: &str) {
-    let mut journal = Journal::open(folder, &device.root()).unwrap();
+fn leave_behind_in(holder: Holder, device: &Device, count: usize, value: &str) {
+    let folder = holder.folder(&device.root());
+    let mut journal = Journal::open(holder, &folder, &device.root()).unwrap();
     let now = BootTime::now();
     for name in &TUNABLES[..count] {
-        let target = Target::Tunable(format!("/sys/governor/{name}").into());
+        let target = Target::Tunable(Path::new(FOLDER).join(name));
         journal.lease(now, &target, value, now + Duration::from_secs(60), "test").unwrap();
     }
     let log = fs::read(journal.path()).unwrap();
@@ -206,7 +216,7 @@ fn leave_behind_in(folder: &Path, device: &Device, count: usize, value: &str) {
     drop(journal);
     fs::write(path, log).unwrap();
     for name in &TUNABLES[..count] {
-        fs::write(device.folder.path().join("sys/governor").join(name), format!("{value}\n")).unwrap();
+        fs::write(device.place(name), format!("{value}\n")).unwrap();
     }
 }
 
@@ -220,19 +230,21 @@ fn restore_says_what_it_did_and_exits_accordingly() {
     leave_behind(&device, 3);
     let text = String::from_utf8(device.brisk(&["doctor"]).stdout).unwrap();
     assert!(text.contains("3 tunables left changed: run `brisk restore`"), "{text}");
-    fs::remove_file(device.folder.path().join("sys/governor/up_threshold")).unwrap();
-    fs::write(device.folder.path().join("sys/governor/io_is_busy"), "2\n").unwrap();
+    fs::remove_file(device.place("up_threshold")).unwrap();
+    fs::write(device.place("io_is_busy"), "2\n").unwrap();
     let output = device.brisk(&["restore"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
-        "gone      /sys/governor/up_threshold does not exist any more\n\
-         kept      /sys/governor/io_is_busy holds 2, which somebody else has set\n\
-         restored  /sys/governor/sampling_rate holds 100000 again\n"
+        format!(
+            "gone      {FOLDER}/up_threshold does not exist any more\n\
+         kept      {FOLDER}/io_is_busy holds 2, which somebody else has set\n\
+         restored  {FOLDER}/sampling_rate holds 100000 again\n"
+        )
     );
 
     leave_behind(&device, 1);
-    let file = device.folder.path().join("sys/governor/sampling_rate");
+    let file = device.place("sampling_rate");
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
     let output = device.brisk(&["restore", "--json"]);
@@ -250,7 +262,7 @@ fn restore_says_what_it_did_and_exits_accordingly() {
 fn restore_gives_back_what_an_experiment_and_the_daemon_of_its_arm_have_left() {
     let device = Device::new();
     let experiment = runner::runtime_folder(&device.root());
-    leave_behind_in(&experiment, &device, 2, "50000");
+    leave_behind_in(Holder::Experiment, &device, 2, "50000");
     leave_behind(&device, 1);
     let text = String::from_utf8(device.brisk(&["doctor"]).stdout).unwrap();
     assert!(text.contains("/run/brisk-experiment: 2 tunables left changed: run `brisk restore`"), "{text}");
@@ -258,14 +270,16 @@ fn restore_gives_back_what_an_experiment_and_the_daemon_of_its_arm_have_left() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
-        "restored  /sys/governor/sampling_rate holds 50000 again\n\
-         restored  /sys/governor/io_is_busy holds 100000 again\n\
-         restored  /sys/governor/sampling_rate holds 100000 again\n"
+        format!(
+            "restored  {FOLDER}/sampling_rate holds 50000 again\n\
+         restored  {FOLDER}/io_is_busy holds 100000 again\n\
+         restored  {FOLDER}/sampling_rate holds 100000 again\n"
+        )
     );
     assert!(device.is_original());
 
     // A living experiment keeps what is its own, and what a dead daemon has left is given back all the same.
-    let living = Journal::open(&experiment, &device.root()).unwrap();
+    let living = Journal::open(Holder::Experiment, &experiment, &device.root()).unwrap();
     leave_behind(&device, 1);
     let output = device.brisk(&["restore", "--json"]);
     assert_eq!(output.status.code(), Some(2));
@@ -280,7 +294,7 @@ fn restore_gives_back_what_an_experiment_and_the_daemon_of_its_arm_have_left() {
 #[test]
 fn restore_leaves_a_living_daemon_alone() {
     let device = Device::new();
-    let journal = Journal::open(&device.root().runtime_folder(), &device.root()).unwrap();
+    let journal = Journal::open(Holder::Daemon, &device.root().runtime_folder(), &device.root()).unwrap();
     let output = device.brisk(&["restore"]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -3,11 +3,15 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::device::journal::Holder;
 use crate::device::{Root, guardian};
 
 /// Arguments of `brisk guardian`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
+    /// Whose journal it is
+    #[arg(long, value_name = "HOLDER", value_parser = Holder::of_name)]
+    pub journal: Holder,
     /// The folder of the daemon's journal
     #[arg(long, value_name = "FOLDER")]
     pub folder: PathBuf,
@@ -21,6 +25,6 @@ pub struct Arguments {
 /// # Errors
 /// When the journal cannot be used or something could not be put back.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
-    guardian::guard(&arguments.folder, root, arguments.daemon)?;
+    guardian::guard(arguments.journal, &arguments.folder, root, arguments.daemon)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,7 @@ mod binder;
 pub mod boot;
 pub mod config;
 pub mod doctor;
+pub mod grant;
 pub mod guardian;
 pub mod killer;
 #[cfg(feature = "lab")]
@@ -22,6 +23,7 @@ pub mod prove;
 pub mod replicate;
 pub mod restore;
 pub mod run;
+#[cfg(feature = "lab")]
 pub mod soak;
 pub mod status;
 #[cfg(feature = "lab")]
@@ -65,6 +67,8 @@ pub enum Command {
     Top(top::Arguments),
     /// Put back everything that brisk has changed and not given back
     Restore(restore::Arguments),
+    /// Let the user of the service write the tunables that it needs (run by its units)
+    Grant(grant::Arguments),
     /// Record a boot, see what would shorten it, and boot at full speed
     Boot(boot::Arguments),
     /// Run a command with launch boost, or watch launches
@@ -102,6 +106,7 @@ pub enum Command {
     #[command(hide = true)]
     Task(task::Arguments),
     /// Kill daemons and guardians at random moments and check that nothing is left changed
+    #[cfg(feature = "lab")]
     #[command(hide = true)]
     Soak(soak::Arguments),
 }
@@ -140,6 +145,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Status(arguments) => status::run(arguments, &root),
         Command::Top(arguments) => top::run(arguments, &root),
         Command::Restore(arguments) => restore::run(arguments, &root),
+        Command::Grant(arguments) => grant::run(arguments, &root),
         Command::Boot(arguments) => boot::run(arguments, &root),
         Command::Launch(arguments) => launch::run(arguments, &root),
         Command::Lookup(arguments) => lookup::run(arguments, &root),
@@ -157,6 +163,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Application(arguments) => application::run(arguments),
         #[cfg(feature = "lab")]
         Command::Task(arguments) => task::run(arguments),
+        #[cfg(feature = "lab")]
         Command::Soak(arguments) => soak::run(arguments, &root),
     }
 }

@@ -13,7 +13,7 @@ use crate::engine::{Engine, Options, Purpose};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  brisk run                     with the configuration of /etc/brisk, /run/brisk and /usr/lib/brisk
+  brisk run                     with the configuration of /etc/brisk and /usr/lib/brisk
   brisk run --config my.toml    with this file alone
   brisk run --dry-run           print what would be done, and do nothing
 

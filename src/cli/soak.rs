@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Serialize;
 
 use crate::device::guardian::Guardian;
-use crate::device::journal::{Journal, JournalError, Replay};
+use crate::device::journal::{Holder, Journal, JournalError, Replay};
 use crate::device::{BootTime, Root, Target};
 use crate::random::Random;
 
@@ -139,7 +139,7 @@ fn kill_once(
 
 /// What `brisk restore` does. A guardian that was started just before both were killed may be at it: it is waited for.
 fn restore(root: &Root) -> anyhow::Result<()> {
-    let replay = Replay::of(&root.runtime_folder(), root)?;
+    let replay = Replay::of(Holder::Daemon, &root.runtime_folder(), root)?;
     ensure!(replay.is_complete(), "could not restore: {replay:?}");
     Ok(())
 }
@@ -243,7 +243,7 @@ impl Watched {
 /// The life of the daemon: lease and release at random until killed, and start a new guardian when one has died.
 fn lease_for_ever(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let folder = root.runtime_folder();
-    let mut journal = Journal::open(&folder, root)?;
+    let mut journal = Journal::open(Holder::Daemon, &folder, root)?;
     let mut guardian = start_guardian(root)?;
     let mut random = Random::new(arguments.seed);
     loop {
@@ -270,7 +270,7 @@ fn lease_for_ever(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode
 }
 
 fn start_guardian(root: &Root) -> anyhow::Result<Guardian> {
-    let guardian = Guardian::start(&root.runtime_folder(), root)?;
+    let guardian = Guardian::start(Holder::Daemon, &root.runtime_folder(), root)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", guardian.pid())?;
     out.flush()?;

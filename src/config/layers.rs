@@ -1,7 +1,8 @@
 //! Which files make the configuration, and which of them set what.
 //!
 //! As in the UAPI group's configuration file specification: of `brisk.toml` only the one in the highest folder counts
-//! (`/etc/brisk` above `/run/brisk` above `/usr/lib/brisk`; Android's are those of [`ANDROID`]); then all `brisk.toml.d/*.toml` in the order of their names,
+//! (`/etc/brisk` above `/usr/lib/brisk`, and not `/run/brisk`, which belongs to the user of the service; Android's are those of
+//! [`ANDROID`]); then all `brisk.toml.d/*.toml` in the order of their names,
 //! where a name in a higher folder replaces the same name in a lower one, and a link to `/dev/null` hides it.
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use super::{Config, ConfigError};
 use crate::device::Root;
 
 /// The folders, lowest first.
-const LINUX: [&str; 3] = ["/usr/lib/brisk", "/run/brisk", "/etc/brisk"];
+const LINUX: [&str; 2] = ["/usr/lib/brisk", "/etc/brisk"];
 /// Android's, lowest first: the partitions of the image, the module of Magisk or KernelSU, and what a person has set, which
 /// outlives updates of both. It is not where the daemon writes.
 const ANDROID: [&str; 6] = [
@@ -201,7 +202,7 @@ mod tests {
             ("usr/lib/brisk/brisk.toml", "[launch]\nburst_launches = 1\nforce = true"),
             ("etc/brisk/brisk.toml", "[launch]\nburst_launches = 2"),
             ("usr/lib/brisk/brisk.toml.d/50-a.toml", "[launch.end]\ndeadline_ms = 50"),
-            ("run/brisk/brisk.toml.d/50-a.toml", "[launch.end]\ndeadline_ms = 60"),
+            ("etc/brisk/brisk.toml.d/50-a.toml", "[launch.end]\ndeadline_ms = 60"),
             ("usr/lib/brisk/brisk.toml.d/60-b.toml", "[launch.end]\nminimum_ms = 7"),
             ("etc/brisk/brisk.toml.d/.70-hidden.toml", "nonsense"),
             ("etc/brisk/brisk.toml.d/70-other.conf", "nonsense"),
@@ -214,9 +215,19 @@ mod tests {
         assert_eq!((launch.end.deadline_ms, launch.end.minimum_ms), (60, 7));
         let origin =
             |name: &str| layers.settings[name].origin.as_ref().map(|path| path.strip_prefix(folder.path()).unwrap());
-        assert_eq!(origin("launch.end.deadline_ms"), Some(Path::new("run/brisk/brisk.toml.d/50-a.toml")));
+        assert_eq!(origin("launch.end.deadline_ms"), Some(Path::new("etc/brisk/brisk.toml.d/50-a.toml")));
         assert_eq!(origin("launch.burst_launches"), Some(Path::new("etc/brisk/brisk.toml")));
         assert_eq!(origin("launch.enabled"), None);
+    }
+
+    /// Its runtime folder belongs to the user of the service: what it puts there would be root's configuration.
+    #[test]
+    fn the_user_of_the_service_configures_nobody() {
+        let (_folder, root) = tree(&[
+            ("run/brisk/brisk.toml", "[launch]\nenabled = false"),
+            ("run/brisk/brisk.toml.d/50-a.toml", "[memory.zram]\nenabled = true"),
+        ]);
+        assert_eq!(Layers::read(&root).unwrap().config, Config::default());
     }
 
     #[test]

@@ -1,9 +1,13 @@
-//! Files that are there after a power cut, whole or not at all: a draft is written, waited for, renamed, and waited for.
+//! Files that are there whole or not at all, and after a power cut as well: a draft is written, waited for, renamed, and
+//! waited for. Nothing is ever written through a link, and no name that is there already is written to: another user may
+//! have put it there.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 /// Writes `text` as the file `path`, and makes its folders. `mode` is for a file that was not there.
 ///
@@ -13,14 +17,44 @@ pub fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         make_folder(folder)?;
     }
-    let draft = path.with_extension("new");
-    // What a killed writer left there may be anything.
-    remove_if_there(&draft)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft)?;
+    let name = path.with_extension("new");
+    let mut file = draft(&name, mode)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(&draft, path)?;
+    fs::rename(&name, path)?;
     path.parent().map_or(Ok(()), sync_folder)
+}
+
+/// The same for what may be lost with the power: nothing is waited for.
+///
+/// # Errors
+/// As [`write`].
+pub fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let name = path.with_extension("new");
+    draft(&name, mode)?.write_all(text.as_bytes())?;
+    fs::rename(&name, path)
+}
+
+/// A new file at `path`, in place of whatever is there: what a killed writer has left, or a link that another user has.
+///
+/// # Errors
+/// Those of the file system.
+pub fn draft(path: &Path, mode: u32) -> io::Result<File> {
+    remove_if_there(path)?;
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+}
+
+/// The text of the file `path`, if it is a regular file of at most `limit_bytes`. Bytes that are not UTF-8 are replaced.
+pub fn read(path: &Path, limit_bytes: u64) -> Option<String> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path).ok()?;
+    let mut text = Vec::new();
+    file.metadata().ok().filter(|it| it.is_file() && it.len() <= limit_bytes)?;
+    file.take(limit_bytes).read_to_end(&mut text).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Takes the file `path` away, if it is there, with its draft.
@@ -66,6 +100,30 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn nothing_is_written_or_read_through_a_link_that_somebody_has_put_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (victim, path) = (folder.path().join("victim"), folder.path().join("state.json"));
+        fs::write(&victim, "kept").unwrap();
+        for write in [write, replace] {
+            for link in [path.clone(), path.with_extension("new")] {
+                let _ = fs::remove_file(&link);
+                std::os::unix::fs::symlink(&victim, &link).unwrap();
+            }
+            assert_eq!(read(&path, 100), None);
+            write(&path, "mine", 0o600).unwrap();
+            assert_eq!(
+                (fs::read_to_string(&victim).unwrap().as_str(), read(&path, 100).as_deref()),
+                ("kept", Some("mine"))
+            );
+            assert!(path.symlink_metadata().unwrap().is_file());
+        }
+        assert_eq!(read(&path, 3), None, "longer than what is kept there");
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert_eq!(read(&fifo, 100), None);
+    }
 
     #[test]
     fn a_draft_that_somebody_left_changes_nothing() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, IntoRawFd as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -52,13 +52,13 @@ pub fn take_own_view() -> io::Result<()> {
     mount_own("tmpfs", runtime.parent().unwrap_or(&runtime))
 }
 
-/// Where what must last until the next reboot can be kept in the system that boots below `world`: its runtime folder, once
-/// that system has mounted one. What is there before goes with the initial RAM disk, or lies on a disk.
-pub fn lasting_runtime_folder(world: &Root) -> Option<PathBuf> {
+/// True once the system that boots below `world` has mounted what its runtime folder lies on, so that what is kept beside
+/// it lasts until the next reboot. What is there before goes with the initial RAM disk, or lies on a disk.
+pub fn has_lasting_runtime_folder(world: &Root) -> bool {
     let folder = world.runtime_folder();
-    let parent = folder.parent()?.symlink_metadata().ok()?;
-    let root = world.path("/").metadata().ok()?;
-    (parent.is_dir() && parent.dev() != root.dev()).then_some(folder)
+    let parent = folder.parent().and_then(|parent| parent.symlink_metadata().ok());
+    let root = world.path("/").metadata();
+    parent.zip(root.ok()).is_some_and(|(parent, root)| parent.is_dir() && parent.dev() != root.dev())
 }
 
 fn mount_own(kind: &str, place: &Path) -> io::Result<()> {

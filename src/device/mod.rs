@@ -22,6 +22,7 @@ pub mod fields;
 pub mod first_process;
 pub mod foreground;
 pub mod governor;
+pub mod grant;
 pub mod guardian;
 pub mod hotplug;
 pub mod io_priority;

@@ -117,8 +117,9 @@ fn write_once(file: &File, bytes: &[u8]) -> io::Result<()> {
 fn open(path: &Path) -> Result<(File, bool), DeviceError> {
     let options = |readable| {
         let mut options = OpenOptions::new();
-        // NONBLOCK: a FIFO in the place of a tunable must not make the opener wait.
-        options.read(readable).write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+        // NONBLOCK: a FIFO in the place of a tunable must not make the opener wait. No tunable is a link.
+        let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        options.read(readable).write(true).custom_flags(flags.bits() as i32).open(path)
     };
     let fault = |source| DeviceError::io(path, Operation::Write, source);
     let (file, readable) = match options(true) {

@@ -16,6 +16,9 @@ pub const MIN_FREE: &str = "/proc/sys/vm/min_free_kbytes";
 /// The switch of multi-generational LRU; since Linux 6.1, CONFIG_LRU_GEN.
 pub const LRU_GEN: &str = "/sys/kernel/mm/lru_gen/enabled";
 
+/// All of them.
+pub const ALL: [&str; 5] = [SWAPPINESS, PAGE_CLUSTER, WATERMARK_SCALE_FACTOR, MIN_FREE, LRU_GEN];
+
 /// The values in force; `None` where this kernel has no such tunable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct VmTunables {

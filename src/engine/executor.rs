@@ -73,21 +73,26 @@ impl Executor {
         Self { root, sink, tunables, faults, refused, history: VecDeque::new() }
     }
 
-    /// Opens `targets`, which decisions will write, so that the first write need not; forgets all others.
-    pub fn prepare<'a>(&mut self, targets: impl IntoIterator<Item = &'a Target>) {
+    /// Opens `targets`, which decisions will write, so that the first write need not; forgets all others. True when this
+    /// process may not write one of them.
+    pub fn prepare<'a>(&mut self, targets: impl IntoIterator<Item = &'a Target>) -> bool {
         self.tunables.clear();
         self.faults.clear();
         if matches!(self.sink, Sink::DryRun { .. }) {
-            return;
+            return false;
         }
+        let mut is_denied = false;
         for target in targets {
-            // What cannot be opened now is reported when it is to be written.
-            if let Target::Tunable(path) = target
-                && let Ok(tunable) = Tunable::open(&self.root, path)
-            {
-                self.tunables.insert(target.clone(), tunable);
+            let Target::Tunable(path) = target else { continue };
+            match Tunable::open(&self.root, path) {
+                Ok(tunable) => {
+                    self.tunables.insert(target.clone(), tunable);
+                }
+                // What cannot be opened now is reported when it is to be written.
+                Err(error) => is_denied |= error.is_denied(),
             }
         }
+        is_denied
     }
 
     /// Carries out the decisions of `mechanism`, in their order.

@@ -18,20 +18,21 @@ pub mod status;
 mod storage;
 mod subscriptions;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use sd_notify::NotifyState;
 
-use crate::config::Layers;
+use crate::config::{Config, Layers};
 use crate::device::affinity::OwnMask;
 use crate::device::cgroup::membership::Groups;
 use crate::device::error::sentence;
 use crate::device::guardian::Guardian;
-use crate::device::journal::Journal;
+use crate::device::journal::{Holder, Journal};
 use crate::device::process_events::monotonic_ns;
 use crate::device::session::Sessions;
-use crate::device::{BootTime, Timer, own_code, scheduling};
+use crate::device::{BootTime, Root, Timer, grant, own_code, scheduling};
 use crate::mechanism::launch::config::Trigger;
 use crate::mechanism::launch::{LearnedDurations, Notice};
 use crate::mechanism::{Action, Decision, Event, Mechanism, Process, ProcessEvent, ProcessEventKind, Target};
@@ -54,6 +55,16 @@ const GUARDIAN_RESTART_PAUSE: Duration = Duration::from_secs(1);
 const PROBE_DELAY: Duration = Duration::from_millis(20);
 /// A tunable that keeps vanishing costs no more than one probe in this time.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
+/// The tunables that a daemon under `config` writes on this device as it is now, named as on the device.
+pub fn tunables(root: &Root, config: &Config) -> Vec<PathBuf> {
+    let mechanisms = Mechanisms::new(root, config, LearnedDurations::default());
+    let file = |target: &Target| match target {
+        Target::Tunable(file) => Some(file.clone()),
+        _ => None,
+    };
+    mechanisms.tunables().filter_map(file).collect()
+}
 
 /// The running daemon.
 #[derive(Debug)]
@@ -107,7 +118,7 @@ impl Engine {
         }
         let sink = match options.purpose {
             Purpose::DryRun { json } => Sink::DryRun { json },
-            _ => Sink::Device(Box::new(Journal::open(&root.runtime_folder(), root)?)),
+            _ => Sink::Device(Box::new(Journal::open(Holder::Daemon, &root.runtime_folder(), root)?)),
         };
         let control = match options.purpose {
             Purpose::Daemon => Some(Control::open(root, &config.control, &poller)?),
@@ -116,7 +127,7 @@ impl Engine {
         let state_file = StateFile::<LearnedDurations>::read(root);
         let mechanisms = Mechanisms::new(root, config, state_file.saved().clone());
         let mut executor = Executor::new(root.clone(), sink);
-        executor.prepare(mechanisms.tunables());
+        let is_denied = executor.prepare(mechanisms.tunables());
         let now = BootTime::now();
         let mut engine = Self {
             config_error: None,
@@ -145,6 +156,9 @@ impl Engine {
         };
         if !engine.executor.is_dry() {
             engine.start_guardian().context("cannot start the guardian")?;
+        }
+        if is_denied {
+            engine.ask_for_grant();
         }
         engine.follow_device();
         engine.listen(now);
@@ -474,7 +488,7 @@ impl Engine {
         // A child would stay where the daemon is now.
         self.own_mask.narrow_to(None);
         let root = &self.options.root;
-        let guardian = Guardian::start(&root.runtime_folder(), root)?;
+        let guardian = Guardian::start(Holder::Daemon, &root.runtime_folder(), root)?;
         self.poller.watch(&guardian, Token::Guardian)?;
         self.guardian = Some(guardian);
         Ok(())
@@ -511,13 +525,23 @@ impl Engine {
         self.carry_out(now, decided);
         self.executor.retry(now);
         let decided = self.mechanisms.replace(now, &self.options.root, &self.layers.config);
-        self.executor.prepare(self.mechanisms.tunables());
+        if self.executor.prepare(self.mechanisms.tunables()) {
+            self.ask_for_grant();
+        }
         self.carry_out(now, decided);
         self.follow_device();
         if self.options.purpose != Purpose::OneLaunch {
             self.follow_storage_config(now);
         }
         self.listen(now);
+    }
+
+    /// Tunables have come since `brisk grant` was run: has it run again, where a service manager waits for that.
+    fn ask_for_grant(&self) {
+        match grant::ask(&self.options.root) {
+            Ok(()) => tracing::info!("tunables have come that are not granted yet: brisk-grant.path is asked for them"),
+            Err(error) => tracing::debug!("cannot ask for tunables to be granted: {error}"),
+        }
     }
 
     fn follow_device(&mut self) {

@@ -1,9 +1,7 @@
 //! What is learned and kept across runs in `/var/lib/brisk`, on Android in `/data/misc/brisk`, each file written whole or not
 //! at all.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::device::{Root, durable_file};
 use crate::mechanism::launch::LearnedDurations;
@@ -87,7 +85,7 @@ impl<S: State> StateFile<S> {
     /// Reads what an earlier run learned; what cannot be read is forgotten.
     pub(super) fn read(root: &Root) -> Self {
         let path = root.path(root.state_file(S::FILE));
-        let saved = text(&path).map(|text| {
+        let saved = durable_file::read(&path, LIMIT_BYTES).map(|text| {
             S::parse(&text).unwrap_or_else(|| {
                 tracing::warn!("{} is damaged: {}", path.display(), S::DAMAGED);
                 S::default()
@@ -106,7 +104,8 @@ impl<S: State> StateFile<S> {
         if *state == self.saved {
             return true;
         }
-        match write(&self.path, &state.to_text(), S::IS_DURABLE) {
+        let write = if S::IS_DURABLE { durable_file::write } else { durable_file::replace };
+        match write(&self.path, &state.to_text(), 0o644) {
             Ok(()) => {
                 self.saved = state.clone();
                 self.failed = false;
@@ -121,27 +120,9 @@ impl<S: State> StateFile<S> {
     }
 }
 
-/// What is in the file `path`, if there is one of the size that a state has. What is no text is damaged.
-fn text(path: &Path) -> Option<String> {
-    fs::metadata(path).ok().filter(|file| file.is_file() && file.len() <= LIMIT_BYTES)?;
-    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
-}
-
-/// Writes the file whole or not at all, and waits until it is on the disk where it is to be durable.
-fn write(path: &Path, text: &str, is_durable: bool) -> io::Result<()> {
-    if is_durable {
-        return durable_file::write(path, text, 0o644);
-    }
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let new = path.with_extension("new");
-    fs::write(&new, text)?;
-    fs::rename(&new, path)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::time::Duration;
 
     use super::*;

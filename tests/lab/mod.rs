@@ -10,6 +10,7 @@ mod property_area;
 mod reboots;
 mod recording;
 mod sensing;
+mod service;
 mod session;
 mod steps;
 mod systemd;

@@ -7,7 +7,7 @@ set -eu
 . /steps.sh
 
 kept=/var/lib/brisk/test
-results=/var/lib/brisk/reboots
+results=/var/lib/brisk-reboots
 if [ "$1" = android ]; then
 	kept=/data/test
 	results=/data/adb/brisk/reboots

@@ -15,8 +15,7 @@ use crate::device::{DeviceError, Root, disk_stats, foreground, hotplug, io_prior
 use crate::experiment::runner;
 
 /// Capabilities of linux/capability.h that the daemon uses.
-const CAPABILITIES: [(u32, &str); 4] = [
-    (1, "CAP_DAC_OVERRIDE (tunables of another user)"),
+const CAPABILITIES: [(u32, &str); 3] = [
     (12, "CAP_NET_ADMIN (process events)"),
     (23, "CAP_SYS_NICE (utilisation clamps)"),
     (24, "CAP_SYS_RESOURCE (a guardian that the OOM killer spares)"),

@@ -9,9 +9,9 @@ use signal_hook::iterator::Signals;
 
 use crate::config::Layers;
 use crate::device::guardian::Guardian;
-use crate::device::journal::{Journal, Outcome};
+use crate::device::journal::{Holder, Journal, Outcome};
 use crate::device::{BootTime, Root};
-use crate::mechanism::memory::apply::{FOR_EVER, changes, folder};
+use crate::mechanism::memory::apply::{FOR_EVER, changes};
 use crate::mechanism::memory::{Arm, DeviceFacts, Plan};
 
 /// Arguments of `brisk memory apply`.
@@ -52,16 +52,16 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     wishes.size_kib = arguments.size_kib.unwrap_or(wishes.size_kib);
     wishes.algorithm = arguments.algorithm.clone().unwrap_or(wishes.algorithm);
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let folder = folder(root);
+    let folder = Holder::Memory.folder(root);
     // What an earlier one has left is given back first, so that the plan sees the device as it is.
-    let mut journal = Journal::open(&folder, root)?;
+    let mut journal = Journal::open(Holder::Memory, &folder, root)?;
     let plan = Plan::wished(&DeviceFacts::probe(root), &wishes);
     let changes = changes(&plan).map_err(|reason| anyhow!(reason))?;
     if changes.is_empty() {
         writeln!(std::io::stdout(), "Nothing is to be changed: `brisk memory plan` says why.")?;
         return Ok(ExitCode::from(1));
     }
-    let guardian = if arguments.keep { None } else { Some(Guardian::start(&folder, root)?) };
+    let guardian = if arguments.keep { None } else { Some(Guardian::start(Holder::Memory, &folder, root)?) };
     for change in &changes {
         let held = journal.lease(BootTime::now(), &change.target, &change.value, FOR_EVER, &change.reason);
         held.context("the plan is not carried out, and what was done is given back")?;

@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::READY;
 use super::vigil::Vigil;
-use crate::device::journal::{JournalError, Outcome, Replay, Restoration};
+use crate::device::journal::{Holder, JournalError, Outcome, Replay, Restoration};
 use crate::device::{BootTime, Root, own_code};
 
 /// A deadline is overdue this long after it has passed: a daemon that works is never that late.
@@ -31,18 +31,18 @@ const REFUSED_RETRIES: u32 = 60;
 ///
 /// # Errors
 /// When standard input or output is not a pipe of the daemon, or the journal cannot be used.
-pub fn guard(folder: &Path, root: &Root, daemon: u32) -> Result<(), GuardFault> {
+pub fn guard(holder: Holder, folder: &Path, root: &Root, daemon: u32) -> Result<(), GuardFault> {
     outlive_the_daemon();
     let mut vigil = Vigil::of(folder).map_err(GuardFault::Wait)?;
     // A daemon that is dead by now cannot read it, and will be noticed at once.
     let _ = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
     // It will sleep for long; where that is refused, it only keeps more mapped.
     let _ = own_code::unmap();
-    let mut overdue = Overdue { folder, root, retry: OVERDUE_RETRY, told: Vec::new() };
+    let mut overdue = Overdue { holder, folder, root, retry: OVERDUE_RETRY, told: Vec::new() };
     loop {
         let next = overdue.give_back(BootTime::now());
         if vigil.rest(next, GATHERED_FOR).map_err(GuardFault::Wait)? {
-            return take_over(folder, root, daemon);
+            return take_over(holder, folder, root, daemon);
         }
     }
 }
@@ -74,6 +74,7 @@ fn outlive_the_daemon() {
 
 /// The leases that a hanging daemon does not give back.
 struct Overdue<'a> {
+    holder: Holder,
     folder: &'a Path,
     root: &'a Root,
     retry: Duration,
@@ -86,7 +87,7 @@ impl Overdue<'_> {
     fn give_back(&mut self, now: BootTime) -> Option<BootTime> {
         let grace_ns = u64::try_from(GRACE.as_nanos()).unwrap_or(u64::MAX);
         let due = BootTime::from_nanoseconds(now.nanoseconds().saturating_sub(grace_ns));
-        let (replay, next) = match Replay::overdue(self.folder, self.root, due) {
+        let (replay, next) = match Replay::overdue(self.holder, self.folder, self.root, due) {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!("{error}");
@@ -123,10 +124,10 @@ impl Overdue<'_> {
     }
 }
 
-fn take_over(folder: &Path, root: &Root, daemon: u32) -> Result<(), GuardFault> {
+fn take_over(holder: Holder, folder: &Path, root: &Root, daemon: u32) -> Result<(), GuardFault> {
     let mut refused = 0;
     loop {
-        match Replay::of(folder, root) {
+        match Replay::of(holder, folder, root) {
             Ok(replay) if replay.is_complete() => return Ok(()),
             Ok(replay) => {
                 refused += 1;

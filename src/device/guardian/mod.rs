@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::Root;
+use super::journal::Holder;
 pub use duty::{GuardFault, guard};
 
 /// The name under which it runs: systemd's switch-root spares names that begin with `@`.
@@ -53,11 +54,11 @@ pub enum GuardianError {
 }
 
 impl Guardian {
-    /// Starts the guardian of the journal in `folder`, which is this process's, and waits until it watches.
+    /// Starts the guardian of `holder`'s journal in `folder`, which is this process's, and waits until it watches.
     ///
     /// # Errors
     /// [`GuardianError`] when it does not come up.
-    pub fn start(folder: &Path, root: &Root) -> Result<Self, GuardianError> {
+    pub fn start(holder: Holder, folder: &Path, root: &Root) -> Result<Self, GuardianError> {
         // This very program, even when its file has been replaced or removed meanwhile.
         let program = PathBuf::from("/proc/self/exe");
         let fault = |cause| GuardianError::Start { program: program.clone(), cause };
@@ -66,7 +67,7 @@ impl Guardian {
             .arg0(NAME)
             .arg("--root")
             .arg(absolute(&root.path("/"))?)
-            .arg("guardian")
+            .args(["guardian", "--journal", holder.name()])
             .arg("--folder")
             .arg(absolute(folder)?)
             .arg("--daemon")

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 
+use super::holder::{Holder, has_possible_original};
 use super::{JournalError, Lease, Outcome, limit};
 use crate::device::cgroup::{group, hierarchy, weight};
 use crate::device::kinship::Families;
@@ -19,6 +20,7 @@ const KEPT_DESCRIPTORS: usize = 64;
 /// Targets by kept descriptors.
 #[derive(Debug)]
 pub(super) struct Access {
+    holder: Holder,
     root: Root,
     tunables: BTreeMap<PathBuf, Tunable>,
     /// Limits that did not show in time what was written back.
@@ -36,8 +38,26 @@ struct Unsettled {
 }
 
 impl Access {
-    pub(super) fn new(root: &Root) -> Self {
-        Self { root: root.clone(), tunables: BTreeMap::new(), unsettled: BTreeMap::new(), mounts: Vec::new() }
+    pub(super) fn new(holder: Holder, root: &Root) -> Self {
+        Self { holder, root: root.clone(), tunables: BTreeMap::new(), unsettled: BTreeMap::new(), mounts: Vec::new() }
+    }
+
+    /// Whose journal this is.
+    pub(super) fn holder(&self) -> Holder {
+        self.holder
+    }
+
+    /// True when the holder of this journal may hold `target`.
+    pub(super) fn may_hold(&mut self, target: &Target) -> bool {
+        if self.mounts.is_empty() {
+            self.mounts = hierarchy::mounts(&self.root);
+        }
+        self.holder.may_hold(target, &self.mounts)
+    }
+
+    /// The same for `lease`, which may have been read from a log that somebody forged.
+    pub(super) fn may_restore(&mut self, lease: &Lease) -> bool {
+        self.may_hold(&lease.target) && has_possible_original(lease)
     }
 
     /// The present value of `target`.
@@ -129,9 +149,6 @@ impl Access {
             Target::GroupWeight(folder) => weight::write(&self.root, folder, value),
             Target::GroupMember { hierarchy, tid, .. } => {
                 let from = self.read(target)?;
-                if self.mounts.is_empty() {
-                    self.mounts = hierarchy::mounts(&self.root);
-                }
                 let mount = self.mounts.iter().find(|mount| mount.hierarchy == *hierarchy);
                 let gone = || task_error(&self.root, *tid, Operation::Write, io::ErrorKind::NotFound.into());
                 let folder = &mount.ok_or_else(gone)?.folder;
@@ -163,16 +180,18 @@ impl Access {
     /// Gives back what `leases` hold, in this order, unless somebody else has changed it since; where only a part can be
     /// given back now, the lease says what that was. Whoever is on record until this returns may die in it: the next one
     /// to try finds the originals, and looks for heirs again. A lease that must be on record anew first is told to `record`.
-    /// What a log names and no lease may hold is refused.
+    /// What a log names and its holder may not hold is refused, and nothing of it is touched.
     pub(super) fn give_back(&mut self, leases: &mut [Lease], mut record: impl FnMut(&Lease)) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(leases.len());
         for together in leases.chunk_by_mut(|one, next| has_heirs(&one.target) && has_heirs(&next.target)) {
+            let mut held = Vec::with_capacity(together.len());
             for lease in together.iter_mut() {
-                if is_leasable(&lease.target) && self.begins_in_steps(lease) {
+                let is_allowed = self.may_restore(lease);
+                if is_allowed && self.begins_in_steps(lease) {
                     record(lease);
                 }
+                held.push(lease.observed.clone().filter(|_| is_allowed));
             }
-            let held: Vec<_> = together.iter().map(|lease| lease.observed.clone()).collect();
             let given_back = outcomes.len();
             outcomes.extend(together.iter_mut().map(|lease| self.give_back_one(lease)));
             // Only now does nobody begin with what was leased any more, and families are looked at once for all.
@@ -187,7 +206,7 @@ impl Access {
     }
 
     fn give_back_one(&mut self, lease: &mut Lease) -> Outcome {
-        if !is_leasable(&lease.target) {
+        if !self.may_restore(lease) {
             let error = JournalError::NotLeasable { target: lease.target.clone() };
             return Outcome::Refused { error: error.to_string() };
         }
@@ -354,24 +373,4 @@ pub(super) fn is_kernels_doing(original: &str, observed: &str, found: &str, onli
 /// True for what a thread hands on to those that it makes.
 fn has_heirs(target: &Target) -> bool {
     target.of_heir(0, 0).is_some()
-}
-
-/// True for what a lease may name: the kernel's file systems, by a plain absolute path.
-pub(super) fn is_leasable(target: &Target) -> bool {
-    let path = match target {
-        Target::Tunable(path) | Target::Governor(path) | Target::GroupWeight(path) => path,
-        Target::Group(folder) if !group::is_ours(folder) => return false,
-        Target::Group(folder) => folder,
-        Target::UtilizationClampMinimum { .. }
-        | Target::CpuAffinity { .. }
-        | Target::Priority { .. }
-        | Target::UtilizationClampMaximum { .. }
-        | Target::IoPriority { .. }
-        | Target::GroupMember { .. } => return true,
-        Target::ZramAlgorithm(name) | Target::ZramBacking(name) | Target::ZramSize(name) | Target::ZramSwap(name) => {
-            return zram::is_name(name);
-        }
-    };
-    let plain = path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
-    plain && path.to_str().is_some() && ["/proc", "/sys", "/dev"].iter().any(|kernel| path.starts_with(kernel))
 }

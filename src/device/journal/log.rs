@@ -1,14 +1,15 @@
 //! The log's file: locked by its writer, appended with one system call a record.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{AtFlags, CWD, FlockOperation, OFlags, chownat, flock};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::JournalError;
 use super::record::{self, Contents, Record};
@@ -44,6 +45,7 @@ impl Log {
     pub(super) fn lock(folder: &Path) -> Result<(Self, Contents), JournalError> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| unusable(folder, error))?;
         let path = folder.join(FILE);
+        own(folder, &path)?;
         let mut file = open(&path, true).map_err(|error| unusable(&path, error))?;
         wait_for_lock(&mut file, &path)?;
         let log = read(&mut file).map_err(|error| unusable(&path, error))?;
@@ -73,7 +75,7 @@ impl Log {
     /// True when the log in `folder` is this very file.
     pub(super) fn is_in(&self, folder: &Path) -> bool {
         let there = folder.join(FILE).symlink_metadata();
-        let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         self.file.metadata().ok().map(identity) == there.ok().map(identity)
     }
 
@@ -167,6 +169,35 @@ fn wait_for_lock(file: &mut File, path: &Path) -> Result<(), JournalError> {
     }
 }
 
+/// Sees to it that nobody else can put another log, or a link, into `folder` at `path`. Root takes over what the user of a
+/// service has left with nothing held.
+fn own(folder: &Path, path: &Path) -> Result<(), JournalError> {
+    let metadata = folder.symlink_metadata().map_err(|error| unusable(folder, error))?;
+    let refused = |why| Err(unusable(folder, io::Error::new(io::ErrorKind::PermissionDenied, why)));
+    if !metadata.is_dir() || metadata.mode() & 0o022 != 0 {
+        return refused("others may write it, so it is not believed");
+    }
+    let (owner, us) = (metadata.uid(), geteuid());
+    if owner == us.as_raw() || !us.is_root() {
+        return Ok(());
+    }
+    if let Some(Contents { leases, writer, .. }) = Log::peek(folder)? {
+        if Log::is_locked(folder) {
+            return Err(JournalError::Locked { path: path.to_owned(), pid: writer });
+        }
+        if !leases.is_empty() {
+            return refused("another user has left changes on record there: run `brisk restore` first");
+        }
+    }
+    let taken = chownat(CWD, folder, Some(us), None, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from);
+    // From here on only root can make another one.
+    let emptied = taken.and_then(|()| match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    });
+    emptied.map_err(|error| unusable(folder, error))
+}
+
 fn unusable(path: &Path, cause: io::Error) -> JournalError {
     JournalError::Unusable { path: path.to_owned(), cause }
 }
@@ -182,7 +213,7 @@ fn open(path: &Path, write: bool) -> io::Result<File> {
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    let believed = owner == 0 || owner == rustix::process::geteuid().as_raw() || (!write && owns_folder(path, owner));
+    let believed = owner == 0 || owner == geteuid().as_raw() || (!write && owns_folder(path, owner));
     if metadata.mode() & 0o022 != 0 || !believed {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may write it, so it is not believed"));
     }

@@ -5,13 +5,14 @@
 //! which [`Replay::of`] puts everything back; it never overwrites what another tool has written since.
 
 mod access;
+mod holder;
 mod limit;
 mod log;
+mod owner;
 pub mod record;
 mod replay;
 #[cfg(test)]
 mod tests;
-mod writer;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,10 +23,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{BootTime, DeviceError, Root, Target, kernel};
 use access::Access;
+pub use holder::Holder;
 use log::Log;
+pub use owner::{Loan, become_owner, other_owner};
 use record::Record;
 pub use replay::Replay;
-pub use writer::become_writer;
 
 /// A refused restoration is tried again after this long, then after twice as long each time up to the longest: a CPU may
 /// be offline for days.
@@ -142,8 +144,8 @@ pub enum JournalError {
         /// What failed.
         fault: DeviceError,
     },
-    /// Such a target is never leased.
-    #[error("{target} cannot be leased: only plain absolute paths of files below /proc, /sys and /dev can")]
+    /// Such a target is never held by this holder, or cannot have had the original that is on record.
+    #[error("{target} is nothing that this journal may hold: brisk would not have written it, so it is left alone")]
     NotLeasable {
         /// What was asked for.
         target: Target,
@@ -223,14 +225,14 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Takes the journal in `folder` (a real place, see [`Root::runtime_folder`]), and first puts back what a writer that
-    /// died left behind; what refuses is kept and tried again by [`Journal::expire`].
+    /// Takes the journal of `holder` in `folder` (a real place, see [`Holder::folder`]), and first restores what a writer
+    /// that died left behind; what refuses is kept and tried again by [`Journal::expire`].
     ///
     /// # Errors
     /// [`JournalError::Locked`] for a second opener, and when the log cannot be used.
-    pub fn open(folder: &Path, root: &Root) -> Result<Self, JournalError> {
+    pub fn open(holder: Holder, folder: &Path, root: &Root) -> Result<Self, JournalError> {
         let (mut log, contents) = Log::lock(folder)?;
-        let mut access = Access::new(root);
+        let mut access = Access::new(holder, root);
         let boot_id = kernel::boot_id(root);
         let path = log.path().to_owned();
         let (replay, mut leases) = replay::replay(&mut access, contents, boot_id.as_deref(), &path, Some(&mut log))?;
@@ -277,7 +279,7 @@ impl Journal {
         until: BootTime,
         reason: &str,
     ) -> Result<(), JournalError> {
-        if !access::is_leasable(target) {
+        if !self.access.may_hold(target) {
             return Err(JournalError::NotLeasable { target: target.clone() });
         }
         let found = self.access.read(target)?;
@@ -299,6 +301,9 @@ impl Journal {
         };
         let (value, reason) = (value.to_owned(), reason.to_owned());
         let lease = Lease { target: target.clone(), original, value, observed: None, since, until, reason };
+        if !self.access.may_restore(&lease) {
+            return Err(JournalError::NotLeasable { target: target.clone() });
+        }
         self.record(&Record::Intent { lease: lease.clone() }, target)?;
         // From here on the log says that the target may hold anything; memory says so too.
         let index = match held {
@@ -381,7 +386,7 @@ impl Journal {
         original: &str,
     ) -> Result<Option<Restoration>, JournalError> {
         let is_leased = self.leases.iter().any(|lease| lease.target == *target);
-        if is_leased || !access::is_leasable(target) || self.access.read(target)? != inherited {
+        if is_leased || !self.access.may_hold(target) || self.access.read(target)? != inherited {
             return Ok(None);
         }
         let lease = Lease {
@@ -413,7 +418,7 @@ impl Journal {
         reason: &str,
     ) -> Result<(), JournalError> {
         let is_leased = self.leases.iter().any(|lease| lease.target == *target);
-        if is_leased || !access::is_leasable(target) || self.access.read(target)? != value {
+        if is_leased || !self.access.may_hold(target) || self.access.read(target)? != value {
             return Err(JournalError::NotLeasable { target: target.clone() });
         }
         let (value, original, reason) = (value.to_owned(), original.to_owned(), reason.to_owned());
@@ -475,7 +480,7 @@ impl Journal {
             let _ = log.clear();
             return Err(JournalError::Unusable { path: log.path().to_owned(), cause });
         }
-        let access = Access::new(root);
+        let access = Access::new(self.access.holder(), root);
         Ok(Self { log, access, leases: self.leases.clone(), refused: self.refused.clone(), replay: Replay::default() })
     }
 

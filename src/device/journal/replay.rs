@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::access::Access;
 use super::log::Log;
 use super::record::{Contents, Record};
-use super::{JournalError, Lease, Restoration};
+use super::{Holder, JournalError, Lease, Restoration};
 use crate::device::kernel::boot_id;
 use crate::device::{BootTime, Root, Target};
 
 /// What a replay found and did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replay {
     /// What became of each lease, in the order in which they were given back.
     pub restorations: Vec<Restoration>,
@@ -25,16 +25,16 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Gives back what the journal in `folder` holds, and empties it of that.
+    /// Restores what the journal of `holder` in `folder` holds, and empties it of that.
     ///
     /// # Errors
     /// [`JournalError::Locked`] while its writer lives, and when the log cannot be used. No journal is nothing to do.
-    pub fn of(folder: &Path, root: &Root) -> Result<Self, JournalError> {
+    pub fn of(holder: Holder, folder: &Path, root: &Root) -> Result<Self, JournalError> {
         if Log::peek(folder)?.is_none() {
             return Ok(Self::default());
         }
         let (mut log, contents) = Log::lock(folder)?;
-        let mut access = Access::new(root);
+        let mut access = Access::new(holder, root);
         let path = log.path().to_owned();
         let (replay, refused) = replay(&mut access, contents, boot_id(root).as_deref(), &path, Some(&mut log))?;
         let tidied = if refused.is_empty() {
@@ -55,12 +55,17 @@ impl Replay {
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub fn overdue(folder: &Path, root: &Root, due: BootTime) -> Result<(Self, Option<BootTime>), JournalError> {
+    pub fn overdue(
+        holder: Holder,
+        folder: &Path,
+        root: &Root,
+        due: BootTime,
+    ) -> Result<(Self, Option<BootTime>), JournalError> {
         let Some(mut contents) = Log::peek(folder)? else { return Ok((Self::default(), None)) };
         let next = contents.leases.iter().map(|lease| lease.until).filter(|&until| until >= due).min();
         contents.leases.retain(|lease| lease.until < due);
         let path = folder.join("journal");
-        let (replay, _) = replay(&mut Access::new(root), contents, boot_id(root).as_deref(), &path, None)?;
+        let (replay, _) = replay(&mut Access::new(holder, root), contents, boot_id(root).as_deref(), &path, None)?;
         Ok((replay, next))
     }
 

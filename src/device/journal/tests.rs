@@ -16,9 +16,11 @@ use super::*;
 
 const SECOND: BootTime = BootTime::from_milliseconds(1000);
 const LATER: BootTime = BootTime::from_milliseconds(2000);
+const POLICY: &str = "/sys/devices/system/cpu/cpufreq/policy0";
 
 /// A device of a few tunables, and a journal folder beside it.
 struct Device {
+    holder: Holder,
     folder: tempfile::TempDir,
     root: Root,
 }
@@ -27,7 +29,9 @@ impl Device {
     fn new(tunables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        let device = Self { folder, root };
+        let device = Self { holder: Holder::Daemon, folder, root };
+        fs::create_dir_all(device.root.path("/proc")).unwrap();
+        fs::write(device.root.path("/proc/mounts"), "none /sys/fs/cgroup cgroup2 rw 0 0\n").unwrap();
         for (name, value) in tunables {
             device.set(name, value);
         }
@@ -43,11 +47,11 @@ impl Device {
     }
 
     fn open(&self) -> Journal {
-        Journal::open(&self.journal(), &self.root).unwrap()
+        Journal::open(self.holder, &self.journal(), &self.root).unwrap()
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.root.path(format!("/sys/{name}"))
+        self.root.path(place(name))
     }
 
     fn set(&self, name: &str, value: &str) {
@@ -60,7 +64,7 @@ impl Device {
     }
 
     fn replay(&self) -> Replay {
-        Replay::of(&self.journal(), &self.root).unwrap()
+        Replay::of(self.holder, &self.journal(), &self.root).unwrap()
     }
 }
 
@@ -71,8 +75,14 @@ impl Journal {
     }
 }
 
+/// Where a tunable is that is named by the end of its path: with a policy's, unless it names more.
+fn place(name: &str) -> String {
+    let folder = if name.contains("fs/") || name.contains("devices/") { "/sys" } else { POLICY };
+    format!("{folder}/{name}")
+}
+
 fn target(name: &str) -> Target {
-    Target::Tunable(PathBuf::from(format!("/sys/{name}")))
+    Target::Tunable(place(name).into())
 }
 
 fn outcomes(restorations: &[Restoration]) -> Vec<&Outcome> {
@@ -126,7 +136,10 @@ fn a_twin_holds_the_same_and_either_gives_it_back() {
     assert_eq!(values(), held);
     first.die();
     for folder in [&elsewhere, &device.journal()] {
-        assert_eq!(outcomes(&Replay::of(folder, &device.root).unwrap().restorations), [&Outcome::Restored; 2]);
+        assert_eq!(
+            outcomes(&Replay::of(Holder::Daemon, folder, &device.root).unwrap().restorations),
+            [&Outcome::Restored; 2]
+        );
         assert_eq!(values(), given_back);
     }
 
@@ -187,9 +200,9 @@ fn a_second_opener_is_told_who_has_it() {
     let device = Device::new(&[("a", "1")]);
     let mut journal = device.open();
     journal.lease(SECOND, &target("a"), "2", LATER, "test").unwrap();
-    let error = Journal::open(&device.journal(), &device.root).unwrap_err().to_string();
+    let error = Journal::open(Holder::Daemon, &device.journal(), &device.root).unwrap_err().to_string();
     assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
-    assert!(matches!(Replay::of(&device.journal(), &device.root), Err(JournalError::Locked { .. })));
+    assert!(matches!(Replay::of(Holder::Daemon, &device.journal(), &device.root), Err(JournalError::Locked { .. })));
     assert_eq!(device.get("a"), "2");
 }
 
@@ -204,7 +217,7 @@ fn a_lock_that_is_let_go_is_free_though_a_child_has_inherited_it() {
     let journal = device.open();
     let mut heir = heir(&journal, "60");
     drop(journal);
-    let reopened = Journal::open(&device.journal(), &device.root);
+    let reopened = Journal::open(Holder::Daemon, &device.journal(), &device.root);
     let _ = (heir.kill(), heir.wait());
     reopened.unwrap();
 }
@@ -234,7 +247,7 @@ fn a_full_tmpfs_refuses_the_lease_and_changes_nothing() {
     let mut journal = device.open();
     journal.log = Log::on(Path::new("/dev/full"));
     let error = journal.lease(SECOND, &target("a"), "2", LATER, "test").unwrap_err().to_string();
-    assert!(error.starts_with("/sys/a stays as it is") && error.contains("No space left"), "{error}");
+    assert!(error.starts_with(&format!("{POLICY}/a stays as it is")) && error.contains("No space left"), "{error}");
     assert_eq!(device.get("a"), "1");
     assert!(journal.leases().is_empty());
 }
@@ -254,7 +267,7 @@ fn targets_that_cannot_be_held_are_refused_with_their_names() {
     let mut journal = device.open();
     for name in names {
         let error = journal.lease(SECOND, &target(name), "2", LATER, "test").unwrap_err().to_string();
-        assert!(error.contains(&format!("/sys/{name}")) && error.contains("; "), "{name}: {error}");
+        assert!(error.contains(&place(name)) && error.contains("; "), "{name}: {error}");
     }
     for path in ["relative", "/etc/passwd", "/sys/../etc/passwd", "/", "/sysfs"] {
         let outside = Target::Tunable(path.into());
@@ -313,7 +326,7 @@ fn what_refuses_to_be_released_waits_for_no_deadline() {
     fs::remove_file(device.path("a")).unwrap();
     fs::create_dir(device.path("a")).unwrap();
     let Outcome::Refused { error } = journal.release(LATER, &target("a")).unwrap().outcome else { panic!() };
-    assert!(error.contains("/sys/a: ") && error.contains("; "), "what, where and what to do: {error}");
+    assert!(error.contains("policy0/a: ") && error.contains("; "), "what, where and what to do: {error}");
     assert_eq!(journal.next_deadline(), Some(LATER + RETRY_AFTER));
     assert!(matches!(outcomes(&journal.retry(LATER))[..], [Outcome::Refused { .. }]), "and b, which is held, stays so");
     fs::remove_dir(device.path("a")).unwrap();
@@ -343,7 +356,7 @@ fn a_log_of_an_earlier_boot_is_void_and_of_another_format_refused() {
 
     let newer = String::from_utf8(log).unwrap().replacen("\"format\":1", "\"format\":2", 1);
     fs::write(device.journal().join("journal"), &newer).unwrap();
-    let error = Journal::open(&device.journal(), &device.root).unwrap_err();
+    let error = Journal::open(Holder::Daemon, &device.journal(), &device.root).unwrap_err();
     assert!(matches!(error, JournalError::ForeignFormat { format: 2, .. }), "{error}");
     assert_eq!(device.log(), newer.as_bytes(), "it is kept for the version that can read it");
 }
@@ -354,10 +367,13 @@ fn a_log_that_others_may_write_is_not_believed() {
     device.open().die();
     let path = device.journal().join("journal");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-    assert!(matches!(Journal::open(&device.journal(), &device.root), Err(JournalError::Unusable { .. })));
+    assert!(matches!(
+        Journal::open(Holder::Daemon, &device.journal(), &device.root),
+        Err(JournalError::Unusable { .. })
+    ));
     fs::remove_file(&path).unwrap();
     symlink("/dev/null", &path).unwrap();
-    assert!(matches!(Replay::of(&device.journal(), &device.root), Err(JournalError::Unusable { .. })));
+    assert!(matches!(Replay::of(Holder::Daemon, &device.journal(), &device.root), Err(JournalError::Unusable { .. })));
 }
 
 #[test]
@@ -365,7 +381,7 @@ fn a_log_cannot_make_the_replay_write_outside_the_kernels_files() {
     let device = Device::new(&[("a", "1"), ("b", "1")]);
     device.open().die();
     let lease = |path: &str| Lease {
-        target: Target::Tunable(path.into()),
+        target: Target::Tunable(Path::new(POLICY).join(path)),
         original: "overwritten".into(),
         value: "2".into(),
         observed: None,
@@ -374,7 +390,7 @@ fn a_log_cannot_make_the_replay_write_outside_the_kernels_files() {
         reason: String::new(),
     };
     fs::write(device.folder.path().join("victim"), "kept").unwrap();
-    let lines = ["/sys/a", "/sys/../victim", "/sys/b"].map(|path| record::line(&Record::Intent { lease: lease(path) }));
+    let lines = ["a", "../../../../../../victim", "b"].map(|path| record::line(&Record::Intent { lease: lease(path) }));
     fs::write(device.journal().join("journal"), lines.concat()).unwrap();
     let Replay { restorations, .. } = device.replay();
     let turns = outcomes(&restorations);

@@ -1,13 +1,13 @@
 //! Writing a recording: a gzipped tar archive, whole or not at all, in the first place that takes it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::device::Root;
+use crate::device::{Root, durable_file};
 use crate::mechanism::boot::Tape;
 use crate::mechanism::boot::logs::LOGS;
 
@@ -45,7 +45,7 @@ fn write_file(path: &Path, header: &str, tape: &Tape) -> io::Result<u64> {
 }
 
 fn write_draft(draft: &Path, header: &str, tape: &Tape) -> io::Result<u64> {
-    let file = File::create(draft)?;
+    let file = durable_file::draft(draft, 0o644)?;
     // Logs come a few bytes at a time, which the encoder makes much work of.
     let mut out = BufWriter::with_capacity(CHUNK_BYTES, GzEncoder::new(file, Compression::fast()));
     member(&mut out, "header", &|out| out.write_all(header.as_bytes()))?;
@@ -116,6 +116,9 @@ mod tests {
         let root = Root::at(folder.path());
         // A file where a folder is wanted, as a read-only disk, refuses.
         fs::write(folder.path().join("taken"), "").unwrap();
+        // And a link where the draft is to be, as another user may have put it into a folder of its own.
+        fs::create_dir_all(root.path("/var/log")).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("taken"), root.path("/var/log/boot.partial")).unwrap();
         let places = ["/taken/boot.tgz", "/var/log/boot.tgz", "/run/boot.tgz"].map(PathBuf::from);
         let (place, bytes) = write(&root, &places, "version = 0.8\n", &tape()).unwrap();
         assert_eq!(place, places[1]);
@@ -132,6 +135,7 @@ mod tests {
         assert_eq!(found, [("header".to_owned(), 1), ("proc_stat.log".to_owned(), 150)]);
         let left: Vec<_> = fs::read_dir(root.path("/var/log")).unwrap().map(|it| it.unwrap().file_name()).collect();
         assert_eq!(left, ["boot.tgz"], "no draft is left");
+        assert_eq!(fs::read_to_string(folder.path().join("taken")).unwrap(), "", "nothing is written through a link");
     }
 
     #[test]

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::geteuid;
+
 use crate::device::cpufreq::Policies;
-use crate::device::first_process::lasting_runtime_folder;
+use crate::device::first_process::has_lasting_runtime_folder;
 use crate::device::guardian::Guardian;
-use crate::device::journal::{Journal, JournalError, Outcome, Replay, Restoration};
+use crate::device::journal::{Holder, Journal, JournalError, Outcome, Replay, Restoration};
 use crate::device::{BootTime, Root, Target};
 use crate::mechanism::boot::hand_over::{PERFORMANCE, Step, step};
 
@@ -16,17 +18,13 @@ const SEARCH_PERIOD: Duration = Duration::from_secs(1);
 const FIRST_SEARCH_PERIOD: Duration = Duration::from_millis(100);
 const REASON: &str = "the boot has not completed";
 
-/// The journal's folder, below /run: not the daemon's own, for both may hold something.
-const FOLDER: &str = "brisk-boot";
-
-/// Where the journal of a boot's governors is.
-pub fn folder(root: &Root) -> PathBuf {
-    root.runtime_folder().with_file_name(FOLDER)
-}
-
-/// Gives back what a boot's holder has left that was killed with its guardian. One that lives keeps what it holds.
+/// Restores what a boot's holder has left that was killed with its guardian. One that lives keeps what it holds. The journal
+/// is root's: a daemon that is not leaves it to `brisk grant`.
 pub fn give_back_what_was_left(root: &Root) {
-    match Replay::of(&folder(root), root) {
+    if !geteuid().is_root() {
+        return;
+    }
+    match Replay::of(Holder::Boot, &Holder::Boot.folder(root), root) {
         Ok(replay) => {
             for Restoration { target, original, outcome } in &replay.restorations {
                 tracing::warn!("a boot has left {target} held, which should hold {original}: {outcome:?}");
@@ -67,9 +65,9 @@ impl HandOver {
         now: BootTime,
         until: BootTime,
     ) -> anyhow::Result<Self> {
-        let folder = folder(root);
-        let journal = Journal::open(&folder, root)?;
-        let guardian = Guardian::start(&folder, root)?;
+        let folder = Holder::Boot.folder(root);
+        let journal = Journal::open(Holder::Boot, &folder, root)?;
+        let guardian = Guardian::start(Holder::Boot, &folder, root)?;
         let mut hand_over = Self {
             root: root.clone(),
             world: world.cloned(),
@@ -121,13 +119,13 @@ impl HandOver {
 
     /// Moves the journal to where the system that boots has its own. An initial RAM disk's may go again.
     fn follow_the_system(&mut self) -> anyhow::Result<()> {
-        let Some(place) = self.world.as_ref().and_then(lasting_runtime_folder) else { return Ok(()) };
-        let folder = place.with_file_name(FOLDER);
+        let Some(world) = self.world.as_ref().filter(|world| has_lasting_runtime_folder(world)) else { return Ok(()) };
+        let folder = Holder::Boot.folder(world);
         if self.journal.is_in(&folder) {
             return Ok(());
         }
         let twin = self.journal.twin(&folder, &self.root)?;
-        match Guardian::start(&folder, &self.root) {
+        match Guardian::start(Holder::Boot, &folder, &self.root) {
             Ok(guardian) => {
                 std::mem::replace(&mut self.journal, twin).forget();
                 // The one before finds an empty journal, and ends.
@@ -203,7 +201,7 @@ mod tests {
         let mut hand_over = HandOver {
             root: root.clone(),
             world: None,
-            journal: Journal::open(&super::folder(&root), &root).unwrap(),
+            journal: Journal::open(Holder::Boot, &Holder::Boot.folder(&root), &root).unwrap(),
             _guardian: None,
             told: String::new(),
             then: Some("ondemand".to_owned()),

@@ -61,7 +61,8 @@ impl Means {
     /// Where a series keeps its state and its results.
     pub fn folder(self, root: &Root) -> PathBuf {
         root.path(match self {
-            Self::Systemd => "/var/lib/brisk/reboots",
+            // Not below /var/lib/brisk, which belongs to the user of the service: root goes on by what is on record there.
+            Self::Systemd => "/var/lib/brisk-reboots",
             Self::Android => "/data/adb/brisk/reboots",
         })
     }
@@ -346,13 +347,13 @@ mod tests {
         for line in [
             REFUSAL,
             "ExecStart=/opt/brisk boot hold --json",
-            "ExecStopPost=/opt/brisk restore",
+            "ExecStopPost=/opt/brisk restore --journal boot",
             "StandardOutput=append:/run/brisk-reboots-hold.json",
             "Before=sysinit.target",
         ] {
             assert!(hold.lines().any(|known| known == line), "{line}: {hold}");
         }
-        let unit = unit("/opt/brisk", "prove boot-here", "/var/lib/brisk/reboots");
+        let unit = unit("/opt/brisk", "prove boot-here", "/var/lib/brisk-reboots");
         for line in [REFUSAL, "ExecStart=/opt/brisk prove boot-here", "Conflicts=shutdown.target"] {
             assert!(unit.lines().any(|known| known == line), "{line}: {unit}");
         }

@@ -32,6 +32,7 @@ use super::point::Point;
 use super::spec::{Arm, Launches, Workload};
 use crate::device::energy::{Meter, Reading};
 use crate::device::guardian::Guardian;
+use crate::device::journal::Holder;
 use crate::device::{BootTime, Root, meminfo};
 use crate::report::proof::DeviceDescription;
 use background::Background;
@@ -100,7 +101,7 @@ fn run_launches(
     rustix::thread::set_name(LAUNCHER)?;
     let folder = runtime_folder(root);
     let mut settings = Settings::open(&folder, root)?;
-    let _guardian = if plan.guarded { Some(Guardian::start(&folder, root)?) } else { None };
+    let _guardian = if plan.guarded { Some(Guardian::start(Holder::Experiment, &folder, root)?) } else { None };
     settings.pin_at_maximum().context("cannot calibrate at the highest frequency")?;
     let turns_per_ms = load::turns_per_ms();
     settings.give_back()?;
@@ -160,7 +161,7 @@ fn run_replicates(
 /// Where the runner keeps its journal, its link to the application and the daemon's configuration while it runs. Not the
 /// daemon's own folder: both hold a journal at the same time.
 pub fn runtime_folder(root: &Root) -> PathBuf {
-    root.runtime_folder().with_file_name("brisk-experiment")
+    Holder::Experiment.folder(root)
 }
 
 impl Runner<'_> {

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 
 use super::super::spec::Arm;
 use crate::device::cpufreq::{Policies, Policy, governor_tunables};
-use crate::device::journal::{Journal, Outcome};
+use crate::device::journal::{Holder, Journal, Outcome};
 use crate::device::{BootTime, Root, Target};
 
 /// Longer than any replicate; each begins by extending what it needs.
@@ -23,7 +23,7 @@ pub(super) struct Settings {
 impl Settings {
     /// Takes the journal in `folder`, and first gives back what a runner that was killed has left changed.
     pub(super) fn open(folder: &Path, root: &Root) -> anyhow::Result<Self> {
-        Ok(Self { root: root.clone(), journal: Journal::open(folder, root)? })
+        Ok(Self { root: root.clone(), journal: Journal::open(Holder::Experiment, folder, root)? })
     }
 
     /// Makes the device what `arm` says, from whatever arm it was.

@@ -1,17 +1,10 @@
 //! From a plan to leases: pure. Each is given back in the reverse order, so that swap ends before its device does.
 
-use std::path::PathBuf;
-
 use super::plan::{Outcome, Plan, Setting};
-use crate::device::{BootTime, Root, Target};
+use crate::device::{BootTime, Target};
 
 /// Nothing about memory ends by itself: it is given back when whoever holds it ends, by its guardian, or by `brisk restore`.
 pub const FOR_EVER: BootTime = BootTime::from_milliseconds(u64::MAX / 4_000_000);
-
-/// Where `brisk memory apply` keeps its journal: not the daemon's own folder, for both may hold something.
-pub fn folder(root: &Root) -> PathBuf {
-    root.runtime_folder().with_file_name("brisk-memory")
-}
 
 /// One thing to hold.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
+
+use rustix::fs::OFlags;
 
 use super::killer::KillRecord;
 use crate::device::{DeviceError, Operation, Root};
@@ -22,12 +24,19 @@ fn path(root: &Root) -> PathBuf {
 pub fn append(root: &Root, record: &KillRecord) -> Result<(), DeviceError> {
     let path = path(root);
     let write = || -> io::Result<()> {
-        if fs::metadata(&path).is_ok_and(|file| file.len() > LIMIT_BYTES) {
+        if path.symlink_metadata().is_ok_and(|file| file.len() > LIMIT_BYTES) {
             fs::rename(&path, path.with_extension("old"))?;
         }
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
-        OpenOptions::new().append(true).create(true).mode(0o644).open(&path)?.write_all(&line)
+        let nofollow = OFlags::NOFOLLOW.bits() as i32;
+        let mut options = OpenOptions::new();
+        let mut file = options.append(true).create(true).mode(0o640).custom_flags(nofollow).open(&path)?;
+        if file.metadata()?.len() == 0 {
+            // The folder keeps others out; the group of the service may ask, whatever the umask.
+            file.set_permissions(fs::Permissions::from_mode(0o640))?;
+        }
+        file.write_all(&line)
     };
     write().map_err(|cause| DeviceError::io(&path, Operation::Write, cause))
 }
@@ -39,7 +48,9 @@ pub fn append(root: &Root, record: &KillRecord) -> Result<(), DeviceError> {
 pub fn read(root: &Root) -> Result<Vec<KillRecord>, DeviceError> {
     let mut records = Vec::new();
     for path in [path(root).with_extension("old"), path(root)] {
-        match fs::read_to_string(&path) {
+        let nofollow = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let text = OpenOptions::new().read(true).custom_flags(nofollow).open(&path).and_then(io::read_to_string);
+        match text {
             Ok(text) => records.extend(text.lines().filter_map(|line| serde_json::from_slice(line.as_bytes()).ok())),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
             Err(cause) => return Err(DeviceError::io(&path, Operation::Read, cause)),
@@ -101,5 +112,10 @@ mod tests {
         assert!(read(&root).unwrap().iter().all(|record| record.pid < 1999));
         clear(&root);
         assert_eq!(read(&root).unwrap(), []);
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "kept").unwrap();
+        std::os::unix::fs::symlink(&victim, root.runtime_folder().join("kills")).unwrap();
+        assert!(append(&root, &record(1)).is_err() && read(&root).is_err(), "another user has put a link there");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "kept");
     }
 }

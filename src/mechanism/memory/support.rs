@@ -1,19 +1,18 @@
 //! What this device offers: zram that could be set up, tunables that would be set, or nothing; and what is set already.
 
-use super::apply;
 use super::config::Arm;
 use super::place::Place;
 use super::plan::{Outcome, Plan};
 use super::probe::DeviceFacts;
 use crate::device::Root;
-use crate::device::journal::JournalState;
+use crate::device::journal::{Holder, JournalState};
 use crate::mechanism::{Support, SupportState};
 
 /// What this device offers to the memory mechanism, and what `brisk memory apply` does with it. What a daemon does is for
 /// the daemon to say.
 pub fn support(root: &Root) -> Support {
     // A journal that cannot be read is a fault of its own in `brisk doctor`'s report.
-    let held = JournalState::of(&apply::folder(root)).ok().and_then(|state| applied(&state));
+    let held = JournalState::of(&Holder::Memory.folder(root)).ok().and_then(|state| applied(&state));
     held.unwrap_or_else(|| of_facts(&DeviceFacts::probe(root)))
 }
 

@@ -4,10 +4,11 @@ use super::*;
 
 /// A policy whose governor has a tunable. A kernel would make the tunable's file anew, with its default.
 fn governed() -> (Device, Target) {
-    let device = Device::new(&[
+    let mut device = Device::new(&[
         ("devices/system/cpu/cpufreq/policy0/scaling_governor", "ondemand"),
         ("devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate", "20000"),
     ]);
+    device.holder = Holder::Boot;
     (device, Target::Governor("/sys/devices/system/cpu/cpufreq/policy0".into()))
 }
 

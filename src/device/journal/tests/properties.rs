@@ -178,6 +178,6 @@ proptest! {
         let index = cut.index(damaged.len());
         damaged[index] ^= flip;
         fs::write(device.journal().join("journal"), &damaged).unwrap();
-        let _ = Replay::of(&device.journal(), &device.root);
+        let _ = Replay::of(Holder::Daemon, &device.journal(), &device.root);
     }
 }

@@ -66,7 +66,7 @@ fn a_threads_mask_and_priority_are_given_back_unless_somebody_else_changed_them(
     let [one, other] = [cpus[0], cpus[1]];
     let now = BootTime::now();
     let until = now + Duration::from_secs(60);
-    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    let mut journal = Journal::open(Holder::Daemon, folder.path(), &root).unwrap();
     let confine = |journal: &mut Journal| journal.lease(now, &affinity, &one.to_string(), until, "test").unwrap();
     confine(&mut journal);
     assert_eq!(mask(tid), one.to_string());
@@ -75,10 +75,10 @@ fn a_threads_mask_and_priority_are_given_back_unless_somebody_else_changed_them(
 
     confine(&mut journal);
     journal.die();
-    let replay = Replay::of(folder.path(), &root).unwrap();
+    let replay = Replay::of(Holder::Daemon, folder.path(), &root).unwrap();
     assert!(replay.is_complete() && mask(tid) == before, "{replay:?}");
 
-    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    let mut journal = Journal::open(Holder::Daemon, folder.path(), &root).unwrap();
     confine(&mut journal);
     affinity::set(tid, &[other]).unwrap();
     let outcome = journal.release(now, &affinity).unwrap().outcome;
@@ -110,7 +110,7 @@ fn heirs_of_a_confined_thread_are_freed_with_it() {
     if !root.exists(format!("/proc/{tid}/task/{tid}/children")) || before != hotplug::format_list(&cpus) {
         return eprintln!("skipped: this kernel does not list children, or CPUs are offline");
     }
-    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    let mut journal = Journal::open(Holder::Daemon, folder.path(), &root).unwrap();
     let (now, one) = (BootTime::now(), cpus[0].to_string());
     journal.lease(now, &affinity, &one, now + Duration::from_secs(60), "test").unwrap();
     let heir = shell.make_heir();
@@ -132,7 +132,7 @@ fn what_several_threads_hold_goes_back_together_with_their_heirs() {
     let rank = |tid| io_priority::of(tid).unwrap().to_string();
     let rank_before = rank(shells[0].child.id());
     let (now, one, last) = (BootTime::now(), cpus[0].to_string(), "best-effort 7");
-    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    let mut journal = Journal::open(Holder::Daemon, folder.path(), &root).unwrap();
     let mut lease = |target: &Target, value: &str| {
         journal.lease(now, target, value, now + Duration::from_secs(60), "test").unwrap();
         target.clone()
@@ -191,7 +191,7 @@ fn a_storage_priority_goes_back_with_its_heirs_unless_somebody_else_changed_it()
     let before = rank(tid);
     let (now, last) = (BootTime::now(), "best-effort 7");
     let until = now + Duration::from_secs(60);
-    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    let mut journal = Journal::open(Holder::Daemon, folder.path(), &root).unwrap();
     journal.lease(now, &target, last, until, "test").unwrap();
     assert_eq!(rank(tid), last);
     if root.exists(format!("/proc/{tid}/task/{tid}/children")) {
@@ -206,10 +206,10 @@ fn a_storage_priority_goes_back_with_its_heirs_unless_somebody_else_changed_it()
 
     journal.lease(now, &target, last, until, "test").unwrap();
     journal.die();
-    let replay = Replay::of(folder.path(), &root).unwrap();
+    let replay = Replay::of(Holder::Daemon, folder.path(), &root).unwrap();
     assert!(replay.is_complete() && rank(tid) == before, "{replay:?}");
 
-    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    let mut journal = Journal::open(Holder::Daemon, folder.path(), &root).unwrap();
     journal.lease(now, &target, last, until, "test").unwrap();
     io_priority::set(tid, "best-effort 2".parse().unwrap()).unwrap();
     let outcome = journal.release(now, &target).unwrap().outcome;
@@ -228,7 +228,7 @@ fn clamps_go_back_with_their_heirs_unless_somebody_else_changed_them() {
     let clamps = |tid| uclamp::of(tid).map(|clamps| (clamps.minimum, clamps.maximum)).unwrap();
     let now = BootTime::now();
     let until = now + Duration::from_secs(60);
-    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    let mut journal = Journal::open(Holder::Daemon, folder.path(), &root).unwrap();
     if let Err(error) = journal.lease(now, &maximum, "446", until, "test") {
         assert!(uclamp::evidence(&root).is_none(), "{error}");
         return eprintln!("skipped: {error}");
@@ -248,10 +248,10 @@ fn clamps_go_back_with_their_heirs_unless_somebody_else_changed_them() {
 
     journal.lease(now, &maximum, "446", until, "test").unwrap();
     journal.die();
-    let replay = Replay::of(folder.path(), &root).unwrap();
+    let replay = Replay::of(Holder::Daemon, folder.path(), &root).unwrap();
     assert!(replay.is_complete() && clamps(tid) == (0, 1024), "{replay:?}");
 
-    let mut journal = Journal::open(folder.path(), &root).unwrap();
+    let mut journal = Journal::open(Holder::Daemon, folder.path(), &root).unwrap();
     journal.lease(now, &maximum, "446", until, "test").unwrap();
     uclamp::set_maximum(tid, 500).unwrap();
     let outcome = journal.release(now, &maximum).unwrap().outcome;
