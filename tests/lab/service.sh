@@ -132,12 +132,13 @@ memory() {
 
 # A service that was taken over: what its user forges is not root's to do.
 forged() {
-	: >/run/helper
-	for target in /proc/sys/kernel/core_pattern /sys/kernel/uevent_helper; do
+	umask 077
+	echo kept >/run/victim
+	for target in /proc/self/root/run/victim /sys/kernel/uevent_helper /proc/sys/kernel/core_pattern; do
 		[ -e "$target" ] || continue
 		cat >/run/brisk/journal <<-END
 			{"record":"open","format":1,"boot_id":null,"pid":1}
-			{"record":"intent","lease":{"target":{"tunable":"$target"},"original":"|/run/helper","value":"","since":1,"until":2,"reason":""}}
+			{"record":"intent","lease":{"target":{"tunable":"$target"},"original":"|/run/forged","value":"","since":1,"until":2,"reason":""}}
 		END
 		code=0
 		brisk restore >/run/said 2>&1 || code=$?

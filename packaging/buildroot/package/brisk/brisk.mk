@@ -16,6 +16,7 @@ endef
 
 define BRISK_INSTALL_INIT_SYSTEMD
 	$(INSTALL) -D -m 0644 -t $(TARGET_DIR)/usr/lib/systemd/system $(@D)/packaging/systemd/brisk.service \
+		$(@D)/packaging/systemd/brisk-grant.path $(@D)/packaging/systemd/brisk-grant.service \
 		$(@D)/packaging/systemd/brisk-boot-record.service $(@D)/packaging/systemd/brisk-boot-hold.service
 	$(INSTALL) -D -m 0644 $(@D)/packaging/systemd/notify-reload.conf \
 		$(TARGET_DIR)/usr/lib/systemd/system/brisk.service.d/notify-reload.conf
