@@ -98,7 +98,7 @@ fn a_process_with_many_references_delays_no_other_process() {
 #[test]
 #[ignore = "takes minutes; ./dev test --deep"]
 fn no_service_that_becomes_lazy_is_kept_on_two_cpus() {
-    check("binder-6.1-parallel", &["lazy", "20000"]);
+    check("binder-6.1-parallel", &["lazy", "5000"]);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn no_stale_answer_wins_a_race_where_the_kernel_checks_itself() {
 #[ignore = "builds a kernel, and takes long; ./dev test --deep"]
 fn no_stale_answer_wins_a_race_on_linux_6_12_that_checks_itself() {
     check("binder-6.12-checked", &["race", "500000"]);
-    check("binder-6.12-checked", &["lazy", "5000"]);
+    check("binder-6.12-checked", &["lazy", "1000"]);
 }
 
 #[test]

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -335,7 +336,7 @@ bool no_forged_answer(uint64_t rounds)
 /* Spins for a while that differs from round to round, up to some microseconds. */
 static void wait_a_little(uint64_t round)
 {
-	volatile uint32_t spins = round * 0x9e3779b1u >> 20;
+	volatile uint32_t spins = (uint32_t)round * 0x9e3779b1u >> 20;
 
 	while (spins)
 		spins--;
@@ -351,8 +352,10 @@ static void *count_references(void *unused)
 	put_string(&p, "lazy.one");
 	while (!__atomic_load_n(&shared->over, __ATOMIC_RELAXED)) {
 		/* which numbers the rounds of the other thread */
-		if (__atomic_load_n(&shared->begun, __ATOMIC_ACQUIRE) == round)
+		if (__atomic_load_n(&shared->begun, __ATOMIC_ACQUIRE) == round) {
+			sched_yield();
 			continue;
+		}
 		wait_a_little(++round);
 		call(&counter, 0, CODE_COUNT, 0, &p);
 		free_reply(&counter);
@@ -387,7 +390,7 @@ bool no_lazy_service_is_kept(uint64_t rounds)
 		failed += look_up(&client, "lazy.one") != FOUND;
 		free_reply(&client);
 		while (__atomic_load_n(&shared->life, __ATOMIC_ACQUIRE) != round)
-			;
+			sched_yield();
 		failed += look_up(&client, "lazy.one") != FOUND;
 		free_reply(&client);
 	}
