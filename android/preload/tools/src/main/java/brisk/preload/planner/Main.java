@@ -4,6 +4,7 @@ package brisk.preload.planner;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
+import java.nio.file.FileSystemException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.HashMap;
@@ -37,6 +38,8 @@ public final class Main {
             System.exit(run(List.of(arguments)));
         } catch (NoSuchFileException e) {
             fail("there is no file " + e.getMessage());
+        } catch (FileSystemException e) {
+            fail("cannot use " + e.getFile() + ": " + Reason.of(e));
         } catch (IOException | IllegalArgumentException | UncheckedIOException e) {
             fail(e.getMessage());
         }

@@ -49,7 +49,7 @@ public final class PlanWriter {
         try {
             Files.write(path, lines(result));
         } catch (IOException e) {
-            throw new UncheckedIOException("cannot write " + path + ": " + e.getMessage(), e);
+            throw new UncheckedIOException("cannot write " + path + ": " + Reason.of(e), e);
         }
     }
 }

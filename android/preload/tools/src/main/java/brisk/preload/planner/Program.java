@@ -66,7 +66,7 @@ final class Program implements Closeable {
         try {
             jar = new ZipFile(path.toFile());
         } catch (IOException e) {
-            throw new IOException("cannot read " + path + ": " + e.getMessage(), e);
+            throw new IOException("cannot read " + path + ": " + Reason.of(e), e);
         }
         mJars.add(jar);
         for (ZipEntry entry : (Iterable<ZipEntry>) jar.stream().map(ZipEntry.class::cast)::iterator) {

@@ -54,6 +54,18 @@ class PlannerTest {
     }
 
     @Test
+    void a_file_that_cannot_be_used_is_named_with_the_reason() throws IOException {
+        Path nowhere = mFolder.resolve("nowhere.jar");
+        String said = assertThrows(IOException.class, () -> Program.open(List.of(nowhere))).getMessage();
+        assertEquals("cannot read " + nowhere + ": there is no such file", said);
+        Path noJar = Files.writeString(mFolder.resolve("text.jar"), "text");
+        said = assertThrows(IOException.class, () -> Program.open(List.of(noJar))).getMessage();
+        assertTrue(said.startsWith("cannot read " + noJar + ": ") && !said.endsWith(noJar.toString()), said);
+        assertEquals("permission denied", Reason.of(new java.nio.file.AccessDeniedException("x")));
+        assertEquals("Is a directory", Reason.of(new java.nio.file.FileSystemException("x", null, "Is a directory")));
+    }
+
+    @Test
     void every_way_to_initialise_a_class_is_an_edge() throws IOException {
         Fixture fixture = new Fixture();
         for (String target : List.of("F", "M", "V", "P", "N", "S")) {
