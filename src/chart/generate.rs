@@ -4,6 +4,8 @@
 //! its services use all of them, everybody waits for a slow device, applications start. What it is like follows from
 //! the seed alone.
 
+pub mod causes;
+
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
