@@ -3,6 +3,7 @@
 mod android_module;
 mod android_policy;
 mod binder_cache_core;
+mod boot_diagnosis;
 mod chart_browser;
 mod chart_large;
 mod cli;

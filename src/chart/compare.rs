@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::diagnose::{self, Limit};
 use super::model::{Boot, Kind};
+use super::summary;
 
 /// The figures of one boot.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,12 +33,13 @@ pub enum Measure {
 
 impl Measure {
     /// Every one, in the order in which people ask for them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Done,
         Self::Limit(Limit::OneCpu),
         Self::Limit(Limit::SeveralCpus),
         Self::Limit(Limit::EveryCpu),
         Self::Limit(Limit::Disk),
+        Self::Limit(Limit::PartlyBusy),
         Self::Limit(Limit::Waiting),
         Self::CpuTime,
         Self::Read,
@@ -74,9 +76,7 @@ pub fn figures(boot: &Boot) -> Figures {
             boot.cpu.iter().map(|sample| f64::from(sample.busy()) * cpus * f64::from(sample.span.length_ms())).sum()
         }
         Measure::Limit(limit) => in_limit(limit),
-        Measure::Read => {
-            boot.disks.iter().flat_map(|disk| &disk.samples).map(|s| f64::from(s.read_kib)).sum::<f64>() / 1024.0
-        }
+        Measure::Read => summary::read_mib(boot),
     };
     let mut cpu_ms: BTreeMap<String, f64> = BTreeMap::new();
     for process in boot.processes.iter().filter(|process| process.kind != Kind::Initcall) {
@@ -105,7 +105,8 @@ impl Change<'_> {
 
 /// The mean; 0 of none.
 pub fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    // A sum of nothing is a negative nought.
+    values.iter().sum::<f64>() / values.len().max(1) as f64 + 0.0
 }
 
 /// The measures of the whole, in the order of [`Measure::ALL`].
@@ -159,7 +160,7 @@ mod tests {
         for (measure, change) in Measure::ALL.into_iter().zip(&changes) {
             let expected = match measure {
                 Measure::Done | Measure::Limit(Limit::OneCpu) => saved_ms,
-                Measure::Limit(Limit::SeveralCpus | Limit::EveryCpu | Limit::Disk | Limit::Waiting) => 0.0,
+                Measure::Limit(_) => 0.0,
                 Measure::CpuTime | Measure::Read => continue,
             };
             assert!((change.difference() - expected).abs() <= 700.0, "{measure:?} {change:?} is not near {expected}");

@@ -204,6 +204,7 @@ mod tests {
             span: Span { start_ms: 0, end_ms: 10 },
             cpu_ms,
             disk_wait_ms: 0,
+            threads: 1,
             activity: Vec::new(),
         }
     }

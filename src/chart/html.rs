@@ -21,6 +21,7 @@ struct Page<'a> {
     system: Vec<(&'a str, &'a str)>,
     phases: Vec<PhaseLine>,
     findings: Vec<FindingLine>,
+    nothing: &'static str,
     left_out: Vec<String>,
     recorded_by: &'static str,
     version: &'static str,
@@ -35,6 +36,7 @@ struct PhaseLine {
     takes: String,
     cpus: String,
     waiting: String,
+    in_no_process: String,
     speed: String,
 }
 
@@ -61,22 +63,19 @@ pub fn render(boot: &Boot) -> String {
         takes: seconds(phase.span.length_ms()),
         cpus: format!("{:.1}", phase.busy_cpus),
         waiting: format!("{:.1}", phase.waiting_cpus),
+        in_no_process: phase.in_no_process.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0)),
         speed: phase.speed.map_or_else(String::new, |speed| format!("{:.0} %", speed * 100.0)),
     });
-    let findings = diagnosis.findings.iter().map(|finding| {
-        let who =
-            finding.who.iter().map(|&(process, ms)| format!("{} {}", boot.processes[process].label(), seconds(ms)));
-        FindingLine {
-            gain: seconds(finding.gain_ms),
-            what: summary::opportunity(finding.opportunity),
-            from_ms: finding.span.start_ms,
-            to_ms: finding.span.end_ms,
-            from: seconds(finding.span.start_ms),
-            to: seconds(finding.span.end_ms),
-            advice: finding.advice.clone(),
-            bounds: summary::bounds(finding),
-            who: who.collect::<Vec<_>>().join(", "),
-        }
+    let findings = diagnosis.findings.iter().map(|finding| FindingLine {
+        gain: seconds(finding.gain_ms),
+        what: summary::opportunity(finding.opportunity),
+        from_ms: finding.span.start_ms,
+        to_ms: finding.span.end_ms,
+        from: seconds(finding.span.start_ms),
+        to: seconds(finding.span.end_ms),
+        advice: finding.advice.clone(),
+        bounds: summary::bounds(finding),
+        who: summary::who(boot, finding),
     });
     let known = [
         ("system.release", "System"),
@@ -93,6 +92,7 @@ pub fn render(boot: &Boot) -> String {
         system: known.iter().filter_map(|(key, name)| boot.header_value(key).map(|value| (*name, value))).collect(),
         phases: phases.collect(),
         findings: findings.collect(),
+        nothing: summary::nothing_to_win(&diagnosis),
         left_out: boot.omissions.iter().map(ToString::to_string).collect(),
         recorded_by: boot.format.words(),
         version: env!("CARGO_PKG_VERSION"),

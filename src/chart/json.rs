@@ -68,9 +68,9 @@ pub fn render(boot: &Boot) -> Vec<u8> {
     bytes
 }
 
-/// Three digits after the point are finer than any sample.
+/// Three digits after the point are finer than any sample. There is no negative nought.
 fn share(value: f32) -> f64 {
-    (f64::from(value) * 1000.0).round() / 1000.0
+    (f64::from(value) * 1000.0).round() / 1000.0 + 0.0
 }
 
 #[derive(Serialize)]
@@ -103,6 +103,9 @@ struct ProcessReport<'a> {
     kind: &'static str,
     start_ms: u32,
     end_ms: u32,
+    /// The most that it was seen with; absent when unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads: Option<u32>,
     cpu_ms: u32,
     disk_wait_ms: u32,
     /// start, end, CPU in thousandths, state
@@ -124,6 +127,7 @@ impl<'a> ProcessReport<'a> {
             },
             start_ms: process.span.start_ms,
             end_ms: process.span.end_ms,
+            threads: Some(process.threads).filter(|threads| *threads > 0),
             cpu_ms: process.cpu_ms,
             disk_wait_ms: process.disk_wait_ms,
             activity: process.activity.iter().map(stretch).collect(),
@@ -160,6 +164,10 @@ struct PhaseReport {
     io_stall: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_stall: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel_threads: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_no_process: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -186,6 +194,8 @@ struct Who<'a> {
     name: &'a str,
     pid: u32,
     ms: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<f64>,
 }
 
 impl<'a> DiagnosisReport<'a> {
@@ -217,15 +227,17 @@ impl PhaseReport {
             speed: phase.speed.map(share),
             io_stall: phase.io_stall.map(share),
             memory_stall: phase.memory_stall.map(share),
+            kernel_threads: phase.kernel_threads.map(share),
+            in_no_process: phase.in_no_process.map(share),
         }
     }
 }
 
 impl<'a> FindingReport<'a> {
     fn of(boot: &'a Boot, finding: &'a Finding) -> Self {
-        let who = finding.who.iter().map(|&(process, ms)| {
-            let process = &boot.processes[process];
-            Who { name: &process.name, pid: process.pid, ms }
+        let who = finding.who.iter().map(|part| {
+            let process = &boot.processes[part.process];
+            Who { name: &process.name, pid: process.pid, ms: part.ms, share: part.share.map(share) }
         });
         let bounds = finding.bounds.iter().map(|&(cpus, gain_at_most_ms)| Bound { cpus, gain_at_most_ms });
         Self {

@@ -181,6 +181,8 @@ pub struct Process {
     pub kind: Kind,
     /// Its life, as far as it is known.
     pub span: Span,
+    /// The most threads that it was seen with; 0 when that was not recorded.
+    pub threads: u32,
     /// CPU time that it took during the recording.
     pub cpu_ms: u32,
     /// Time that it was seen in uninterruptible sleep, which is mostly waiting for a disk.

@@ -1,6 +1,6 @@
 //! A boot in a few sentences, for the tops of charts and for those who do not see them.
 
-use super::diagnose::{Diagnosis, Finding, Opportunity};
+use super::diagnose::{Diagnosis, Finding, Limit, Opportunity, Part};
 use super::model::{Boot, Kind};
 
 /// The recorder's title, or what stands for it.
@@ -26,14 +26,18 @@ pub fn facts(boot: &Boot, diagnosis: &Diagnosis) -> Vec<String> {
         facts.push(format!("CPU {:.0} %", share(&|index| boot.cpu[index].busy())));
         facts.push(format!("I/O wait {:.0} %", share(&|index| boot.cpu[index].io_wait)));
     }
-    let read_mib = boot.disks.iter().flat_map(|disk| &disk.samples).map(|s| u64::from(s.read_kib)).sum::<u64>() >> 10;
     if !boot.disks.is_empty() {
-        facts.push(format!("{read_mib} MiB read"));
+        facts.push(format!("{:.0} MiB read", read_mib(boot)));
     }
     let count = |kind| boot.processes.iter().filter(|process| process.kind == kind).count();
     facts.push(format!("{} processes", count(Kind::Process)));
     facts.extend(Some(count(Kind::Initcall)).filter(|count| *count > 0).map(|count| format!("{count} initcalls")));
     facts
+}
+
+/// What was read from disks, in MiB.
+pub fn read_mib(boot: &Boot) -> f64 {
+    boot.disks.iter().flat_map(|disk| &disk.samples).map(|s| f64::from(s.read_kib)).sum::<f64>() / 1024.0
 }
 
 /// A time as people read it.
@@ -49,10 +53,32 @@ pub fn seconds(ms: u32) -> String {
 pub fn opportunity(opportunity: Opportunity) -> &'static str {
     match opportunity {
         Opportunity::Parallel => "parallel work",
+        Opportunity::Work => "less work",
+        Opportunity::Kernel => "the kernel's work",
         Opportunity::Disk => "reading",
         Opportunity::Waiting => "waiting",
         Opportunity::Frequency => "frequency",
         Opportunity::Memory => "memory",
+    }
+}
+
+/// The processes of a finding, each with its time and its share: `zygote64 1.40 s (97 %)`.
+pub fn who(boot: &Boot, finding: &Finding) -> String {
+    let one = |part: &Part| {
+        let share = part.share.map_or_else(String::new, |share| format!(" ({:.0} %)", share * 100.0));
+        format!("{} {}{share}", boot.processes[part.process].label(), seconds(part.ms))
+    };
+    finding.who.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What is said where there is no finding, by what the phases were.
+pub fn nothing_to_win(diagnosis: &Diagnosis) -> &'static str {
+    let working: Vec<Limit> =
+        diagnosis.phases.iter().map(|phase| phase.limit).filter(|limit| *limit != Limit::Idle).collect();
+    match working.iter().all(|limit| *limit == Limit::EveryCpu) {
+        true if working.is_empty() => "nothing: the recording shows no work",
+        true => "nothing but less work: every CPU works all the time",
+        false => "nothing that samples of CPUs and disks can show",
     }
 }
 

@@ -88,6 +88,7 @@ pub fn assemble(mut recording: Recording<'_>) -> Boot {
             command: None,
             kind: Kind::Initcall,
             span: call.span,
+            threads: 0,
             cpu_ms: 0,
             disk_wait_ms: 0,
             activity: vec![Activity { span: call.span, cpu_permille: 0, state: State::Running }],
@@ -184,6 +185,7 @@ fn add_unseen(lives: &mut Vec<Life>, ended: Vec<Ended>, boot_time_s: u64, sample
             start_ms: span.start_ms,
             end_ms: span.end_ms,
             cpu_us: u64::from(process.cpu_ms) * 1000,
+            threads: 0,
             activity: if span.length_ms() > 0 {
                 vec![Activity { span, cpu_permille, state: State::Sleeping }]
             } else {
@@ -258,6 +260,7 @@ fn process(life: Life, parent: Option<usize>, commands: &HashMap<u32, String>) -
         command: commands.get(&life.pid).filter(|command| !command.is_empty()).cloned(),
         kind: Kind::Process,
         span: Span::new(life.start_ms, life.end_ms),
+        threads: life.threads,
         cpu_ms: super::lines::saturate(life.cpu_us / 1000),
         disk_wait_ms: waits.map(|activity| activity.span.length_ms()).sum(),
         activity: life.activity,

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use super::lines::{Lines, number};
+use super::lines::{Lines, number, readable};
 use super::{Notes, ReadError};
 
 /// What is kept of a command line.
@@ -46,7 +46,9 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<HashMap<u32, Str
 
 fn words(text: &[u8]) -> String {
     let text = &text[..text.len().min(COMMAND_LIMIT_BYTES)];
-    String::from_utf8_lossy(text).split('\0').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    let words = String::from_utf8_lossy(text);
+    let words = words.split('\0').filter(|word| !word.is_empty()).map(readable);
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<BTreeMap<u32, Fr
             changes += 1;
         }
         if changes > limits.core_samples {
-            return Err(ReadError::TooMany { file: file.to_owned(), what: "frequencies", limit: limits.core_samples });
+            return Err(ReadError::too_many(file, "frequencies", limits.core_samples));
         }
         Ok(true)
     })?;

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::lines::Lines;
+use super::lines::{Lines, text};
 use super::{Notes, ReadError};
 
 /// More lines than any recorder writes.
@@ -18,7 +18,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<(String, Str
     let mut lines = Lines::new(input);
     let mut header: Vec<(String, String)> = Vec::new();
     while let Some((line_number, line)) = lines.next().map_err(|cause| notes.read_failed(cause))? {
-        let line = String::from_utf8_lossy(line);
+        let line = text(line);
         let line = line.trim();
         if line.is_empty() {
             continue;

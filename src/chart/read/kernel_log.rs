@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::lines::{Lines, saturate};
+use super::lines::{Lines, readable, saturate};
 use super::{Notes, ReadError};
 use crate::chart::model::Span;
 
@@ -43,10 +43,10 @@ fn initcall(line: &str) -> Option<Initcall> {
     let (function, rest) = rest.split_once(' ')?;
     let (_, rest) = rest.split_once(" after ").filter(|(before, _)| before.starts_with("returned"))?;
     let took_us: u64 = rest.split_once(' ').filter(|(_, unit)| unit.starts_with("usecs"))?.0.parse().ok()?;
-    let name = function.split_once('+').map_or(function, |(name, _)| name).to_owned();
+    let name = function.split_once('+').map_or(function, |(name, _)| name);
     let start_us = end_us.saturating_sub(took_us);
     let span = Span::new(saturate(start_us / 1000), saturate(end_us / 1000));
-    Some(Initcall { name, span, took_us })
+    Some(Initcall { name: readable(name).into_owned(), span, took_us })
 }
 
 fn microseconds(seconds: &str) -> Option<u64> {

@@ -1,5 +1,6 @@
 //! Lines of a log of any length in bounded memory.
 
+use std::borrow::Cow;
 use std::io::{self, Read};
 
 use memchr::memchr;
@@ -10,6 +11,24 @@ pub use crate::device::fields::{Fields, number};
 const CHUNK_BYTES: usize = 256 * 1024;
 /// A line longer than this is skipped: `intr` of a machine with thousands of interrupts is some 100 KB.
 const LINE_LIMIT_BYTES: usize = 2 * 1024 * 1024;
+
+/// Text that a log holds, for people: what could move a terminal's cursor or change its colours is shown as `\u{1b}`.
+pub fn text(bytes: &[u8]) -> String {
+    readable(&String::from_utf8_lossy(bytes)).into_owned()
+}
+
+/// The same of text: control characters, tabs excepted, are written out.
+pub fn readable(text: &str) -> Cow<'_, str> {
+    let is_control = |letter: char| letter.is_control() && letter != '\t';
+    if !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        if is_control(letter) { shown.extend(letter.escape_unicode()) } else { shown.push(letter) }
+    }
+    Cow::Owned(shown)
+}
 
 /// The lines of `input`, without their ends.
 pub struct Lines<R> {

@@ -30,6 +30,7 @@ use std::io::Read;
 use std::path::Path;
 
 pub use error::ReadError;
+pub use lines::readable;
 pub use recording::Recording;
 
 use super::model::{Boot, Omission};
@@ -78,7 +79,8 @@ pub fn read(path: &Path) -> Result<Boot, ReadError> {
 /// Those of [`read`].
 pub fn read_within(path: &Path, limits: &Limits) -> Result<Boot, ReadError> {
     let mut recording = Recording::new(limits);
-    source::each_file(path, limits, &mut |name, input| recording.take(name, input))?;
+    let files = source::each_file(path, limits, &mut |name, input| recording.take(name, input));
+    files.map_err(|error| error.inside(path))?;
     recording.finish(path)
 }
 
@@ -120,7 +122,7 @@ impl<'a> Notes<'a> {
     }
 
     fn too_many(&self, what: &'static str, limit: usize) -> ReadError {
-        ReadError::TooMany { file: self.file.to_owned(), what, limit }
+        ReadError::too_many(self.file, what, limit)
     }
 }
 

@@ -35,7 +35,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Pressure>, R
             return Ok(has_room);
         };
         if one.pressure.samples.len() >= limits.samples {
-            return Err(ReadError::TooMany { file: file.to_owned(), what: "samples", limit: limits.samples });
+            return Err(ReadError::too_many(file, "samples", limits.samples));
         }
         one.add(now);
         Ok(true)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use super::blocks;
-use super::lines::{Fields, saturate};
+use super::lines::{self, Fields, saturate};
 use super::{Notes, ReadError};
 use crate::chart::model::{Disk, DiskSample, Span};
 
@@ -37,7 +37,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Disk>, ReadE
             Some(&index) => index,
             None => {
                 let is_whole = is_disk(name) && !known.iter().any(|(other, _)| is_part_of(name, other));
-                let text = String::from_utf8_lossy(name).into_owned();
+                let text = lines::text(name);
                 let disk = is_whole.then(|| Disk { name: text, samples: Vec::new() });
                 known.push((name.to_vec(), Known { disk, before: None }));
                 by_name.insert(name.to_vec(), known.len() - 1);
@@ -46,11 +46,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Disk>, ReadE
         };
         samples += 1;
         if samples > limits.core_samples || known.len() > limits.samples {
-            return Err(ReadError::TooMany {
-                file: file.to_owned(),
-                what: "samples of disks",
-                limit: limits.core_samples,
-            });
+            return Err(ReadError::too_many(file, "samples of disks", limits.core_samples));
         }
         known[index].1.add(now_ms, counters);
         Ok(true)

@@ -28,7 +28,8 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<ProcessLog, Read
     Ok(gatherer.finish())
 }
 
-/// PID (name) state parent ... with CPU time in the fields 14 and 15 and the start in 22.
+/// PID (name) state parent ... with CPU time in the fields 14 and 15, the number of threads in 20 (0 before Linux 2.6)
+/// and the start in 22.
 fn sight(line: &[u8]) -> Option<Sight<'_>> {
     let open = memchr(b'(', line)?;
     let close = memrchr(b')', line)?;
@@ -40,7 +41,9 @@ fn sight(line: &[u8]) -> Option<Sight<'_>> {
     let parent_pid = fields.number()?;
     fields.skip_fields(9)?;
     let ticks = fields.number()?.saturating_add(fields.number()?);
-    fields.skip_fields(6)?;
+    fields.skip_fields(4)?;
+    let threads = fields.number()?;
+    fields.skip_fields(1)?;
     let start_ms = fields.number()?.saturating_mul(TICK_MS);
     Some(Sight {
         pid: u32::try_from(pid).ok()?,
@@ -48,6 +51,7 @@ fn sight(line: &[u8]) -> Option<Sight<'_>> {
         name,
         cpu_us: ticks.saturating_mul(TICK_MS * 1000),
         state,
+        threads: saturate(threads),
         start_ms: Some(saturate(start_ms)),
     })
 }
@@ -125,6 +129,39 @@ mod tests {
         assert_eq!(parsed(&format!("100\n{whole}{whole}\n120\n{whole}{whole}")), once);
         let (_, omissions) = parsed(&format!("100\n{}", whole.replace(" S ", " ? ")));
         assert_eq!(omissions.len(), 1);
+    }
+
+    /// By the log's clock they begin 4950 ms later than by the kernel's, or 9000 ms earlier.
+    #[test]
+    fn a_clock_of_the_recorders_own_loses_no_process_and_no_cpu_time() {
+        for offset_ticks in [495i64, -900] {
+            let start = |ticks: i64| u64::try_from(ticks + offset_ticks).unwrap_or(0);
+            let first = if offset_ticks > 0 { 0 } else { 1000 };
+            let once = |pid: u32, ticks: u64, at: i64| stat(pid, "once", 'S', 1, ticks, start(first + at));
+            let init = |ticks: u64| stat(1, "init", 'S', 0, ticks, 3);
+            let mut text = format!("{}\n{}\n", first + 5, init(1));
+            for block in 1..40 {
+                let seen = first + 5 + 20 * block;
+                text += &format!("{seen}\n{}{}\n", init(1), once(100 + block as u32, 12, 20 * block - 9));
+            }
+            let (lives, omissions) = parsed(&text);
+            assert_eq!((lives.len(), omissions.len()), (40, 0));
+            for (life, block) in lives[1..].iter().zip(1u32..) {
+                let seen_ms = 10 * (first as u32 + 5 + 20 * block);
+                assert_eq!((life.cpu_us, life.end_ms), (120_000, seen_ms), "{life:?}");
+                assert!(life.start_ms.abs_diff(seen_ms - 140) <= 60, "it is known to a part of a sample: {life:?}");
+                let [activity] = life.activity[..] else { panic!("{life:?}") };
+                let spent_ms = activity.span.length_ms() * u32::from(activity.cpu_permille) / 1000;
+                assert!(spent_ms.abs_diff(120) <= 1, "what it did is in its activity: {life:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_that_began_with_the_sample_has_its_time() {
+        let (lives, _) =
+            parsed(&format!("100\n{0}\n120\n{0}{1}", stat(1, "init", 'S', 0, 1, 0), stat(9, "a", 'R', 1, 1, 120)));
+        assert_eq!((lives[1].cpu_us, lives[1].activity.len()), (10_000, 1), "{:?}", lives[1]);
     }
 
     #[test]

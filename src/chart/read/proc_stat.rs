@@ -92,7 +92,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<CpuLog, ReadErro
         has_sample: false,
     };
     let (limits, file) = (notes.limits, notes.file);
-    let too_many = |what, limit| Err(ReadError::TooMany { file: file.to_owned(), what, limit });
+    let too_many = |what, limit| Err(ReadError::too_many(file, what, limit));
     blocks::each(input, notes, &mut |item| {
         let time_ms = match item {
             Item::Time(time_ms) => time_ms,

@@ -90,7 +90,7 @@ fn process(record: &[u8; RECORD_BYTES]) -> Option<Ended> {
     Some(Ended {
         pid: word(16),
         parent_pid: word(20),
-        name: String::from_utf8_lossy(name).into_owned(),
+        name: super::lines::text(name),
         began_s: u64::from(word(24)),
         lived_ms: (elapsed_ticks * TICK_MS) as u32,
         cpu_ms: super::lines::saturate((compressed_ticks(32) + compressed_ticks(34)).saturating_mul(10)),

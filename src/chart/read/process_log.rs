@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Limits, Notes, ReadError};
+use super::{Limits, Notes, ReadError, lines};
 use crate::chart::model::{Activity, Span, State};
 
 /// The processes of one log, and when it was sampled.
@@ -29,6 +29,8 @@ pub struct Life {
     pub end_ms: u32,
     /// CPU time in the recording, in microseconds.
     pub cpu_us: u64,
+    /// The most threads that it was seen with; 0 when the log does not say.
+    pub threads: u32,
     /// What it did.
     pub activity: Vec<Activity>,
 }
@@ -46,16 +48,29 @@ pub struct Sight<'a> {
     pub cpu_us: u64,
     /// What it does.
     pub state: State,
-    /// When it began, where the log says so.
+    /// How many threads it has; 0 where the log does not say.
+    pub threads: u32,
+    /// When it began, where the log says so. Its clock is the kernel's, which need not be the log's.
     pub start_ms: Option<u32>,
 }
 
-/// What is needed of a life to add to it.
+/// What is needed of a life to add to it, and to settle its beginning when the log has ended.
 struct Latest {
+    first: First,
     cpu_us: u64,
     start_ms: Option<u32>,
     seen_ms: u32,
     name: Vec<u8>,
+}
+
+/// A process as it was first seen.
+#[derive(Clone, Copy)]
+struct First {
+    cpu_us: u64,
+    state: State,
+    seen_ms: u32,
+    /// The block before, in which it was not; `None` in the first block.
+    before_ms: Option<u32>,
 }
 
 /// Gathers sights into lives.
@@ -142,12 +157,16 @@ impl Gatherer {
     }
 
     /// The lives.
-    pub fn finish(self) -> ProcessLog {
+    pub fn finish(mut self) -> ProcessLog {
+        let offset_ms = clock_offset_ms(&self.latest);
+        for (life, latest) in self.log.lives.iter_mut().zip(&self.latest) {
+            settle_beginning(life, latest, offset_ms);
+        }
         self.log
     }
 
     fn too_many(&self, what: &'static str, limit: usize) -> ReadError {
-        ReadError::TooMany { file: self.file.clone(), what, limit }
+        ReadError::too_many(&self.file, what, limit)
     }
 
     fn check_activities(&self) -> Result<(), ReadError> {
@@ -172,43 +191,42 @@ impl Gatherer {
 
     fn begin(&mut self, sight: Sight<'_>) {
         let index = self.log.lives.len();
-        let first_ms = self.log.times_ms[0];
-        // With a recorder's relative clock a start may lie in the future.
-        let start_ms = sight.start_ms.map_or(self.now_ms, |start_ms| start_ms.min(self.now_ms));
-        let mut life = Life {
+        self.log.lives.push(Life {
             pid: sight.pid,
             parent_pid: sight.parent_pid,
             name: text(sight.name),
-            start_ms,
+            start_ms: self.now_ms,
             end_ms: self.now_ms,
+            threads: sight.threads,
             ..Life::default()
-        };
-        // What a process took before the recording is not known by time; what a newcomer took is.
-        let is_new = self.before_ms.is_some_and(|before_ms| sight.start_ms.is_none_or(|_| start_ms + 20 >= before_ms));
-        let from_ms =
-            if sight.start_ms.is_some() { start_ms.max(first_ms) } else { self.before_ms.unwrap_or(start_ms) };
-        if is_new {
-            life.start_ms = life.start_ms.min(from_ms.max(first_ms));
-            life.cpu_us = sight.cpu_us;
-            push(&mut life.activity, &mut self.activities, Span::new(from_ms, self.now_ms), sight.cpu_us, sight.state);
-        }
-        self.log.lives.push(life);
-        self.latest.push(Latest {
-            cpu_us: sight.cpu_us,
-            start_ms: sight.start_ms,
-            seen_ms: self.now_ms,
-            name: sight.name.to_vec(),
         });
+        self.live_on(sight);
+        let Sight { cpu_us, state, .. } = sight;
+        let first = First { cpu_us, state, seen_ms: self.now_ms, before_ms: self.before_ms };
+        let (start_ms, name) = (sight.start_ms, sight.name.to_vec());
+        self.latest.push(Latest { first, cpu_us, start_ms, seen_ms: self.now_ms, name });
         self.by_pid.insert(sight.pid, index);
         self.order.push(index);
+        self.activities += 1;
+    }
+
+    /// A log that has a process only now and then shows that a parent lives by its child.
+    fn live_on(&mut self, sight: Sight<'_>) {
+        if sight.start_ms.is_none()
+            && let Some(&parent) = self.by_pid.get(&sight.parent_pid)
+        {
+            self.log.lives[parent].end_ms = self.now_ms;
+        }
     }
 
     fn go_on(&mut self, index: usize, sight: Sight<'_>) {
+        self.live_on(sight);
         let (life, latest) = (&mut self.log.lives[index], &mut self.latest[index]);
+        life.threads = life.threads.max(sight.threads);
         let spent_us = sight.cpu_us.saturating_sub(latest.cpu_us);
         life.cpu_us = life.cpu_us.saturating_add(spent_us);
         life.end_ms = self.now_ms;
-        let from_ms = self.before_ms.unwrap_or(self.now_ms).max(latest.seen_ms).max(life.start_ms);
+        let from_ms = self.before_ms.unwrap_or(self.now_ms).max(latest.seen_ms);
         push(&mut life.activity, &mut self.activities, Span::new(from_ms, self.now_ms), spent_us, sight.state);
         latest.cpu_us = sight.cpu_us;
         latest.seen_ms = self.now_ms;
@@ -225,8 +243,7 @@ fn push(activity: &mut Vec<Activity>, count: &mut usize, span: Span, cpu_us: u64
     if span.length_ms() == 0 {
         return;
     }
-    let permille = cpu_us / u64::from(span.length_ms());
-    let cpu_permille = u16::try_from(permille).unwrap_or(u16::MAX);
+    let cpu_permille = permille(cpu_us, span);
     match activity.last_mut() {
         Some(last) if last.span.end_ms == span.start_ms && last.state == state && last.cpu_permille == cpu_permille => {
             last.span.end_ms = span.end_ms;
@@ -238,8 +255,74 @@ fn push(activity: &mut Vec<Activity>, count: &mut usize, span: Span, cpu_us: u64
     }
 }
 
+/// How far the clock of starts is before the log's: 0, unless the recorder wrote times since its own start. Whatever was
+/// first seen in a block began after the one before, by either clock.
+fn clock_offset_ms(latest: &[Latest]) -> i64 {
+    const NEAR_MS: i64 = 50;
+    let began = latest.iter().filter_map(|one| Some((i64::from(one.start_ms?), one.first)));
+    let mut between: Vec<(i64, i64)> = began
+        .clone()
+        .filter_map(|(start_ms, first)| {
+            Some((start_ms - i64::from(first.seen_ms), start_ms - i64::from(first.before_ms?)))
+        })
+        .collect();
+    let agree = |offset_ms: i64, between: &[(i64, i64)]| {
+        let near = |(least_ms, most_ms): &&(i64, i64)| (least_ms - NEAR_MS..=most_ms + NEAR_MS).contains(&offset_ms);
+        2 * between.iter().filter(near).count() >= between.len()
+    };
+    let first_block = began.filter(|(_, first)| first.before_ms.is_none());
+    let in_the_future_ms = first_block.map(|(start_ms, first)| start_ms - i64::from(first.seen_ms)).max().unwrap_or(0);
+    if between.is_empty() || in_the_future_ms <= NEAR_MS && agree(0, &between) {
+        return if in_the_future_ms > NEAR_MS { in_the_future_ms } else { 0 };
+    }
+    between.sort_unstable_by_key(|(least_ms, most_ms)| least_ms + most_ms);
+    let (least_ms, most_ms) = between[between.len() / 2];
+    let middle_ms = least_ms.midpoint(most_ms);
+    if !agree(middle_ms, &between) {
+        return in_the_future_ms.max(0);
+    }
+    // Those that agree tell it more closely together.
+    let close = between.iter().filter(|(least_ms, most_ms)| (*least_ms..=*most_ms).contains(&middle_ms));
+    let (least_ms, most_ms) = close.fold((least_ms, most_ms), |(a, b), (c, d)| (a.max(*c), b.min(*d)));
+    least_ms.midpoint(most_ms)
+}
+
+/// Sets when a life began, by the log's clock, and what it did until it was first seen.
+fn settle_beginning(life: &mut Life, latest: &Latest, offset_ms: i64) {
+    const TICK_MS: u32 = 10;
+    let First { cpu_us, state, seen_ms, before_ms } = latest.first;
+    let by_log = |start_ms: u32| u32::try_from((i64::from(start_ms) - offset_ms).max(0)).unwrap_or(u32::MAX);
+    let start_ms = latest.start_ms.map_or(before_ms.unwrap_or(seen_ms), by_log).min(seen_ms);
+    life.start_ms = start_ms;
+    // What a process took before the recording is not known by time; what a newcomer took is.
+    let Some(before_ms) = before_ms else { return };
+    // A clock that had to be guessed is not exact.
+    let tolerance_ms = if offset_ms == 0 { 2 * TICK_MS } else { seen_ms - before_ms };
+    if start_ms + tolerance_ms < before_ms {
+        return;
+    }
+    life.cpu_us = life.cpu_us.saturating_add(cpu_us);
+    let from_ms = start_ms.max(before_ms).min(seen_ms.saturating_sub(TICK_MS)).max(before_ms);
+    life.start_ms = start_ms.min(from_ms);
+    let span = Span::new(from_ms, seen_ms);
+    if span.length_ms() == 0 {
+        return;
+    }
+    let cpu_permille = permille(cpu_us, span);
+    match life.activity.first_mut() {
+        Some(next) if next.span.start_ms == seen_ms && next.state == state && next.cpu_permille == cpu_permille => {
+            next.span.start_ms = from_ms;
+        }
+        _ => life.activity.insert(0, Activity { span, cpu_permille, state }),
+    }
+}
+
+fn permille(cpu_us: u64, span: Span) -> u16 {
+    u16::try_from(cpu_us / u64::from(span.length_ms())).unwrap_or(u16::MAX)
+}
+
 /// A name as text, however a process has called itself.
 fn text(name: &[u8]) -> String {
     const NAME_LIMIT_BYTES: usize = 256;
-    String::from_utf8_lossy(&name[..name.len().min(NAME_LIMIT_BYTES)]).into_owned()
+    lines::text(&name[..name.len().min(NAME_LIMIT_BYTES)])
 }

@@ -34,7 +34,7 @@ pub fn draw(sheet: &mut Sheet, boot: &Boot, diagnosis: &Diagnosis, top: f64) -> 
     y += 28.0;
     if !diagnosis.phases.is_empty() {
         y = phases(sheet, diagnosis, y);
-        y = findings(sheet, boot, diagnosis, y);
+        y = findings(sheet, diagnosis, y);
     }
     y + 22.0
 }
@@ -42,7 +42,7 @@ pub fn draw(sheet: &mut Sheet, boot: &Boot, diagnosis: &Diagnosis, top: f64) -> 
 fn phases(sheet: &mut Sheet, diagnosis: &Diagnosis, top: f64) -> f64 {
     sheet.text("head", Anchor::Start, (MARGIN, top), "What limited the boot");
     let mut x = sheet.scale.left;
-    for limit in [Limit::OneCpu, Limit::SeveralCpus, Limit::EveryCpu, Limit::Disk, Limit::Waiting] {
+    for limit in Limit::ALL {
         let in_limit = diagnosis.phases.iter().filter(|phase| phase.limit == limit);
         let sum_ms: u32 = in_limit.map(|phase| phase.span.length_ms()).sum();
         if sum_ms > 0 {
@@ -69,7 +69,7 @@ fn phases(sheet: &mut Sheet, diagnosis: &Diagnosis, top: f64) -> f64 {
     y + 20.0
 }
 
-fn findings(sheet: &mut Sheet, boot: &Boot, diagnosis: &Diagnosis, top: f64) -> f64 {
+fn findings(sheet: &mut Sheet, diagnosis: &Diagnosis, top: f64) -> f64 {
     let mut y = top;
     let room = WIDTH - MARGIN - sheet.scale.left;
     for finding in diagnosis.findings.iter().take(NAMED) {
@@ -87,12 +87,8 @@ fn findings(sheet: &mut Sheet, boot: &Boot, diagnosis: &Diagnosis, top: f64) -> 
         sheet.text("small", Anchor::Start, (sheet.scale.left, y), &text);
     } else if diagnosis.findings.is_empty() {
         y += 18.0;
-        let text = if boot.cpu_count() > 1 {
-            "Nothing to win is seen: the CPUs work all the time."
-        } else {
-            "One CPU, always at work: do less."
-        };
-        sheet.text("muted", Anchor::Start, (sheet.scale.left, y), text);
+        let text = format!("What could be won: {}.", words::nothing_to_win(diagnosis));
+        sheet.text("muted", Anchor::Start, (sheet.scale.left, y), &text);
     }
     y
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::chart::generate::{self, Shape};
+use crate::chart::html;
 use crate::chart::model::{Activity, Core, CpuSample, Kind, Omission, Process, Span, State};
 use crate::chart::read;
 use proptest::prelude::*;
@@ -32,7 +33,7 @@ fn it_shows_the_three_parts_and_says_first_what_to_win() {
     for words in order {
         at += text[at..].find(words).unwrap_or_else(|| panic!("{words:?} is not where it should be"));
     }
-    assert!(text.contains("zygote64 works on one CPU while 3 are idle"), "the preload is named");
+    assert!(text.contains(" of the CPU time) works on one CPU while 3 are idle"), "the preload is named");
 }
 
 #[test]
@@ -57,6 +58,7 @@ fn no_name_can_break_it_and_nothing_is_needed() {
         span,
         cpu_ms: 900,
         disk_wait_ms: 0,
+        threads: 1,
         activity: vec![Activity { span, cpu_permille: 900, state: State::Running }],
     };
     let header = vec![("title".to_owned(), "<b>".to_owned())];
@@ -67,6 +69,30 @@ fn no_name_can_break_it_and_nothing_is_needed() {
         assert!(!text.contains(tag), "{tag}");
     }
     assert!(render(&Boot::default()).ends_with("</svg>\n"));
+}
+
+#[test]
+fn what_is_drawn_has_its_legend_and_one_sample_is_enough_for_a_bar() {
+    let span = Span { start_ms: 0, end_ms: 1000 };
+    let process = |state, span| Process {
+        pid: 1,
+        parent: None,
+        name: "gdb".to_owned(),
+        command: None,
+        kind: Kind::Process,
+        span,
+        cpu_ms: 0,
+        disk_wait_ms: 0,
+        threads: 1,
+        activity: vec![Activity { span, cpu_permille: 0, state }],
+    };
+    let drawn = |processes| render(&Boot { span, processes, ..Boot::default() });
+    let stopped = drawn(vec![process(State::Stopped, span)]);
+    assert!(stopped.contains("stopped or traced") && stopped.contains("<path class=\"stopped\""));
+    assert!(!drawn(vec![process(State::Sleeping, span)]).contains("stopped or traced"));
+    assert!(html::render(&Boot::default()).contains("stopped or traced"));
+    let once = drawn(vec![Process { activity: Vec::new(), ..process(State::Sleeping, Span::new(500, 500)) }]);
+    assert!(once.contains("<path class=\"life\""), "a process that one sample saw has a bar");
 }
 
 #[test]
@@ -92,7 +118,7 @@ proptest! {
             let span = Span::new(from, from + length);
             boot.processes.push(Process {
                 pid: index as u32, parent: index.checked_sub(parent + 1), name, command: None, kind: Kind::Process, span,
-                cpu_ms: length, disk_wait_ms: 0, activity: vec![Activity { span, cpu_permille, state: State::DiskWait }],
+                cpu_ms: length, disk_wait_ms: 0, threads: 1, activity: vec![Activity { span, cpu_permille, state: State::DiskWait }],
             });
         }
         let text = render(&boot);

@@ -6,7 +6,7 @@ use super::MARGIN;
 use super::sheet::Sheet;
 use crate::chart::columns::{Columns, runs};
 use crate::chart::fold::{Content, Row, weight_ms};
-use crate::chart::model::{Boot, Kind, Process, State};
+use crate::chart::model::{Boot, Kind, Process, Span, State};
 use crate::chart::summary::seconds;
 use crate::report::svg::{Anchor, text_width};
 
@@ -97,6 +97,10 @@ fn heading(sheet: &mut Sheet, boot: &Boot, y: f64) -> f64 {
         ("life", "sleeping"),
         ("zombie", "dead, not collected"),
     ];
+    let is_stopped = |process: &Process| process.activity.iter().any(|activity| activity.state == State::Stopped);
+    if boot.processes.iter().any(is_stopped) {
+        legend.push(("stopped", "stopped or traced"));
+    }
     if boot.processes.iter().any(|process| process.kind == Kind::Initcall) {
         legend.push(("call", "initcall"));
     }
@@ -120,7 +124,9 @@ impl Tracks {
         }
         for &member in row.members() {
             let process = &boot.processes[member];
-            self.life.add(process.span, 1.0);
+            // What was seen in one sample alone has a bar as well.
+            let Span { start_ms, end_ms } = process.span;
+            self.life.add(Span::new(start_ms, end_ms.max(start_ms.saturating_add(1))), 1.0);
             for activity in &process.activity {
                 if activity.cpu_permille > 0 {
                     self.cpu.add(activity.span, f32::from(activity.cpu_permille) / 1000.0);

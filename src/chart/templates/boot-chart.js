@@ -104,10 +104,10 @@
   // ---- drawing ----
   function readColours() {
     const style = getComputedStyle(document.body);
-    for (const name of ['ground', 'ink', 'muted', 'rule', 'life', 'life-edge', 'user', 'system', 'wait', 'disk', 'rate', 'speed', 'run1', 'run2', 'run3', 'run4', 'blocked', 'stopped', 'zombie', 'call', 'one', 'several', 'every', 'reads', 'idle', 'link'])
+    for (const name of ['ground', 'ink', 'muted', 'rule', 'life', 'life-edge', 'user', 'system', 'wait', 'disk', 'rate', 'speed', 'run1', 'run2', 'run3', 'run4', 'blocked', 'stopped', 'zombie', 'call', 'one', 'several', 'every', 'reads', 'partly', 'idle', 'link'])
       colours[name] = style.getPropertyValue(`--${name}`).trim();
   }
-  const PHASES = { 'one-cpu': 'one', 'several-cpus': 'several', 'every-cpu': 'every', 'disk-phase': 'reads', waiting: 'idle' };
+  const PHASES = { 'one-cpu': 'one', 'several-cpus': 'several', 'every-cpu': 'every', 'disk-phase': 'reads', 'partly-busy': 'partly', waiting: 'idle', 'idle-phase': 'life' };
 
   function prepare(canvas, width, height) {
     const ratio = window.devicePixelRatio || 1;

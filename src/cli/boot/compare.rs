@@ -145,7 +145,8 @@ impl Line {
             before: compare::mean(&change.before),
             after: compare::mean(&change.after),
             difference: change.difference(),
-            ci: ci.iter().all(|end| end.is_finite()).then_some(ci),
+            // There is no negative nought.
+            ci: ci.iter().all(|end| end.is_finite()).then_some(ci.map(|end| end + 0.0)),
         }
     }
 }

@@ -15,8 +15,8 @@ use anstyle::{AnsiColor, Style};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Every gain is an upper bound: what would be won if all of a phase's work were parallel (Amdahl, for this
-device's CPUs and for 2, 4 and 8), every read were already there, nobody had to wait, every CPU ran at its
-highest frequency. Gains of one phase do not add up.
+device's CPUs and for 2, 4 and 8), every read were already there, nothing had to wait, the first named process
+did nothing, every CPU ran at its highest frequency. Gains of one phase do not add up.
 
 Exit code 0 when the recording holds samples of the CPUs, 1 when there is nothing to judge.
 
@@ -86,7 +86,7 @@ fn text(boot: &Boot, diagnosis: &Diagnosis) -> String {
         describe(&mut text, boot, finding);
     }
     if diagnosis.findings.is_empty() {
-        text.push_str("  nothing that samples of CPUs and disks can show\n");
+        let _ = writeln!(text, "  {}", summary::nothing_to_win(diagnosis));
     }
     text
 }
@@ -100,17 +100,15 @@ fn describe(text: &mut String, boot: &Boot, finding: &Finding) {
         let _ = writeln!(text, "           {FAINT}Amdahl's bound: {}{FAINT:#}", summary::bounds(finding));
     }
     if !finding.who.is_empty() {
-        let names =
-            finding.who.iter().map(|&(process, ms)| format!("{} {}", boot.processes[process].label(), seconds(ms)));
-        let names: Vec<String> = names.collect();
-        let _ = writeln!(text, "           {FAINT}who: {}{FAINT:#}", names.join(", "));
+        let _ = writeln!(text, "           {FAINT}who: {}{FAINT:#}", summary::who(boot, finding));
     }
 }
 
 fn colour(limit: Limit) -> Style {
     match limit {
         Limit::OneCpu | Limit::Disk => AnsiColor::Yellow.on_default(),
-        Limit::Waiting => AnsiColor::Red.on_default(),
+        Limit::Waiting | Limit::PartlyBusy => AnsiColor::Red.on_default(),
+        Limit::Idle => FAINT,
         Limit::SeveralCpus | Limit::EveryCpu => AnsiColor::Green.on_default(),
     }
 }

@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
 fn open(path: &Path) -> anyhow::Result<Boot> {
     let boot = read::read(path)?;
     for omission in &boot.omissions {
-        eprintln!("brisk: {}: {omission}", path.display());
+        eprintln!("brisk: {}: {omission}", read::readable(&path.to_string_lossy()));
     }
     Ok(boot)
 }
