@@ -1,7 +1,7 @@
 #!/bin/sh
 # The services and actions of brisk.rc under an init that does what Android's does with them (system/core/init, service.cpp and
 # libprocessgroup): a service is a control group, it gets its user, its groups and no other capabilities than those it names,
-# and whoever stops it, or the end of its first process, kills the whole group. Runs in the lab's guest as
+# and `stop`, or the end of its first process, kills the whole group. Runs in the lab's guest as
 # `init.sh STEP...`; tests/lab/init.rs reads the lines "NAME: TEXT" and judges.
 set -eu
 
@@ -150,7 +150,7 @@ kill_group() {
 	kill "-$1" $(cat "$groups/$2/cgroup.procs") 2>/dev/null || :
 }
 
-# reap SERVICE STATE: waits for its first process, and kills all others before anybody hears of it.
+# reap SERVICE STATE: waits for its first process, and kills all others before its state is told.
 reap() {
 	code=0
 	wait "$(cat "/tmp/$1.pid")" || code=$?

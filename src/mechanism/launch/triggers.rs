@@ -25,7 +25,7 @@ pub fn chosen(config: &LaunchConfig, facts: &DeviceFacts) -> Vec<Trigger> {
 pub enum Noticing {
     /// The device tells of them, in this way.
     ByDevice(&'static str),
-    /// Somebody has to tell of them.
+    /// A program has to tell of them.
     WhenTold,
     /// By none of the triggers.
     Never,
