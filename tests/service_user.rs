@@ -142,6 +142,17 @@ fn what_memory_apply_keeps_is_restored_after_the_service_has_run() {
         let (code, said) = device.brisk(&["restore"]);
         assert_eq!((code, device.get(JOURNALS[2].1).as_str()), (Some(0), ORIGINAL), "{said}");
     }
+    // One report of both processes.
+    let device = Device::new();
+    device.journal("brisk", SERVICE, &[own_lease(JOURNALS[0].0, JOURNALS[0].1)]);
+    device.journal("brisk-memory", 0, &[own_lease("brisk-memory", JOURNALS[2].1)]);
+    let (code, said) = device.brisk(&["restore", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let restored = report["restorations"].as_array().unwrap();
+    assert!(restored.len() == 2 && restored.iter().all(|one| one["outcome"] == "restored"), "{said}");
+    assert_eq!((code, &report["complete"], &report["earlier_boot"]), (Some(0), &true.into(), &false.into()), "{said}");
+    let (code, said) = device.brisk(&["restore"]);
+    assert_eq!((code, said.as_str()), (Some(0), "Nothing is left changed.\n"));
 }
 
 #[test]

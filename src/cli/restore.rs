@@ -1,11 +1,11 @@
 //! `brisk restore`: undo what a daemon or an experiment that died has left changed.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, ensure};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::device::Root;
 use crate::device::error::sentence;
@@ -43,12 +43,22 @@ struct Report<'a> {
     replay: &'a Replay,
 }
 
+/// What was done, and what the processes said that restored the journals of other users.
+#[derive(Debug, Default)]
+struct Done {
+    replay: Replay,
+    /// In the form that was asked for, a process each.
+    said: Vec<String>,
+    /// One of them could not restore everything.
+    is_refused: bool,
+}
+
 /// Restores everything that the journals hold and says what was done.
 ///
 /// # Errors
 /// When a journal cannot be used; a holder that runs restores everything itself when it is stopped.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
-    let mut replay = Replay::default();
+    let mut done = Done::default();
     let mut holders: Vec<_> = arguments.journal.map_or(Holder::ALL.to_vec(), |holder| vec![holder]);
     // What is another user's can be in that user's way, so root's own is restored first.
     holders.sort_by_key(|holder| other_owner(&holder.folder(root)).is_some());
@@ -59,77 +69,102 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         if is_daemon_refused && holder == Holder::Experiment {
             continue;
         }
-        match restore(holder, arguments.as_owner, root) {
-            Ok(more) => replay.append(more),
-            Err(error) => {
-                is_daemon_refused |= holder == Holder::Daemon;
-                match outcome {
-                    Ok(()) => outcome = Err(error),
-                    Err(_) => eprintln!("brisk: {}", sentence(error.as_ref())),
-                }
+        if let Err(error) = restore(holder, arguments, root, &mut done) {
+            is_daemon_refused |= holder == Holder::Daemon;
+            match outcome {
+                Ok(()) => outcome = Err(error),
+                Err(_) => eprintln!("brisk: {}", sentence(error.as_ref())),
             }
         }
     }
-    let report = Report { schema: SCHEMA, complete: outcome.is_ok() && replay.is_complete(), replay: &replay };
-    if outcome.is_ok() || !replay.restorations.is_empty() {
-        let mut out = anstream::stdout().lock();
-        if arguments.json {
-            writeln!(out, "{}", serde_json::to_string(&report)?)?;
-        } else {
-            write!(out, "{}", text(&replay))?;
-        }
+    let complete = outcome.is_ok() && done.replay.is_complete() && !done.is_refused;
+    if outcome.is_ok() || !done.replay.restorations.is_empty() || !done.said.is_empty() {
+        let text = if arguments.json { done.json(complete)? } else { done.text(arguments.as_owner) };
+        write!(anstream::stdout(), "{text}")?;
     }
     outcome?;
-    Ok(if report.complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn restore(holder: Holder, as_owner: bool, root: &Root) -> anyhow::Result<Replay> {
+fn restore(holder: Holder, arguments: &Arguments, root: &Root, done: &mut Done) -> anyhow::Result<()> {
     let folder = holder.folder(root);
-    if as_owner {
+    if arguments.as_owner {
         become_owner(&folder).with_context(|| format!("cannot become the owner of {}", folder.display()))?;
     } else if let Some(owner) = other_owner(&folder) {
-        return restore_as(owner, holder, &folder, root);
+        return restore_as(owner, holder, arguments.json, root, done);
     }
     match Replay::of(holder, &folder, root) {
         Err(error @ JournalError::Locked { .. }) => Err(error).context(
             "not restored: what runs gives everything back itself when it stops (the daemon by systemctl stop brisk, an \
              experiment by Ctrl-C, either by SIGTERM)",
         ),
-        other => Ok(other?),
+        Err(error) => Err(error.into()),
+        Ok(replay) => {
+            done.replay.append(replay);
+            Ok(())
+        }
     }
 }
 
 /// Restores the journal of `owner` in a process of its own, which has that user's rights and no other.
-fn restore_as(owner: u32, holder: Holder, folder: &Path, root: &Root) -> anyhow::Result<Replay> {
-    let _loan = Loan::of(holder, folder, root, owner);
+fn restore_as(owner: u32, holder: Holder, json: bool, root: &Root, done: &mut Done) -> anyhow::Result<()> {
+    let folder = holder.folder(root);
+    let _loan = Loan::of(holder, &folder, root, owner);
     let output = Command::new("/proc/self/exe")
         .arg("--root")
         .arg(root.path("/"))
-        .args(["restore", "--as-owner", "--json", "--journal", holder.name()])
+        .args(["restore", "--as-owner", "--journal", holder.name()])
+        .args(json.then_some("--json"))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start the process that restores with the owner's rights")?;
     // It has said why on stderr where it could not use the journal.
-    ensure!(!output.stdout.is_empty(), "{} is not restored as user {owner}: {}", folder.display(), output.status);
-    Ok(serde_json::from_slice(&output.stdout)?)
+    let code = output.status.code();
+    ensure!(matches!(code, Some(0 | 1)), "{} is not restored as user {owner}: {}", folder.display(), output.status);
+    done.is_refused |= code == Some(1);
+    done.said.push(String::from_utf8_lossy(&output.stdout).into_owned());
+    Ok(())
 }
 
-fn text(replay: &Replay) -> String {
-    let mut text = String::new();
-    if replay.earlier_boot {
-        text += "A journal is of an earlier boot, and the reboot has reset what it held.\n";
+impl Done {
+    fn json(&self, complete: bool) -> anyhow::Result<String> {
+        let own = serde_json::to_string(&Report { schema: SCHEMA, complete, replay: &self.replay })?;
+        if self.said.is_empty() {
+            return Ok(own + "\n");
+        }
+        let mut report: Value = serde_json::from_str(&own)?;
+        for said in &self.said {
+            let mut more: Value = serde_json::from_str(said)?;
+            if let (Value::Array(all), Value::Array(more)) = (&mut report["restorations"], &mut more["restorations"]) {
+                all.append(more);
+            }
+            for flag in ["earlier_boot", "torn"] {
+                report[flag] = (report[flag] == true || more[flag] == true).into();
+            }
+            let lines = |report: &Value| report["malformed_lines"].as_u64().unwrap_or_default();
+            report["malformed_lines"] = (lines(&report) + lines(&more)).into();
+        }
+        Ok(report.to_string() + "\n")
     }
-    if replay.malformed_lines > 0 {
-        text += &format!("{} lines of a journal are damaged and were left out.\n", replay.malformed_lines);
+
+    /// Nothing at all where another process says that there was nothing.
+    fn text(&self, as_owner: bool) -> String {
+        let Replay { restorations, earlier_boot, malformed_lines, .. } = &self.replay;
+        let mut text = String::new();
+        if *earlier_boot {
+            text += "A journal is of an earlier boot, and the reboot has reset what it held.\n";
+        }
+        if *malformed_lines > 0 {
+            text += &format!("{malformed_lines} lines of a journal are damaged and were left out.\n");
+        }
+        restorations.iter().for_each(|restoration| text += &line(restoration));
+        text += &self.said.concat();
+        if restorations.is_empty() && self.said.iter().all(String::is_empty) && !as_owner {
+            text += "Nothing is left changed.\n";
+        }
+        text
     }
-    for restoration in &replay.restorations {
-        text += &line(restoration);
-    }
-    if replay.restorations.is_empty() {
-        text += "Nothing is left changed.\n";
-    }
-    text
 }
 
 fn line(restoration: &Restoration) -> String {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::access::Access;
 use super::log::Log;
@@ -12,7 +12,7 @@ use crate::device::kernel::boot_id;
 use crate::device::{BootTime, Root, Target};
 
 /// What a replay found and did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Replay {
     /// What became of each lease, in the order in which they were given back.
     pub restorations: Vec<Restoration>,
