@@ -1,8 +1,11 @@
 //! The chart as PNG: its SVG painted in light colours, at twice its size, with the machine's fonts.
 
+use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
-use resvg::tiny_skia::{Pixmap, Transform};
+use png::{BitDepth, ColorType, Compression, Encoder, Filter};
+use resvg::tiny_skia::{Color, Pixmap, Transform};
 use resvg::usvg::fontdb::{Database, Family, Query};
 use resvg::usvg::{Options, Tree};
 use thiserror::Error;
@@ -12,6 +15,10 @@ use super::svg;
 
 /// Pixels a unit of the SVG: its smallest text is 11 units high.
 const SCALE: f32 = 2.0;
+/// The picture is painted and packed in strips of so many rows: a long boot's pixels would take a hundred megabytes.
+const STRIP_ROWS: u32 = 512;
+/// The folder of the first of [`SANS_SERIF`] on Debian: reading it is enough where all text is ASCII.
+const USUAL_FONTS: &str = "/usr/share/fonts/truetype/dejavu";
 /// What stands for `sans-serif` where fontconfig names nothing that is there.
 const SANS_SERIF: [&str; 4] = ["DejaVu Sans", "Noto Sans", "Liberation Sans", "Roboto"];
 
@@ -33,22 +40,62 @@ pub enum PngError {
 /// # Errors
 /// [`PngError`]
 pub fn render(boot: &Boot) -> Result<Vec<u8>, PngError> {
-    let mut fonts = Database::new();
-    fonts.load_system_fonts();
-    render_with(boot, fonts)
+    let drawing = svg::render(boot).replacen(svg::STYLE, &in_light_colours(svg::STYLE), 1);
+    let fonts = fonts_for(&drawing, Path::new(USUAL_FONTS));
+    paint(&drawing, fonts)
 }
 
-fn render_with(boot: &Boot, mut fonts: Database) -> Result<Vec<u8>, PngError> {
+/// The fonts that `drawing` may need: reading all of a desktop's takes longer than the rest of the picture.
+fn fonts_for(drawing: &str, usual: &Path) -> Database {
+    let mut fonts = Database::new();
+    if drawing.is_ascii() {
+        fonts.load_fonts_dir(usual);
+    }
+    if fonts.is_empty() {
+        fonts.load_system_fonts();
+    }
+    fonts
+}
+
+fn paint(drawing: &str, mut fonts: Database) -> Result<Vec<u8>, PngError> {
     choose_sans_serif(&mut fonts)?;
-    let drawing = svg::render(boot).replacen(svg::STYLE, &in_light_colours(svg::STYLE), 1);
     let options = Options { fontdb: Arc::new(fonts), ..Options::default() };
-    let tree = Tree::from_str(&drawing, &options).map_err(|error| PngError::Paint(error.to_string()))?;
-    let size = tree.size().to_int_size().scale_by(SCALE);
-    let mut pixels = size
-        .and_then(|size| Pixmap::new(size.width(), size.height()))
-        .ok_or_else(|| PngError::Paint("it is too large".into()))?;
-    resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut pixels.as_mut());
-    pixels.encode_png().map_err(|error| PngError::Paint(error.to_string()))
+    let tree = Tree::from_str(drawing, &options).map_err(|error| PngError::Paint(error.to_string()))?;
+    let too_large = || PngError::Paint("it is too large".into());
+    let size = tree.size().to_int_size().scale_by(SCALE).ok_or_else(too_large)?;
+    let strip = Pixmap::new(size.width(), size.height().min(STRIP_ROWS)).ok_or_else(too_large)?;
+    let paint = |strip: &mut Pixmap, first_row: u32| {
+        strip.fill(Color::WHITE);
+        let place = Transform::from_scale(SCALE, SCALE).post_translate(0.0, -(first_row as f32));
+        resvg::render(&tree, place, &mut strip.as_mut());
+    };
+    pack(size.height(), strip, paint).map_err(|error| PngError::Paint(error.to_string()))
+}
+
+/// A PNG of `height` rows without transparency, whose rows `paint` paints on `strip`, from the one that it is given.
+fn pack(height: u32, mut strip: Pixmap, paint: impl Fn(&mut Pixmap, u32)) -> Result<Vec<u8>, png::EncodingError> {
+    let width = strip.width();
+    let mut bytes = Vec::new();
+    let mut encoder = Encoder::new(&mut bytes, width, height);
+    encoder.set_color(ColorType::Rgb);
+    encoder.set_depth(BitDepth::Eight);
+    // A row is mostly the one above it: after that filter little is left for a better compression to find.
+    encoder.set_filter(Filter::Up);
+    encoder.set_compression(Compression::Fast);
+    let mut writer = encoder.write_header()?;
+    let mut stream = writer.stream_writer()?;
+    let mut row = Vec::with_capacity(width as usize * 3);
+    for first_row in (0..height).step_by(STRIP_ROWS as usize) {
+        paint(&mut strip, first_row);
+        for pixels in strip.data().chunks_exact(width as usize * 4).take((height - first_row) as usize) {
+            row.clear();
+            row.extend(pixels.chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]));
+            stream.write_all(&row)?;
+        }
+    }
+    stream.finish()?;
+    writer.finish()?;
+    Ok(bytes)
 }
 
 /// Lets `sans-serif`, the last of the style's families, be one that is there.
@@ -132,7 +179,7 @@ mod tests {
 
     #[test]
     fn without_a_font_there_is_no_picture_but_a_reason() {
-        let error = render_with(&generated(), Database::new()).unwrap_err();
+        let error = paint(&svg::render(&generated()), Database::new()).unwrap_err();
         assert!(matches!(error, PngError::NoFont) && error.to_string().contains("fonts-dejavu-core"), "{error}");
     }
 
