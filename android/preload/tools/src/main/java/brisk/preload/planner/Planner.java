@@ -21,8 +21,8 @@ import brisk.preload.PreloadReport;
 
 /** Makes a plan from class files, a class list, and what was measured and seen of the list's initialisation. */
 public final class Planner {
-    /** What a class is taken to cost when nobody has measured it, in microseconds. */
-    private static final double UNKNOWN_COST_US = 50;
+    /** What a class is taken to cost that was not measured, in microseconds. */
+    private static final double UNMEASURED_COST_US = 50;
     /** What a thread needs to take a task, in microseconds. */
     private static final double LEAST_COST_US = 1;
     /** Tasks are joined until each is about this part of all classes' cost. */
@@ -112,8 +112,8 @@ public final class Planner {
         }
     }
 
-    /** The size of what was planned. */
-    public record Statistics(int listed, int unknown, int observed, int classes, int methods, int tasks, int largestTask,
+    /** The size of what was planned, and the names of the list that the jars lack. */
+    public record Statistics(int listed, List<String> unknown, int observed, int classes, int methods, int tasks, int largestTask,
             int inCycles, int exclusive, int unplannedCycles, int measured) {}
 
     private Planner() {}
@@ -122,7 +122,7 @@ public final class Planner {
      * Plans.
      *
      * @throws IOException when a jar cannot be read
-     * @throws IllegalArgumentException when the jars lack the method that preloads resources
+     * @throws IllegalArgumentException when the jars lack the method that preloads resources, or every class of the list
      */
     public static Result plan(Input input) throws IOException {
         try (Program program = Program.open(input.jars)) {
@@ -132,18 +132,26 @@ public final class Planner {
             wanted.addAll(input.list.names());
             List<String> planned = new ArrayList<>();
             List<String> outside = new ArrayList<>();
+            List<String> unknown = new ArrayList<>();
             for (String name : wanted) {
                 boolean known = graph.addClass(name.replace('.', '/'));
                 if (known) {
                     planned.add(name.replace('.', '/'));
                 } else if (input.list.names().contains(name)) {
                     outside.add(name);
+                    if (!program.has(name)) {
+                        unknown.add(name);
+                    }
                 }
+            }
+            if (unknown.size() == input.list.names().size()) {
+                throw new IllegalArgumentException(unknown.isEmpty() ? "the list names no class"
+                        : "the jars have no class of the list; it begins with " + unknown.get(0));
             }
             input.observations.causes().forEach((to, from) -> graph.addObserved(from.replace('.', '/'), to.replace('.', '/')));
             int resources = input.resources == null ? -1 : resourceNode(graph, input.resources);
             Tasks tasks = new Tasks(graph.graph(), graph.classes(), planned);
-            return result(input, graph, tasks, resources, outside, program);
+            return result(input, graph, tasks, resources, outside, unknown);
         }
     }
 
@@ -159,7 +167,8 @@ public final class Planner {
     }
 
     private static Result result(Input input, InitializationGraph graph, Tasks tasks, int resources, List<String> outside,
-            Program program) throws IOException {
+            List<String> unknown) throws IOException {
+        Map<String, Double> costsUs = costsUs(input, unknown);
         List<Tasks.Task> all = new ArrayList<>();
         for (String name : outside) {
             all.add(new Tasks.Task(List.of(name), new int[0], false));
@@ -173,9 +182,9 @@ public final class Planner {
             Tasks.Task task = tasks.taskOf(resources);
             all.add(new Tasks.Task(List.of(), shifted(task.dependencies(), shift), task.exclusive()));
         }
-        List<Tasks.Task> ranked = ranked(coarse(all, input.costsUs), input.costsUs);
+        List<Tasks.Task> ranked = ranked(coarse(all, costsUs), costsUs);
         Schedule schedule =
-                new Schedule(ranked, costs(ranked, input.costsUs, LEAST_COST_US), loads(ranked, input.loadsUs));
+                new Schedule(ranked, costs(ranked, costsUs, LEAST_COST_US), loads(ranked, input.loadsUs));
         Map<String, JarFingerprint> jars = new LinkedHashMap<>();
         for (Path jar : input.boundTo) {
             jars.put(jar.getFileName().toString(), JarFingerprint.of(jar.toFile()));
@@ -183,7 +192,18 @@ public final class Planner {
         List<PreloadPlan.Task> planned = new ArrayList<>();
         ranked.forEach(task -> planned.add(planned(task)));
         return new Result(new PreloadPlan(planned), jars, input.list, schedule,
-                statistics(input, graph, tasks, ranked, outside, program));
+                statistics(input, graph, tasks, ranked, unknown));
+    }
+
+    /**
+     * What was measured, and nothing for what is not initialised: classes that the jars lack, and arrays, whose elements'
+     * classes are only loaded (JLS 12.4.1). No gain is predicted from these.
+     */
+    private static Map<String, Double> costsUs(Input input, List<String> unknown) {
+        Map<String, Double> costsUs = new HashMap<>(input.costsUs);
+        unknown.forEach(name -> costsUs.putIfAbsent(name, 0.0));
+        input.list.names().stream().filter(name -> name.startsWith("[")).forEach(name -> costsUs.putIfAbsent(name, 0.0));
+        return costsUs;
     }
 
     private static List<Tasks.Task> coarse(List<Tasks.Task> tasks, Map<String, Double> costsUs) {
@@ -230,7 +250,7 @@ public final class Planner {
         }
         double cost = LEAST_COST_US;
         for (String name : task.classes()) {
-            cost += costsUs.getOrDefault(name, UNKNOWN_COST_US);
+            cost += costsUs.getOrDefault(name, UNMEASURED_COST_US);
         }
         return cost;
     }
@@ -250,7 +270,7 @@ public final class Planner {
     }
 
     private static Statistics statistics(Input input, InitializationGraph graph, Tasks tasks, List<Tasks.Task> all,
-            List<String> outside, Program program) {
+            List<String> unknown) {
         Map<String, Boolean> listed = new HashMap<>();
         input.list.names().forEach(name -> listed.put(name, true));
         int largest = all.stream().mapToInt(task -> task.classes().size()).max().orElse(0);
@@ -258,7 +278,6 @@ public final class Planner {
         int exclusive = (int) all.stream().filter(Tasks.Task::exclusive).count();
         int observed = (int) input.observations.order().stream().filter(name -> !listed.containsKey(name)).count();
         int measured = (int) all.stream().flatMap(task -> task.classes().stream()).filter(input.costsUs::containsKey).count();
-        int unknown = (int) outside.stream().filter(name -> program.find(name.replace('.', '/')) == null).count();
         return new Statistics(listed.size(), unknown, observed, graph.classes().size(), graph.methodCount(), all.size(),
                 largest, inCycles, exclusive, tasks.unplannedCycles(), measured);
     }

@@ -111,6 +111,19 @@ final class Program implements Closeable {
         return mClasses.get(name);
     }
 
+    /** True when the jars hold the class called {@code name}, as {@code Class.forName} takes it; of an array, its element's. */
+    boolean has(String name) {
+        String element = name.replaceFirst("^\\[+", "");
+        if (element.length() == name.length()) {
+            return find(name.replace('.', '/')) != null;
+        }
+        if (element.length() == 1) {
+            return "BCDFIJSZ".contains(element);
+        }
+        return element.startsWith("L") && element.endsWith(";")
+                && find(element.substring(1, element.length() - 1).replace('.', '/')) != null;
+    }
+
     Collection<ClassInfo> classes() {
         return mClasses.values();
     }

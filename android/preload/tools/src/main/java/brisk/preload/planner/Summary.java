@@ -8,6 +8,8 @@ import java.util.stream.Collectors;
 /** What there is to say about a plan, for a person or a program. */
 final class Summary {
     private static final int SCHEMA = 1;
+    /** So many unknown classes are named to a person; a program gets all. */
+    private static final int NAMED = 10;
 
     private Summary() {}
 
@@ -15,7 +17,11 @@ final class Summary {
         Planner.Statistics about = result.statistics();
         StringBuilder text = new StringBuilder();
         line(text, "%d classes of the list, %d of them unknown to the jars; %d more that were seen", about.listed(),
-                about.unknown(), about.observed());
+                about.unknown().size(), about.observed());
+        about.unknown().stream().limit(NAMED).forEach(name -> line(text, "  unknown: %s", name.replaceAll("\\p{Cntrl}", "?")));
+        if (about.unknown().size() > NAMED) {
+            line(text, "  and %d more", about.unknown().size() - NAMED);
+        }
         line(text, "%d tasks; the largest has %d classes, %d classes are in cycles", about.tasks(), about.largestTask(),
                 about.inCycles());
         line(text, "%d tasks are exclusive: they may enter one of %d cycles that nobody has seen", about.exclusive(),
@@ -37,11 +43,13 @@ final class Summary {
         String predictions = Arrays.stream(threads).mapToObj(count -> String.format(Locale.ROOT,
                 "{\"threads\": %d, \"ms\": %.3f}", count, result.predictedUs(count, speedup) / 1000))
                 .collect(Collectors.joining(", "));
+        String unknown = about.unknown().stream().map(Summary::quoted).collect(Collectors.joining(", "));
         return String.format(Locale.ROOT, """
                 {
                   "schema": %d,
                   "listed": %d,
                   "unknown": %d,
+                  "unknown_classes": [%s],
                   "observed_beyond_list": %d,
                   "measured": %d,
                   "tasks": %d,
@@ -56,10 +64,25 @@ final class Summary {
                   "speedup_of_two": %.3f,
                   "predicted": [%s]
                 }
-                """, SCHEMA, about.listed(), about.unknown(), about.observed(), about.measured(), about.tasks(),
+                """, SCHEMA, about.listed(), about.unknown().size(), unknown, about.observed(), about.measured(), about.tasks(),
                 about.largestTask(), about.inCycles(), about.exclusive(), about.unplannedCycles(), about.classes(),
                 about.methods(), result.schedule().total() / 1000, result.schedule().longestWay() / 1000, speedup.ofTwo(),
                 predictions);
+    }
+
+    /** {@code name}, which is whatever a list holds, as a JSON string. */
+    private static String quoted(String name) {
+        StringBuilder text = new StringBuilder("\"");
+        for (char letter : name.toCharArray()) {
+            if (letter == '"' || letter == '\\') {
+                text.append('\\').append(letter);
+            } else if (letter < ' ') {
+                text.append(String.format(Locale.ROOT, "\\u%04x", (int) letter));
+            } else {
+                text.append(letter);
+            }
+        }
+        return text.append('"').toString();
     }
 
     private static void line(StringBuilder text, String format, Object... values) {

@@ -13,6 +13,7 @@ import java.nio.file.FileSystems;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -318,7 +319,7 @@ class PlannerTest {
     @Test
     void a_jar_that_holds_rubbish_is_refused_by_name() throws IOException {
         Path rubbish = Files.write(mFolder.resolve("rubbish.jar"), new byte[100]);
-        ClassList list = ClassList.read(Fixture.list(mFolder.resolve("list"), List.of("a.A")).toFile());
+        ClassList list = ClassList.read(Fixture.list(mFolder.resolve("list"), List.of("a.A", "made.A")).toFile());
         String said = assertThrows(IOException.class, () -> Planner.plan(new Planner.Input(List.of(rubbish), list))).getMessage();
         assertTrue(said.contains("rubbish.jar"), said);
         Fixture fixture = new Fixture();
@@ -326,6 +327,53 @@ class PlannerTest {
         Path jar = fixture.jar(mFolder.resolve("made.jar"));
         Planner.Input input = new Planner.Input(List.of(jar), list).resources("made.A.none()V");
         assertTrue(assertThrows(IllegalArgumentException.class, () -> Planner.plan(input)).getMessage().contains("no method"));
-        assertFalse(Planner.plan(new Planner.Input(List.of(jar), list)).plan().tasks().isEmpty(), "unknown names are tasks");
+        assertEquals(2, Planner.plan(new Planner.Input(List.of(jar), list)).plan().tasks().size(), "unknown names are tasks");
+    }
+
+    private Planner.Result result(String... names) throws IOException {
+        Fixture fixture = new Fixture();
+        fixture.add("A");
+        fixture.add("B");
+        Path jar = fixture.jar(mFolder.resolve("made.jar"));
+        ClassList list = ClassList.read(Fixture.list(mFolder.resolve("list"), List.of(names)).toFile());
+        return Planner.plan(new Planner.Input(List.of(jar), list));
+    }
+
+    @Test
+    void arrays_are_known_by_their_elements() throws IOException {
+        Planner.Result result = result("made.A", "[B", "[[J", "[Lmade.B;", "[[Lmade.A;", "[Lmade.None;", "[Q", "[made.A", "[L;");
+        assertEquals(List.of("[Lmade.None;", "[Q", "[made.A", "[L;"), result.statistics().unknown());
+        assertEquals(9, result.plan().tasks().size(), "the preloader tries them all, as the platform does");
+    }
+
+    @Test
+    void nothing_is_won_with_what_is_not_initialised() throws IOException {
+        Schedule.Speedup perfect = new Schedule.Speedup(2);
+        double alone = result("made.A").sequentialUs();
+        Planner.Result result = result("made.A", "a.garbage", "more garbage", "yet.More", "[Lmade.B;");
+        // Each task costs a thread a microsecond to take, and nothing else.
+        assertEquals(alone + 4, result.sequentialUs(), 1e-6);
+        assertEquals(alone, result.predictedUs(2, perfect), 1e-6);
+        assertTrue(result("made.A", "made.B").predictedUs(2, perfect) < 0.6 * result("made.A", "made.B").sequentialUs());
+    }
+
+    @Test
+    void unknown_names_are_named() throws IOException {
+        Planner.Result result = result("made.A", "a.\"quoted\\", "b.\u0007C");
+        String json = Summary.json(result, new Schedule.Speedup(2), new int[] {2});
+        assertTrue(json.contains("\"unknown_classes\": [\"a.\\\"quoted\\\\\", \"b.\\u0007C\"]"), json);
+        assertTrue(Summary.text(result, new Schedule.Speedup(2), new int[] {2}).contains("  unknown: a.\"quoted"));
+        String[] many = new String[30];
+        Arrays.setAll(many, number -> number == 0 ? "made.A" : "none.N" + number);
+        String text = Summary.text(result(many), new Schedule.Speedup(2), new int[] {2});
+        assertTrue(text.contains("29 of them unknown") && text.contains("none.N10\n  and 19 more"), text);
+    }
+
+    @Test
+    void a_list_of_nothing_is_refused() {
+        String empty = assertThrows(IllegalArgumentException.class, () -> result()).getMessage();
+        assertEquals("the list names no class", empty);
+        String garbage = assertThrows(IllegalArgumentException.class, () -> result("x", "y", "z")).getMessage();
+        assertTrue(garbage.startsWith("the jars have no class of the list") && garbage.endsWith(" x"), garbage);
     }
 }
