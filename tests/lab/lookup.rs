@@ -48,6 +48,40 @@ fn look_ups_of_others_are_recorded_by_process() {
     );
 }
 
+#[test]
+fn lookups_are_recorded_one_by_one_and_replayed() {
+    let Some(binary) = static_brisk() else { return };
+    let script = "brisk lookup bench --manager own --services 40 --look-ups 100000 >/dev/null & sleep 2; \
+                  brisk lookup record --seconds 1 --output /run/lookups.jsonl --json && \
+                  brisk lookup simulate --replay /run/lookups.jsonl --entries 10,128 --json && \
+                  wc -l </sys/kernel/tracing/kprobe_events && ls /sys/kernel/tracing/instances | wc -l";
+    let mut job = job(binary, "binder-stock-6.1", &["sh", "-c", script]);
+    job.busybox = true;
+    job.scenario.machine.icount_shift = Some(3);
+    let (outcome, lines) = run(&job);
+    assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
+    let text = results(&lines).join("\n");
+    let mut values = serde_json::Deserializer::from_str(&text).into_iter::<serde_json::Value>().map(Result::unwrap);
+    let [recorded, simulated] = [(); 2].map(|()| values.next().unwrap());
+    assert_eq!(recorded["source"], "probe", "{recorded}");
+    let lookups = recorded["look_ups"].as_u64().unwrap();
+    assert!(lookups > 500, "{recorded}");
+    // Popular services first, as the bench draws them.
+    let share = recorded["top_quarter_share"].as_f64().unwrap();
+    assert!((0.6..0.95).contains(&share), "{recorded}");
+    assert_eq!(recorded["rows"].as_array().unwrap().len(), 40, "every service was seen: {recorded}");
+    let row = &simulated["traces"][0];
+    assert_eq!(row["trace"], "lookups");
+    for arm in row["arms"].as_array().unwrap() {
+        assert_eq!(arm["look_ups"], lookups, "{arm}");
+        let ratio = arm["hit_ratio"].as_f64().unwrap();
+        let expected = if arm["entries"] == 128 { 0.9..1.0 } else { 0.4..0.9 };
+        assert!(expected.contains(&ratio), "{arm}");
+    }
+    // Neither the probe nor its instance is left.
+    assert_eq!(values.collect::<Vec<_>>(), [0, 0]);
+}
+
 /// What random programs saw in a guest of `scenario`, a line each, and which share of their look-ups its cache answered.
 fn programs(binary: &Path, scenario: &str, cache: &[&str], count: &str, steps: &str) -> (Vec<String>, u64) {
     let command = ["brisk", "lab", "binder-programs", "--programs", count, "--steps", steps];

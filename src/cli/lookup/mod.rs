@@ -2,6 +2,7 @@
 
 mod bench;
 pub mod context;
+mod probe;
 mod profile;
 mod record;
 #[cfg(feature = "lab")]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 
 use super::context::ContextArguments;
+use super::probe;
 use crate::cli::answer;
 use crate::device::Root;
 use crate::device::binder::{Connection, abi, cache};
@@ -32,9 +34,15 @@ Two sources, the first that is there:
   trace  the driver's trace events: every look-up, by process and function. The driver does not
          tell the name.
 
+With --output a probe at the driver's entry records every lookup and registration, in order, with
+the service's name, the process and its user, for `brisk lookup simulate --replay FILE`. It needs
+CONFIG_KPROBE_EVENTS, costs each call of the context manager some microseconds while it records,
+and is removed afterwards.
+
 Examples:
   sudo brisk lookup record                          ten seconds
-  sudo brisk lookup record --seconds 60 --json      for a script")]
+  sudo brisk lookup record --seconds 60 --json      for a script
+  sudo brisk lookup record --output lookups.jsonl   each lookup, to be replayed")]
 pub struct Arguments {
     #[command(flatten)]
     context: ContextArguments,
@@ -44,6 +52,9 @@ pub struct Arguments {
     /// Take this source alone
     #[arg(long)]
     source: Option<Source>,
+    /// Record each lookup by a probe, and write them to FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "source")]
+    output: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -56,6 +67,9 @@ enum Source {
     Cache,
     /// The driver's trace events: processes and functions
     Trace,
+    /// A probe at the driver's entry: everything
+    #[value(skip)]
+    Probe,
 }
 
 /// What was looked up, most often first.
@@ -86,9 +100,11 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let context = device.file_name().context("the device has no name")?.to_string_lossy().into_owned();
     let has_cache = cache::entries(root, &context).is_ok();
     let source = arguments.source.unwrap_or(if has_cache { Source::Cache } else { Source::Trace });
+    let source = if arguments.output.is_some() { Source::Probe } else { source };
     let counts = match source {
         Source::Cache => record_cache(root, &context, arguments.seconds)?,
         Source::Trace => record_trace(root, arguments)?,
+        Source::Probe => record_calls(root, arguments)?,
     };
     let report = Report::of(source, arguments.seconds, counts);
     answer::print(&report, arguments.json, text)?;
@@ -135,6 +151,15 @@ fn record_trace(root: &Root, arguments: &Arguments) -> anyhow::Result<BTreeMap<S
     Ok(by_process(&events, node, own, &format.look_up_codes()))
 }
 
+fn record_calls(root: &Root, arguments: &Arguments) -> anyhow::Result<BTreeMap<String, u64>> {
+    let duration = Duration::from_secs(arguments.seconds);
+    let recording = probe::record(root, arguments.context.format, BUFFER_KIB, duration)?;
+    if let Some(path) = &arguments.output {
+        std::fs::write(path, recording.to_text()).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(recording.lookups())
+}
+
 fn manager_node(events: &[TraceEvent], own: u32) -> Option<u64> {
     let ping = events.iter().find(|event| event.tid == own && event.number("code") == Some(u64::from(abi::PING)))?;
     ping.number("dest_node")
@@ -159,7 +184,7 @@ impl Report {
         rows.sort_by_key(|row| std::cmp::Reverse(row.count));
         let look_ups = rows.iter().map(|row| row.count).sum();
         let top: u64 = rows.iter().take(rows.len().div_ceil(4)).map(|row| row.count).sum();
-        let top_quarter_share = (source == Source::Cache && look_ups > 0).then(|| top as f64 / look_ups as f64);
+        let top_quarter_share = (source != Source::Trace && look_ups > 0).then(|| top as f64 / look_ups as f64);
         Self { schema: SCHEMA, source, seconds, look_ups, top_quarter_share, rows }
     }
 }
@@ -170,6 +195,7 @@ fn text(report: &Report) -> String {
     let seen = match report.source {
         Source::Cache => "answered by the driver's cache; others are not seen",
         Source::Trace => "by process, from the driver's trace events; names are not seen",
+        Source::Probe => "each seen by a probe at the driver's entry",
     };
     let mut text = String::new();
     // Writing to a string cannot fail.

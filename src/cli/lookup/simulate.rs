@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::experiment::statistics;
+use crate::mechanism::lookup::recording::{Head, Recording};
 use crate::mechanism::lookup::{Arm, Replacement, Scope, Tally, Trace, Traces};
 use crate::random::Random;
 
@@ -20,15 +21,16 @@ const SCHEMA: u32 = 1;
 /// Arguments of `brisk lookup simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Every trace is modelled, none is a recording: the built-in file says what each stands on, and
---file takes another one. A course of a trace is random but repeatable; ratios are means over all
-courses with their 95 % interval. The paper's cache is lfu 10 (its Bloom filter changes no hit, only
+The built-in traces are modelled: their file says what each stands on, and --file takes another one.
+A course of a trace is random but repeatable; ratios are means over all courses with their 95 %
+interval. --replay takes what `brisk lookup record --output FILE` has recorded on a device. The paper's cache is lfu 10 (its Bloom filter changes no hit, only
 what a miss costs).
 
 Examples:
   brisk lookup simulate                              every trace, 10 entries and room for all
   brisk lookup simulate --entries 10,25,50,128       how much room is worth
   brisk lookup simulate --scope both --trace starts  what answers for one caller only cost
+  brisk lookup simulate --replay lookups.jsonl       what this device would have gained
   brisk lookup simulate --json                       one JSON object")]
 pub struct Arguments {
     /// Entries of the caches, each a column for every policy
@@ -46,6 +48,9 @@ pub struct Arguments {
     /// Take the traces of FILE in place of the built-in ones
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Replay a recorded sequence in place of the models (may be repeated)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "trace", "replicates", "seed"])]
+    replay: Vec<PathBuf>,
     /// Courses of each trace
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     replicates: u32,
@@ -82,29 +87,37 @@ struct Cell {
     arm: Arm,
     /// The mean of the courses' hit ratios.
     hit_ratio: f64,
-    /// Its 95 % bootstrap interval.
-    ci: [f64; 2],
+    /// Its 95 % bootstrap interval; a recording has one course, and none.
+    ci: Option<[f64; 2]>,
     /// Look-ups of all courses, and what became of them.
     #[serde(flatten)]
     tally: Tally,
 }
 
 #[derive(Debug, Serialize)]
-struct Row<'a> {
-    trace: &'a str,
-    title: &'a str,
-    basis: &'a str,
+struct Row {
+    trace: String,
+    title: String,
+    basis: String,
     arms: Vec<Cell>,
 }
 
 #[derive(Debug, Serialize)]
-struct Report<'a> {
+struct Report {
     schema: u32,
+    /// What the traces are made of; absent where recordings are replayed.
+    #[serde(flatten)]
+    models: Option<Models>,
+    traces: Vec<Row>,
+}
+
+/// What the courses of modelled traces have in common.
+#[derive(Debug, Serialize)]
+struct Models {
     seed: u64,
     replicates: u32,
     services: u32,
     top_quarter_share: f64,
-    traces: Vec<Row<'a>>,
 }
 
 /// Simulates and prints.
@@ -112,27 +125,7 @@ struct Report<'a> {
 /// # Errors
 /// When the traces cannot be read, or there is none of the name that is asked for.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let traces = match &arguments.file {
-        None => Traces::built_in(),
-        Some(file) => {
-            let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-            Traces::parse(&text).with_context(|| file.display().to_string())?
-        }
-    };
-    let known = || traces.traces.iter().map(|trace| trace.name.as_str()).collect::<Vec<_>>().join(", ");
-    if let Some(stranger) = arguments.trace.iter().find(|name| traces.traces.iter().all(|trace| trace.name != **name)) {
-        bail!("there is no trace {stranger}: known are {}", known());
-    }
-    let arms = arms(arguments);
-    let wanted = |trace: &&Trace| arguments.trace.is_empty() || arguments.trace.contains(&trace.name);
-    let report = Report {
-        schema: SCHEMA,
-        seed: arguments.seed,
-        replicates: arguments.replicates,
-        services: traces.services,
-        top_quarter_share: traces.top_quarter_share(),
-        traces: traces.traces.iter().filter(wanted).map(|trace| simulate(trace, &traces, &arms, arguments)).collect(),
-    };
+    let report = if arguments.replay.is_empty() { simulate_models(arguments)? } else { replay(arguments)? };
     let mut out = anstream::stdout().lock();
     if arguments.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
@@ -140,6 +133,51 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         write!(out, "{}", table(&report))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn simulate_models(arguments: &Arguments) -> anyhow::Result<Report> {
+    let traces = match &arguments.file {
+        None => Traces::built_in(),
+        Some(file) => Traces::parse(&read(file)?).with_context(|| file.display().to_string())?,
+    };
+    let known = || traces.traces.iter().map(|trace| trace.name.as_str()).collect::<Vec<_>>().join(", ");
+    if let Some(stranger) = arguments.trace.iter().find(|name| traces.traces.iter().all(|trace| trace.name != **name)) {
+        bail!("there is no trace {stranger}: known are {}", known());
+    }
+    let wanted = |trace: &&Trace| arguments.trace.is_empty() || arguments.trace.contains(&trace.name);
+    let arms = arms(arguments);
+    let models = Models {
+        seed: arguments.seed,
+        replicates: arguments.replicates,
+        services: traces.services,
+        top_quarter_share: traces.top_quarter_share(),
+    };
+    let rows = traces.traces.iter().filter(wanted).map(|trace| simulate(trace, &traces, &arms, arguments)).collect();
+    Ok(Report { schema: SCHEMA, models: Some(models), traces: rows })
+}
+
+fn replay(arguments: &Arguments) -> anyhow::Result<Report> {
+    let arms = arms(arguments);
+    let row = |file: &PathBuf| -> anyhow::Result<Row> {
+        let recording = Recording::parse(&read(file)?).with_context(|| file.display().to_string())?;
+        let events = recording.events();
+        let cell = |&arm: &Arm| {
+            let tally = arm.run(&events);
+            Cell { arm, hit_ratio: tally.hit_ratio(), ci: None, tally }
+        };
+        let lookups = recording.lookups();
+        let title = format!("{} lookups of {} services", lookups.values().sum::<u64>(), lookups.len());
+        let Head { lost_events, unread, .. } = recording.head;
+        let basis = format!("recorded; {lost_events} events lost, {unread} calls not read");
+        let trace = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Row { trace, title, basis, arms: arms.iter().map(cell).collect() })
+    };
+    let traces = arguments.replay.iter().map(row).collect::<anyhow::Result<_>>()?;
+    Ok(Report { schema: SCHEMA, models: None, traces })
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 fn arms(arguments: &Arguments) -> Vec<Arm> {
@@ -164,7 +202,7 @@ fn arms(arguments: &Arguments) -> Vec<Arm> {
 }
 
 /// Runs the same courses of `trace` through every cache.
-fn simulate<'a>(trace: &'a Trace, traces: &Traces, arms: &[Arm], arguments: &Arguments) -> Row<'a> {
+fn simulate(trace: &Trace, traces: &Traces, arms: &[Arm], arguments: &Arguments) -> Row {
     let mut tallies: Vec<Vec<Tally>> = vec![Vec::new(); arms.len()];
     for replicate in 0..arguments.replicates {
         let mut random = Random::stream(arguments.seed, u64::from(replicate));
@@ -182,27 +220,30 @@ fn simulate<'a>(trace: &'a Trace, traces: &Traces, arms: &[Arm], arguments: &Arg
             filtered: sum(|tally| tally.filtered),
             refused: sum(|tally| tally.refused),
         };
-        Cell { arm, hit_ratio: statistics::mean(&ratios), ci, tally }
+        Cell { arm, hit_ratio: statistics::mean(&ratios), ci: Some(ci), tally }
     };
     let arms = arms.iter().zip(&tallies).map(cell).collect();
-    Row { trace: &trace.name, title: &trace.title, basis: &trace.basis, arms }
+    Row { trace: trace.name.clone(), title: trace.title.clone(), basis: trace.basis.clone(), arms }
 }
 
 const BOLD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();
 
-fn table(report: &Report<'_>) -> String {
+fn table(report: &Report) -> String {
     const CELL_WIDTH: usize = 14;
     let name_width = report.traces.iter().map(|row| row.trace.len()).max().unwrap_or(0).max(5);
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "Hit ratios: mean of {} courses, 95 % interval; {} services, the top quarter takes {:.0} % of the look-ups\n",
-        report.replicates,
-        report.services,
-        report.top_quarter_share * 100.0
-    );
+    let _ = match &report.models {
+        Some(models) => writeln!(
+            text,
+            "Hit ratios: mean of {} courses, 95 % interval; {} services, the top quarter takes {:.0} % of the lookups\n",
+            models.replicates,
+            models.services,
+            models.top_quarter_share * 100.0
+        ),
+        None => writeln!(text, "Hit ratios of recorded lookups\n"),
+    };
     let mut heading = format!("{:name_width$}", "trace");
     for cell in report.traces.first().map_or(&[][..], |row| &row.arms) {
         let _ = write!(heading, "  {:>CELL_WIDTH$}", heading_of(&cell.arm));
@@ -212,8 +253,13 @@ fn table(report: &Report<'_>) -> String {
         let _ = write!(text, "{:name_width$}", row.trace);
         for cell in &row.arms {
             let style = colour(cell.hit_ratio);
-            let half = (cell.ci[1] - cell.hit_ratio).max(cell.hit_ratio - cell.ci[0]);
-            let value = format!("{:.3} ±{half:.3}", cell.hit_ratio);
+            let value = match cell.ci {
+                Some([low, high]) => {
+                    let half = (high - cell.hit_ratio).max(cell.hit_ratio - low);
+                    format!("{:.3} ±{half:.3}", cell.hit_ratio)
+                }
+                None => format!("{:.3}", cell.hit_ratio),
+            };
             let _ = write!(text, "  {style}{value:>CELL_WIDTH$}{style:#}");
         }
         let _ = writeln!(text, "  {FAINT}{}{FAINT:#}", row.title);
@@ -251,6 +297,7 @@ mod tests {
             scope: ScopeArgument::Both,
             trace: Vec::new(),
             file: None,
+            replay: Vec::new(),
             replicates: 2,
             seed,
             json: false,
@@ -259,14 +306,8 @@ mod tests {
         let report = |seed| {
             let arguments = arguments(seed);
             let row = simulate(trace, &traces, &arms(&arguments), &arguments);
-            table(&Report {
-                schema: SCHEMA,
-                seed,
-                replicates: 2,
-                services: traces.services,
-                top_quarter_share: traces.top_quarter_share(),
-                traces: vec![row],
-            })
+            let models = Models { seed, replicates: 2, services: 100, top_quarter_share: traces.top_quarter_share() };
+            table(&Report { schema: SCHEMA, models: Some(models), traces: vec![row] })
         };
         let text = anstream::adapter::strip_str(&report(1)).to_string();
         let heading = text.lines().nth(2).unwrap();

@@ -8,37 +8,57 @@ const BITS: u32 = 128;
 /// Bits that a key sets; near the best for 128 bits and ten keys (ln 2 * 128 / 10 = 9), and cheaper to test.
 const HASHES: u32 = 4;
 
-/// The filter. It forgets nothing, so it is built again when a key leaves the cache.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct BloomFilter {
+/// A filter that says at each moment what one says that was built from the keys inside: it counts how many of them set
+/// each bit (Fan, Cao, Almeida and Broder, "Summary cache", 2000), so that a key that leaves costs no rebuild.
+#[derive(Debug, Clone)]
+pub struct CountingBloomFilter {
     bits: u128,
+    counts: [u32; BITS as usize],
 }
 
-impl BloomFilter {
-    /// The filter that knows `keys`.
-    pub fn of(keys: impl Iterator<Item = Key>) -> Self {
-        Self { bits: keys.fold(0, |bits, key| bits | pattern(key)) }
+impl Default for CountingBloomFilter {
+    fn default() -> Self {
+        Self { bits: 0, counts: [0; BITS as usize] }
     }
+}
 
+impl CountingBloomFilter {
     /// Adds `key`.
     pub fn insert(&mut self, key: Key) {
-        self.bits |= pattern(key);
+        let pattern = pattern(key);
+        self.bits |= pattern;
+        ones(pattern).for_each(|bit| self.counts[bit] += 1);
     }
 
-    /// False when `key` was certainly never added.
+    /// Removes `key`, which was added.
+    pub fn remove(&mut self, key: Key) {
+        for bit in ones(pattern(key)) {
+            self.counts[bit] -= 1;
+            if self.counts[bit] == 0 {
+                self.bits &= !(1 << bit);
+            }
+        }
+    }
+
+    /// False when `key` is certainly not inside.
     pub fn may_contain(&self, key: Key) -> bool {
         let pattern = pattern(key);
         self.bits & pattern == pattern
     }
 }
 
+/// The places of the bits that are set.
+fn ones(mut pattern: u128) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (pattern != 0).then(|| pattern.trailing_zeros() as usize)?;
+        pattern &= pattern - 1;
+        Some(bit)
+    })
+}
+
 /// The bits of `key`: slices of one hash (Kirsch and Mitzenmacher, "Less hashing, same performance", 2006).
 fn pattern(key: Key) -> u128 {
-    let mut hash = u64::from(key.name) << 32 | u64::from(key.caller.map_or(0, |caller| caller.wrapping_add(1)));
-    // The finaliser of MurmurHash3: every bit of the key reaches every slice.
-    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^= hash >> 33;
+    let hash = key.hash64();
     (0..HASHES).fold(0, |bits, slice| bits | 1 << (hash >> (slice * 16) & u64::from(BITS - 1)))
 }
 
@@ -48,21 +68,32 @@ mod tests {
 
     use super::*;
 
+    fn filter_of(keys: impl IntoIterator<Item = Key>) -> CountingBloomFilter {
+        let mut filter = CountingBloomFilter::default();
+        keys.into_iter().for_each(|key| filter.insert(key));
+        filter
+    }
+
     proptest! {
         #[test]
-        fn what_was_added_is_always_known(names in prop::collection::vec(any::<(u32, Option<u32>)>(), 0..40)) {
-            let keys: Vec<Key> = names.into_iter().map(|(name, caller)| Key { name, caller }).collect();
-            let filter = BloomFilter::of(keys.iter().copied());
-            prop_assert!(keys.iter().all(|&key| filter.may_contain(key)));
+        fn it_says_what_a_filter_of_the_keys_inside_says(
+            names in prop::collection::vec((any::<u32>(), any::<Option<u32>>(), any::<bool>()), 0..40),
+        ) {
+            let key = |&(name, caller, _): &(u32, Option<u32>, bool)| Key { name, caller };
+            let mut filter = filter_of(names.iter().map(key));
+            names.iter().filter(|name| name.2).for_each(|name| filter.remove(key(name)));
+            let inside: Vec<Key> = names.iter().filter(|name| !name.2).map(key).collect();
+            prop_assert!(inside.iter().all(|&key| filter.may_contain(key)));
+            prop_assert_eq!(filter.bits, inside.into_iter().fold(0, |bits, key| bits | pattern(key)));
         }
     }
 
     #[test]
     fn ten_names_are_rarely_taken_for_others() {
-        let filter = BloomFilter::of((0..10).map(|name| Key { name, caller: None }));
+        let filter = filter_of((0..10).map(|name| Key { name, caller: None }));
         let mistaken = (10..10_010).filter(|&name| filter.may_contain(Key { name, caller: None })).count();
         // (1 - e^(-4 * 10 / 128))^4 = 0.5 %.
         assert!(mistaken < 200, "{mistaken} of 10000");
-        assert!(!BloomFilter::default().may_contain(Key { name: 1, caller: Some(2) }));
+        assert!(!CountingBloomFilter::default().may_contain(Key { name: 1, caller: Some(2) }));
     }
 }

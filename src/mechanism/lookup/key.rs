@@ -1,4 +1,6 @@
-//! What a cache of look-ups stores answers under.
+//! What a cache of lookups stores answers under.
+
+use std::hash::{BuildHasher, Hasher};
 
 /// What an answer is stored under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -7,4 +9,52 @@ pub struct Key {
     pub name: u32,
     /// Whose answer it is; `None` when it may be given to every caller.
     pub caller: Option<u32>,
+}
+
+impl Key {
+    /// 64 bits that depend on every bit of the key (the finaliser of MurmurHash3).
+    pub fn hash64(self) -> u64 {
+        let caller = self.caller.map_or(0, |caller| caller.wrapping_add(1));
+        mix(u64::from(self.name) << 32 | u64::from(caller))
+    }
+}
+
+fn mix(mut hash: u64) -> u64 {
+    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ hash >> 33
+}
+
+/// Hashes keys of a simulation: nobody chooses them to collide, so the standard library's hash is dearer than it need be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeyHasher(u64);
+
+impl BuildHasher for KeyHasher {
+    type Hasher = Self;
+
+    fn build_hasher(&self) -> Self {
+        Self(0)
+    }
+}
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_isize(&mut self, value: isize) {
+        self.write_u64(value.cast_unsigned() as u64);
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = mix(self.0 ^ value);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }

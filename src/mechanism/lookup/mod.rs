@@ -1,11 +1,12 @@
 //! Look-up: which answers of the context manager a cache should hold, and for whom.
 //!
 //! `policy` is the cache as a pure model, `trace` makes look-ups out of a description (`traces.toml`), `simulation` runs
-//! one through the other. Paper: "Design and Implementation of Kernel Binder Cache for Accelerating Android IPC" (2016).
+//! one through the other, `recording` is what a device really looked up. Paper: "Design and Implementation of Kernel Binder Cache for Accelerating Android IPC" (2016).
 
 mod bloom;
 mod key;
 pub mod policy;
+pub mod recording;
 pub mod services;
 pub mod simulation;
 mod support;

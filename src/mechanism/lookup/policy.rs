@@ -1,11 +1,12 @@
 //! Replacement policies as a pure model of a cache of look-ups: who stays when there is no room for all.
 
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::bloom::BloomFilter;
-use super::key::Key;
+use super::bloom::CountingBloomFilter;
+use super::key::{Key, KeyHasher};
 
 /// Who leaves a full cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,20 +35,21 @@ pub enum Outcome {
 pub struct Cache {
     replacement: Replacement,
     capacity: usize,
-    places: HashMap<Key, Place>,
-    /// The same keys, those that leave first in front.
-    order: BTreeSet<(Place, Key)>,
-    filter: BloomFilter,
+    entries: HashMap<Key, Entry, KeyHasher>,
+    /// The entries with the places that they had when they were put here. A place only grows, so the present one is
+    /// never smaller. What was forgotten stays until it is popped.
+    order: BinaryHeap<Reverse<(Entry, Key)>>,
+    filter: CountingBloomFilter,
     now: u64,
 }
 
-/// Where a key stands among those that may leave: the smallest leaves first.
+/// One answer. The smallest place leaves first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    /// LFU: look-ups since it came in. LRU: nothing.
-    count: u64,
-    /// LFU: when it came in. LRU: when it was last looked up.
-    moment: u64,
+struct Entry {
+    /// LFU: look-ups since it came in. LRU: when it was last looked up.
+    place: u64,
+    /// When it came in, which no other entry did.
+    since: u64,
 }
 
 impl Cache {
@@ -56,9 +58,9 @@ impl Cache {
         Self {
             replacement,
             capacity,
-            places: HashMap::with_capacity(capacity),
-            order: BTreeSet::new(),
-            filter: BloomFilter::default(),
+            entries: HashMap::default(),
+            order: BinaryHeap::new(),
+            filter: CountingBloomFilter::default(),
             now: 0,
         }
     }
@@ -66,49 +68,61 @@ impl Cache {
     /// Looks `key` up; on a miss the answer is fetched and stored, and another one leaves when there is no room.
     pub fn look_up(&mut self, key: Key) -> Outcome {
         self.now += 1;
-        if let Some(place) = self.places.get_mut(&key) {
-            self.order.remove(&(*place, key));
-            match self.replacement {
-                Replacement::Lfu => place.count += 1,
-                Replacement::Lru => place.moment = self.now,
-            }
-            self.order.insert((*place, key));
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.place = match self.replacement {
+                Replacement::Lfu => entry.place + 1,
+                Replacement::Lru => self.now,
+            };
             return Outcome::Hit;
         }
         let filtered = !self.filter.may_contain(key);
         if self.capacity > 0 {
-            if self.places.len() == self.capacity
-                && let Some((_, leaving)) = self.order.pop_first()
-            {
-                self.places.remove(&leaving);
-                self.filter = BloomFilter::of(self.places.keys().copied());
+            if self.entries.len() == self.capacity {
+                self.evict();
             }
-            let place = Place { count: u64::from(self.replacement == Replacement::Lfu), moment: self.now };
-            self.places.insert(key, place);
-            self.order.insert((place, key));
+            let place = if self.replacement == Replacement::Lfu { 1 } else { self.now };
+            let entry = Entry { place, since: self.now };
+            self.entries.insert(key, entry);
+            self.order.push(Reverse((entry, key)));
             self.filter.insert(key);
         }
         Outcome::Miss { filtered }
     }
 
+    /// Removes the key with the smallest place.
+    fn evict(&mut self) {
+        while let Some(Reverse((known, key))) = self.order.pop() {
+            // Forgotten since; if it came back, that entry is in the order as well.
+            let Some(&entry) = self.entries.get(&key).filter(|entry| entry.since == known.since) else { continue };
+            if entry.place == known.place {
+                self.entries.remove(&key);
+                self.filter.remove(key);
+                return;
+            }
+            self.order.push(Reverse((entry, key)));
+        }
+    }
+
     /// Forgets every answer about `name`: it was registered again, or its service died.
     pub fn forget(&mut self, name: u32) {
-        let before = self.places.len();
-        self.places.retain(|key, _| key.name != name);
-        if self.places.len() < before {
-            self.order.retain(|(_, key)| key.name != name);
-            self.filter = BloomFilter::of(self.places.keys().copied());
-        }
+        let filter = &mut self.filter;
+        self.entries.retain(|key, _| {
+            let stays = key.name != name;
+            if !stays {
+                filter.remove(*key);
+            }
+            stays
+        });
     }
 
     /// Answers that it holds.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.entries.len()
     }
 
     /// True when it holds none.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.entries.is_empty()
     }
 }
 
@@ -215,7 +229,7 @@ mod tests {
                 prop_assert!(cache.len() <= capacity);
             }
             let mut left: Vec<Key> = naive.entries.iter().map(|entry| entry.0).collect();
-            let mut held: Vec<Key> = cache.places.keys().copied().collect();
+            let mut held: Vec<Key> = cache.entries.keys().copied().collect();
             left.sort_unstable();
             held.sort_unstable();
             prop_assert_eq!(held, left);
