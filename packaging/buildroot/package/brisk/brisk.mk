@@ -5,6 +5,10 @@ BRISK_SITE_METHOD = git
 BRISK_LICENSE = Apache-2.0
 BRISK_LICENSE_FILES = LICENSE
 
+# What a device carries: without charts and laboratory, which are for a workstation.
+BRISK_CARGO_BUILD_OPTS = --no-default-features --bin brisk
+BRISK_CARGO_INSTALL_OPTS = --no-default-features --bin brisk
+
 define BRISK_USERS
 	brisk -1 brisk -1 * - - - brisk responsiveness engine
 endef
@@ -13,6 +17,11 @@ define BRISK_LINUX_CONFIG_FIXUPS
 	$(call KCONFIG_ENABLE_OPT,CONFIG_CONNECTOR)
 	$(call KCONFIG_ENABLE_OPT,CONFIG_PROC_EVENTS)
 endef
+
+define BRISK_INSTALL_SETTINGS
+	$(INSTALL) -D -m 0644 -t $(TARGET_DIR)/usr/share/brisk $(@D)/packaging/brisk.toml
+endef
+BRISK_POST_INSTALL_TARGET_HOOKS += BRISK_INSTALL_SETTINGS
 
 define BRISK_INSTALL_INIT_SYSTEMD
 	$(INSTALL) -D -m 0644 -t $(TARGET_DIR)/usr/lib/systemd/system $(@D)/packaging/systemd/brisk.service \

@@ -12,7 +12,8 @@ PV = "0.1.0+git"
 # Written by `bitbake -c update_crates brisk` from Cargo.lock: one crate a line, with its checksum.
 include brisk-crates.inc
 
-CARGO_BUILD_FLAGS += "--bin brisk"
+# What a device carries: without charts and laboratory, which are for a workstation.
+CARGO_BUILD_FLAGS += "--no-default-features --bin brisk"
 
 USERADD_PACKAGES = "${PN}"
 USERADD_PARAM:${PN} = "--system --no-create-home --home-dir /var/lib/brisk --shell /sbin/nologin --user-group brisk"
@@ -25,6 +26,7 @@ do_install:append() {
         ${S}/packaging/systemd/brisk-grant.path ${S}/packaging/systemd/brisk-grant.service \
         ${S}/packaging/systemd/brisk-boot-record.service ${S}/packaging/systemd/brisk-boot-hold.service
     install -D -m 0644 ${S}/packaging/systemd/notify-reload.conf ${D}${systemd_system_unitdir}/brisk.service.d/notify-reload.conf
+    install -D -m 0644 -t ${D}${datadir}/brisk ${S}/packaging/brisk.toml
 }
 
-FILES:${PN} += "${systemd_system_unitdir}"
+FILES:${PN} += "${systemd_system_unitdir} ${datadir}/brisk"
