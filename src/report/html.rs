@@ -208,10 +208,7 @@ fn headline(proof: &Proof) -> (String, String) {
     }
     let words = summary::verdict_words(&proof.experiments);
     let (first, rest) = words.split_once(", ").unwrap_or((&words, ""));
-    let mut first = first.to_owned();
-    if let Some(letter) = first.get_mut(..1) {
-        letter.make_ascii_uppercase();
-    }
+    let first = first.strip_prefix("no claim").map_or_else(|| first.to_owned(), |rest| format!("No claim{rest}"));
     (first, rest.to_owned())
 }
 

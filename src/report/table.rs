@@ -42,15 +42,15 @@ pub fn render(proof: &Proof, width: usize, colour: bool) -> String {
     out.text
 }
 
-pub(super) fn bold() -> Style {
+fn bold() -> Style {
     Style::new().bold()
 }
 
-pub(super) fn dim() -> Style {
+fn dim() -> Style {
     Style::new().dimmed()
 }
 
-pub(super) fn style(mark: Mark) -> Style {
+fn style(mark: Mark) -> Style {
     match mark {
         Mark::Verdict(Verdict::Shown) => bold().fg_color(Some(AnsiColor::Green.into())),
         Mark::Verdict(Verdict::NotShown) => bold().fg_color(Some(AnsiColor::Red.into())),
@@ -230,7 +230,7 @@ fn plain_words(finding: &Finding) -> Vec<String> {
 }
 
 /// Names without what could move the cursor or turn the text: control and direction characters.
-pub(super) fn clean(text: &str) -> String {
+fn clean(text: &str) -> String {
     let hidden = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
         .map(|c| match c {
@@ -243,7 +243,7 @@ pub(super) fn clean(text: &str) -> String {
 
 /// Breaks `text` into lines of at most `width` columns: between words, else after a hyphen and the like, else anywhere.
 /// An indent is kept, and what goes on stands two columns further in.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+fn wrap(text: &str, width: usize) -> Vec<String> {
     let indent = text.chars().take_while(|c| *c == ' ').count().min(width / 2);
     let hang = if indent > 0 && indent + 2 < width { indent + 2 } else { indent };
     let mut lines = Vec::new();

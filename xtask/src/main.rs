@@ -1,7 +1,9 @@
-//! What the repository makes from the program: man pages and completions from its command tree, numbers of its daemon and its charts.
+//! What the repository makes from the program: man pages and completions from its command tree, numbers of its daemon and
+//! its charts, and the record of what was run when.
 
 mod bench;
 mod chart;
+mod evidence;
 mod threads;
 
 use std::fs;
@@ -27,6 +29,8 @@ enum Task {
         #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/docs"))]
         folder: PathBuf,
     },
+    /// Enter what was run today into tests/evidence.toml
+    Evidence(evidence::Arguments),
     /// Measure the daemon, here and in the lab, with real process events and a device tree on a tmpfs; needs root
     Bench {
         /// The binary to measure
@@ -68,6 +72,7 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Docs { folder } => docs(&folder),
+        Task::Evidence(arguments) => evidence::run(&arguments),
         Task::Bench { brisk, lab } => bench::run(&brisk, lab),
         Task::BenchChart { brisk } => chart::run(&brisk),
         Task::BenchThreads { counts } => threads::run(&counts),
