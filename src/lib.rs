@@ -2,7 +2,7 @@
 //!
 //! The floors, top to bottom; imports only go down:
 //! [`cli`] -> [`engine`], [`experiment`], `lab` -> [`config`] -> [`mechanism`], `chart`, [`report`] -> [`device`], [`random`],
-//! [`work`] -> std.
+//! [`work`], [`insertion_sort`] -> std.
 //! ARCHITECTURE.md shows the house on one page.
 
 #[cfg(feature = "chart")]
@@ -12,6 +12,7 @@ pub mod config;
 pub mod device;
 pub mod engine;
 pub mod experiment;
+pub mod insertion_sort;
 #[cfg(feature = "lab")]
 pub mod lab;
 pub mod mechanism;

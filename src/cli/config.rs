@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::config::{ConfigError, Layers, Setting};
 use crate::device::Root;
+use crate::insertion_sort::insertion_sort;
 
 /// Arguments of `brisk config`.
 #[derive(Debug, clap::Args)]
@@ -108,7 +109,7 @@ fn as_toml(layers: &Layers, origin: bool) -> String {
             (section, key, setting)
         })
         .collect();
-    settings.sort_by_key(|(section, key, _)| (*section, *key));
+    insertion_sort(&mut settings, |one, next| (one.0, one.1) > (next.0, next.1));
     for (of_section, key, setting) in settings {
         if of_section != section {
             section = of_section;

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::hotplug::{self, CPU_FOLDER};
 use super::{DeviceError, Root};
+use crate::insertion_sort::insertion_sort;
 
 /// One cpufreq policy: CPUs that change frequency together, and the governor that decides for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -58,7 +59,7 @@ impl Policies {
                 Err(error) => policies.faults.push(error),
             }
         }
-        policies.list.sort_by_key(|policy| policy.cpus[0]);
+        insertion_sort(&mut policies.list, |one, next| one.cpus[0] > next.cpus[0]);
         policies
     }
 }
@@ -94,7 +95,7 @@ fn policy_folders(root: &Root) -> Vec<PathBuf> {
             .into_iter()
             .filter_map(|name| Some((name.strip_prefix(prefix)?.parse().ok()?, name)))
             .collect();
-        names.sort_unstable();
+        insertion_sort(&mut names, |one, next| one > next);
         names
     };
     let folder = format!("{CPU_FOLDER}/cpufreq");

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::{DeviceError, Root};
+use crate::insertion_sort::insertion_sort;
 
 const FILE: &str = "/proc/swaps";
 
@@ -54,7 +55,7 @@ pub fn parse(text: &str) -> Option<Vec<Swap>> {
     let mut lines = text.lines();
     lines.next()?.strip_prefix("Filename")?;
     let mut swaps: Vec<Swap> = lines.map(parse_line).collect::<Option<_>>()?;
-    swaps.sort_by_key(|swap| std::cmp::Reverse(swap.priority));
+    insertion_sort(&mut swaps, |one, next| one.priority < next.priority);
     Some(swaps)
 }
 

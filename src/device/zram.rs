@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use serde::Serialize;
 
 use super::{DeviceError, Operation, Root};
+use crate::insertion_sort::insertion_sort;
 
 /// Where block devices are.
 const BLOCK: &str = "/sys/block";
@@ -101,7 +102,7 @@ pub fn devices(root: &Root) -> Result<Vec<Zram>, DeviceError> {
     };
     let number = |name: &String| name.strip_prefix("zram")?.parse::<u32>().ok();
     let mut numbered: Vec<(u32, String)> = names.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
-    numbered.sort();
+    insertion_sort(&mut numbered, |one, next| one > next);
     numbered.into_iter().map(|(_, name)| device(root, name)).collect()
 }
 

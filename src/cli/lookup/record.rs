@@ -18,6 +18,7 @@ use crate::device::Root;
 use crate::device::binder::{Connection, abi, cache};
 use crate::device::trace_events::{TraceEvent, TraceInstance};
 use crate::experiment::lookup::Client;
+use crate::insertion_sort::insertion_sort;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -181,7 +182,7 @@ impl Report {
     fn of(source: Source, seconds: u64, counts: BTreeMap<String, u64>) -> Self {
         let mut rows: Vec<Row> = counts.into_iter().map(|(what, count)| Row { what, count }).collect();
         // Stable: equals stay in the order of their names.
-        rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+        insertion_sort(&mut rows, |one, next| one.count < next.count);
         let look_ups = rows.iter().map(|row| row.count).sum();
         let top: u64 = rows.iter().take(rows.len().div_ceil(4)).map(|row| row.count).sum();
         let top_quarter_share = (source != Source::Trace && look_ups > 0).then(|| top as f64 / look_ups as f64);

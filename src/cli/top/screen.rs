@@ -19,6 +19,7 @@ use crate::engine::control::connection::Connection;
 use crate::engine::control::protocol::Request;
 use crate::engine::executor::{Executed, describe};
 use crate::engine::status::Status;
+use crate::insertion_sort::insertion_sort;
 use crate::mechanism::placement::Snapshot;
 use crate::mechanism::placement::classify::Class;
 use crate::mechanism::placement::step::Step;
@@ -145,7 +146,7 @@ impl Observer {
             let busy = before.zip(after).and_then(|(before, after)| busy(before, after));
             cpus.push(Cpu { cpu: core.cpu, capacity: core.capacity, busy, is_reserved, ..Cpu::default() });
         }
-        cpus.sort_by_key(|cpu| cpu.cpu);
+        insertion_sort(&mut cpus, |one, next| one.cpu > next.cpu);
         // Found anew each time, since they come and go with their CPUs.
         CurrentFrequencies::find(&self.root).read(&mut |number, khz, maximum_khz| {
             if let Some(cpu) = cpus.iter_mut().find(|cpu| cpu.cpu == number) {

@@ -22,6 +22,7 @@ use self::btf::{Mistake, Types};
 use self::layout::Layout;
 use self::task::{RECORD_BYTES, Task};
 use super::Root;
+use crate::insertion_sort::insertion_sort;
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 /// Debian's are 5 MiB; what is larger is not read.
@@ -121,13 +122,7 @@ impl Tasks {
 /// They come by their numbers, but one that becomes its process's first by an exec changes its number meanwhile. As this
 /// is seldom, whoever is out of place just goes back step by step.
 fn put_in_order(tasks: &mut Vec<Task>) {
-    for last in 1..tasks.len() {
-        let mut place = last;
-        while place > 0 && tasks[place - 1].tid > tasks[place].tid {
-            tasks.swap(place - 1, place);
-            place -= 1;
-        }
-    }
+    insertion_sort(tasks, |one, next| one.tid > next.tid);
     tasks.dedup_by_key(|task| task.tid);
 }
 

@@ -17,6 +17,7 @@ use crate::device::meminfo::MemoryInfo;
 use crate::device::process_kill::Hold;
 use crate::device::process_reclaim::{Wish, advise, anonymous_ranges};
 use crate::device::{BootTime, Root, meminfo, scheduling};
+use crate::insertion_sort::insertion_sort;
 use crate::mechanism::memory::candidates;
 use crate::mechanism::memory::config::PageoutConfig;
 use crate::mechanism::memory::victim::Candidate;
@@ -84,7 +85,7 @@ fn lacks(root: &Root, config: &PageoutConfig) -> bool {
 fn refill(root: &Root, config: &PageoutConfig) {
     let mut found = candidates(root, config.lowest_adj, false, &|_| false, &mut Vec::new()).unwrap_or_default();
     // Who was in front longest ago has the highest adj.
-    found.sort_by_key(|candidate| std::cmp::Reverse(candidate.oom_score_adj));
+    insertion_sort(&mut found, |one, next| one.oom_score_adj < next.oom_score_adj);
     let groups = hierarchy::unified(root).filter(|_| config.by_group);
     let mut done = BTreeSet::new();
     for candidate in found.iter().filter(|candidate| candidate.rss_anonymous_kib >= WORTHWHILE_KIB) {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::device::uclamp::Fitting;
+use crate::insertion_sort::insertion_sort;
 
 /// The capacity of the fastest core (`cpu_capacity`, Documentation/scheduler/sched-capacity.rst).
 pub const FULL_CAPACITY: u32 = 1024;
@@ -37,7 +38,7 @@ pub struct Split {
 impl Machine {
     /// The machine of `cores`, each once.
     pub fn new(mut cores: Vec<Core>) -> Self {
-        cores.sort_unstable_by_key(|core| (std::cmp::Reverse(core.capacity), std::cmp::Reverse(core.cpu)));
+        insertion_sort(&mut cores, |one, next| (one.capacity, one.cpu) < (next.capacity, next.cpu));
         cores.dedup_by_key(|core| core.cpu);
         Self { cores, fitting: None }
     }

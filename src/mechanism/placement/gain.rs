@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use super::cores::Machine;
+use crate::insertion_sort::insertion_sort;
 
 /// What foreground and bulk work did in some time, each summed over its tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -108,7 +109,7 @@ impl Window {
     /// The 90th percentile of the foreground's runnable threads; zero when it is empty.
     pub fn parallelism(&self) -> f64 {
         let mut runnable: Vec<f64> = self.looks.iter().map(Totals::runnable).collect();
-        runnable.sort_by(f64::total_cmp);
+        insertion_sort(&mut runnable, |one, next| one.total_cmp(next).is_gt());
         // Nearest rank: the smallest that at least nine in ten do not exceed.
         let rank = (runnable.len() * 9).div_ceil(10);
         rank.checked_sub(1).map_or(0.0, |index| runnable[index])

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::device::drm_clients::{Clients, EngineShare};
 use crate::device::process::{Life, TICK_MS};
 use crate::device::process_io::StorageIo;
+use crate::insertion_sort::insertion_sort;
 
 /// Shares of storage say nothing while all processes together move less than this in a second.
 const STORAGE_BYTES_PER_S: f64 = 1024.0 * 1024.0;
@@ -122,8 +123,10 @@ pub fn between(
         }
     };
     let mut processes: Vec<ProcessResources> = both().map(of_process).collect();
-    processes
-        .sort_by(|one, other| other.heaviness().cmp(&one.heaviness()).then(other.cpu.share.total_cmp(&one.cpu.share)));
+    insertion_sort(&mut processes, |one, next| {
+        let (heaviness, of_next) = (one.heaviness(), next.heaviness());
+        heaviness < of_next || heaviness == of_next && one.cpu.share < next.cpu.share
+    });
     processes
 }
 

@@ -11,6 +11,7 @@ use super::roster::{Member, Roster};
 use super::step::Demands;
 use crate::device::hotplug::format_list;
 use crate::device::priority::{Priority, SchedulingPolicy};
+use crate::insertion_sort::insertion_sort;
 use crate::mechanism::{Glob, Target};
 
 /// Against one ordinary competitor, half a core; against two or three, still nearly that: three times their weight.
@@ -24,10 +25,8 @@ pub(super) fn assign(roster: &Roster, machine: &Machine, excluded: &[Glob], maxi
     };
     let mut members: Vec<&Member> = roster.members().filter(may_move).take(maximum).collect();
     // The foreground chooses first, then whoever asks for most.
-    members.sort_by(|one, other| {
-        let front = other.is_front.cmp(&one.is_front);
-        front.then(other.habits.demand().total_cmp(&one.habits.demand()))
-    });
+    let rank = |member: &Member| (member.is_front, member.habits.demand());
+    insertion_sort(&mut members, |one, next| rank(one) < rank(next));
     let is_own = |member: &&&Member| member.habits.thesis_class() == ThesisClass::OwnCore;
     // One core stays for everybody else.
     let most = machine.cores().len().saturating_sub(1);
