@@ -31,8 +31,13 @@ pub struct Facts {
 pub fn facts(root: &Root, pid: u32) -> Result<Facts, DeviceError> {
     let stat = stat(root, pid)?;
     let uid = root.read(format!("/proc/{pid}/status")).ok().and_then(|text| parse_real_uid(&text));
-    let cgroup = root.read(format!("/proc/{pid}/cgroup")).ok().and_then(|text| parse_cgroup(&text));
+    let cgroup = group(root, pid);
     Ok(Facts { parent: stat.parent, command: stat.command, start_time_ticks: stat.start_time_ticks, uid, cgroup })
+}
+
+/// The control group of process `pid` that says most of it ([`parse_cgroup`]).
+pub fn group(root: &Root, pid: u32) -> Option<String> {
+    root.read(format!("/proc/{pid}/cgroup")).ok().and_then(|text| parse_cgroup(&text))
 }
 
 /// When process `pid` started, in clock ticks since boot.

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::meminfo::kib_of;
+use super::process::parse_real_uid;
 use super::{DeviceError, Root};
 
 /// What the kernel counts anyway, so that reading it is cheap.
@@ -31,22 +32,31 @@ pub struct ProportionalMemory {
 /// # Errors
 /// [`DeviceError::is_missing`] when it has ended, [`DeviceError::Malformed`] when a file is not as documented.
 pub fn read(root: &Root, pid: u32) -> Result<Option<ProcessMemory>, DeviceError> {
-    Ok(read_named(root, pid)?.map(|(_, memory)| memory))
+    Ok(read_owned(root, pid)?.map(|(_, memory)| memory))
 }
 
-/// The same with its name (`comm`), which stands in the same file; `None` for the name where it does not.
+/// Whose memory it is, as the same file tells; `None` for what it does not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// The process's name (`comm`).
+    pub name: Option<String>,
+    /// Its real user.
+    pub uid: Option<u32>,
+}
+
+/// The same with whose it is.
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_named(root: &Root, pid: u32) -> Result<Option<(Option<String>, ProcessMemory)>, DeviceError> {
+pub fn read_owned(root: &Root, pid: u32) -> Result<Option<(Owner, ProcessMemory)>, DeviceError> {
     let file = format!("/proc/{pid}/status");
     let text = root.read(&file)?;
     if !text.lines().any(|line| line.starts_with("VmRSS:")) {
         return Ok(None);
     }
-    let name = parse_name(&text);
+    let owner = Owner { name: parse_name(&text), uid: parse_real_uid(&text) };
     if let Some(memory) = parse_status(&text) {
-        return Ok(Some((name, memory)));
+        return Ok(Some((owner, memory)));
     }
     // Before Linux 4.5 status did not tell anonymous pages from others; statm's third number is pages of files.
     let statm_file = format!("/proc/{pid}/statm");
@@ -56,7 +66,7 @@ pub fn read_named(root: &Root, pid: u32) -> Result<Option<(Option<String>, Proce
         .ok_or_else(|| DeviceError::malformed(&root.path(&statm_file), "seven numbers of pages", &statm))?;
     let swap_kib = kib_of(&text, "VmSwap").unwrap_or(0);
     let rss_anonymous_kib = rss_kib.saturating_sub(shared_kib);
-    Ok(Some((name, ProcessMemory { rss_kib, rss_anonymous_kib, swap_kib })))
+    Ok(Some((owner, ProcessMemory { rss_kib, rss_anonymous_kib, swap_kib })))
 }
 
 /// The exact figures of process `pid`. The kernel walks all its page tables for them: not for the hot path.
@@ -180,8 +190,9 @@ mod tests {
         ] {
             assert_eq!(parse_name(text).as_deref(), name, "{text:?}");
         }
-        let (named, pid) = (read_named(&Root::system(), std::process::id()), std::process::id());
-        let (name, memory) = named.unwrap().unwrap();
+        let (owned, pid) = (read_owned(&Root::system(), std::process::id()), std::process::id());
+        let (Owner { name, uid }, memory) = owned.unwrap().unwrap();
+        assert_eq!(uid, Some(rustix::process::getuid().as_raw()));
         assert_eq!(name, crate::device::process::command(&Root::system(), pid).ok());
         assert!(memory.rss_kib > 0);
     }

@@ -47,18 +47,24 @@ impl Audit {
     }
 }
 
-/// Ends `victim` if it is still the process that `candidate` was; `None` when nobody was killed.
+/// Who is to be killed, by what was seen of it when memory was sampled.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chosen<'a> {
+    pub(super) victim: &'a Victim,
+    pub(super) candidate: &'a Candidate,
+    /// Before any process was looked at.
+    pub(super) sampled_at: BootTime,
+}
+
+/// Ends the chosen process if it is still the one that was sampled; `None` when nobody was killed.
 ///
 /// # Errors
 /// When it cannot be told how much memory is free.
-pub(super) fn end(
-    root: &Root,
-    config: &KillerConfig,
-    victim: &Victim,
-    candidate: &Candidate,
-) -> anyhow::Result<Option<Ending>> {
+pub(super) fn end(root: &Root, config: &KillerConfig, chosen: Chosen<'_>) -> anyhow::Result<Option<Ending>> {
+    let victim = chosen.victim;
+    // First the hold: what is read by number after that is of the process that is held, as long as that lives.
     let hold = Hold::on(victim.pid);
-    if !is_still(root, candidate) {
+    if !is_still(root, &chosen) {
         return Ok(None);
     }
     let audit = if config.audit { Audit::of(root, victim.pid) } else { None };
@@ -80,10 +86,19 @@ pub(super) fn end(
     Ok(Some(Ending { killed_at, back_at, returned_kib, audit }))
 }
 
-/// True while `candidate` is the process that was looked at: a number goes to another one when its owner has ended.
-fn is_still(root: &Root, candidate: &Candidate) -> bool {
-    process::command(root, candidate.pid).is_ok_and(|name| name == candidate.name)
-        && process_memory::oom_score_adj(root, candidate.pid).is_ok_and(|adj| adj == candidate.oom_score_adj)
+/// True while the number means the process that was sampled: it goes to another one when its owner has ended. A process that
+/// started before the sampling had the number then, so it is the one; of one that started within the same clock tick that
+/// cannot be told, and it lives. What made it the victim must hold as well.
+fn is_still(root: &Root, Chosen { candidate, sampled_at, .. }: &Chosen<'_>) -> bool {
+    let pid = candidate.pid;
+    let sampled_ticks = sampled_at.nanoseconds() / (process::TICK_MS * 1_000_000);
+    process::start_time_ticks(root, pid).is_ok_and(|ticks| ticks < sampled_ticks)
+        && process_memory::oom_score_adj(root, pid).is_ok_and(|adj| adj == candidate.oom_score_adj)
+        && process_memory::read_owned(root, pid).is_ok_and(|found| {
+            found.is_some_and(|(owner, _)| {
+                owner.uid == candidate.uid && owner.name.is_none_or(|name| name == candidate.name)
+            })
+        })
 }
 
 /// Waits until `victim` has gone, and says when its memory was back; `None` when it is given up.
@@ -122,6 +137,9 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
+    use crate::mechanism::memory::candidates;
+    use crate::mechanism::memory::killer::{self, Look};
+    use crate::mechanism::memory::victim::Protection;
 
     /// A process of ours that waits for its input, and what a look at it says.
     fn started() -> (Child, Candidate) {
@@ -132,28 +150,79 @@ mod tests {
             std::thread::yield_now();
         }
         let oom_score_adj = process_memory::oom_score_adj(&root, pid).unwrap();
-        (child, Candidate { pid, name: "cat".to_owned(), oom_score_adj, ..Candidate::default() })
+        let uid = Some(rustix::process::getuid().as_raw());
+        // It has started in an earlier tick than it is sampled.
+        std::thread::sleep(Duration::from_millis(2 * process::TICK_MS));
+        (child, Candidate { pid, name: "cat".to_owned(), uid, oom_score_adj, ..Candidate::default() })
     }
 
-    fn end_of(pid: u32, candidate: &Candidate) -> Option<Ending> {
-        let name = candidate.name.clone();
+    fn end_of(candidate: &Candidate, sampled_at: BootTime) -> Option<Ending> {
+        let Candidate { pid, name, .. } = candidate.clone();
         let victim = Victim { pid, name, oom_score_adj: 0, predicted_kib: 0, reason: String::new() };
-        end(&Root::system(), &KillerConfig::default(), &victim, candidate).unwrap()
+        let chosen = Chosen { victim: &victim, candidate, sampled_at };
+        end(&Root::system(), &KillerConfig::default(), chosen).unwrap()
     }
 
     #[test]
     fn a_process_that_is_not_the_one_that_was_chosen_lives() {
+        let before = BootTime::now();
         let (mut child, candidate) = started();
+        assert!(end_of(&candidate, before).is_none(), "its number was another one's when that was sampled");
+        assert!(child.try_wait().unwrap().is_none(), "it lives");
+        let uid = Some(candidate.uid.unwrap() + 1);
         for other in [
+            Candidate { uid, ..candidate.clone() },
             Candidate { name: "gallery".to_owned(), ..candidate.clone() },
             Candidate { oom_score_adj: candidate.oom_score_adj - 1, ..candidate.clone() },
         ] {
-            assert!(end_of(child.id(), &other).is_none(), "{other:?}");
+            assert!(end_of(&other, BootTime::now()).is_none(), "{other:?}");
             assert!(child.try_wait().unwrap().is_none(), "it lives");
         }
-        let ending = end_of(child.id(), &candidate).unwrap();
+        let ending = end_of(&candidate, BootTime::now()).unwrap();
         assert!(ending.back_at.is_some_and(|back_at| back_at >= ending.killed_at) && ending.returned_kib.is_some());
         assert!(!child.wait().unwrap().success());
+    }
+
+    /// A process under a name that the system's have, by the user `uid`, as the killer finds it.
+    fn disguised(folder: &std::path::Path, uid: Option<u32>) -> (Child, Candidate) {
+        let program = folder.join("systemd-x");
+        if !program.exists() {
+            std::os::unix::fs::symlink("/bin/cat", &program).unwrap();
+        }
+        let mut command = Command::new(&program);
+        if let Some(uid) = uid {
+            std::os::unix::process::CommandExt::uid(&mut command, uid);
+        }
+        let child = command.stdin(Stdio::piped()).spawn().unwrap();
+        while process::command(&Root::system(), child.id()).unwrap() != "systemd-x" {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(2 * process::TICK_MS));
+        let found = candidates(&Root::system(), i16::MIN, false, &|_| false, &mut Vec::new()).unwrap();
+        let own = found.into_iter().find(|candidate| candidate.pid == child.id()).unwrap();
+        (child, own)
+    }
+
+    #[test]
+    fn a_process_that_calls_itself_like_the_systems_is_killed() {
+        let is_root = rustix::process::geteuid().is_root();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let config = KillerConfig { lowest_adj: -999, ..KillerConfig::default() };
+        let protection = Protection::of_system(false).with(&config);
+        let group_of = |pid| process::group(&Root::system(), pid);
+        for (uid, is_killed) in [(is_root.then_some(12_345), true), (None, !is_root)] {
+            let (mut child, candidate) = disguised(folder.path(), uid);
+            let mut found = [candidate];
+            let sampled_at = BootTime::now();
+            let chosen = killer::choose(&config, &Look::default(), i16::MIN, &mut found, (&protection, &group_of));
+            let ending = chosen.and_then(|victim| {
+                end(&Root::system(), &config, Chosen { victim: &victim, candidate: &found[0], sampled_at }).unwrap()
+            });
+            assert_eq!(ending.is_some(), is_killed, "{found:?}");
+            drop(child.stdin.take());
+            assert_eq!(child.wait().unwrap().success(), !is_killed);
+        }
     }
 
     #[test]
@@ -161,6 +230,6 @@ mod tests {
         let (mut child, candidate) = started();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(end_of(child.id(), &candidate).is_none());
+        assert!(end_of(&candidate, BootTime::now()).is_none());
     }
 }

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 use crate::device::memory_lock::{Locked, limit_kib, lock_as_used};
 use crate::device::process_kill::Hold;
-use crate::device::{BootTime, Root, own_code, psi, scheduling};
+use crate::device::{BootTime, Root, own_code, process, psi, scheduling};
 use crate::mechanism::memory::config::KillerConfig;
 use crate::mechanism::memory::killer::{self, KillRecord, Look, Need};
 use crate::mechanism::memory::lmkd::Lmkd;
@@ -92,9 +92,7 @@ enum Woken {
 
 impl<'a> Killer<'a> {
     fn new(root: &'a Root, config: &'a KillerConfig) -> anyhow::Result<Self> {
-        let mut protection = Protection::of_system(root.exists("/system/build.prop"));
-        protection.names.extend(config.protected.iter().cloned());
-        protection.adj_floor = config.lowest_adj;
+        let protection = Protection::of_system(root.exists("/system/build.prop")).with(config);
         let trigger = psi::Trigger::open(root, config.stall_ms as u32 * 1000, config.window_ms as u32 * 1000);
         let trigger = trigger.map_err(|error| {
             tracing::warn!("{error}; memory is looked at every {} ms instead", BLIND_LOOK.as_millis());
@@ -119,7 +117,7 @@ impl<'a> Killer<'a> {
         drop(ballast);
         if let Ok(look) = self.looks.take(self.root, BootTime::now()) {
             let mut found = candidates(self.root, i16::MIN, false, &|_| false, &mut Vec::new()).unwrap_or_default();
-            let _ = killer::choose(self.config, &look, i16::MIN, &mut found, &self.protection);
+            let _ = self.choose(&look, i16::MIN, &mut found);
         }
         let _ = Hold::on(std::process::id());
     }
@@ -235,10 +233,10 @@ impl<'a> Killer<'a> {
         let with_pss = self.config.mode.is_proportional();
         let mut found = candidates(self.root, self.config.lowest_adj, with_pss, &known, &mut Vec::new())?;
         self.learned.inform(&mut found, look.situation.swap_ratio);
-        let chosen = killer::choose(self.config, &look, need.threshold, &mut found, &self.protection);
-        let Some(victim) = chosen else { return Ok(false) };
+        let Some(victim) = self.choose(&look, need.threshold, &mut found) else { return Ok(false) };
         let Some(candidate) = found.iter().find(|candidate| candidate.pid == victim.pid) else { return Ok(false) };
-        let Some(ending) = ending::end(self.root, self.config, &victim, candidate)? else { return Ok(false) };
+        let chosen = ending::Chosen { victim: &victim, candidate, sampled_at: look.reading.at };
+        let Some(ending) = ending::end(self.root, self.config, chosen)? else { return Ok(false) };
         if let (Some(lmkd), Some(order)) = (&mut self.lmkd, &order) {
             lmkd.killed(order);
         }
@@ -247,6 +245,11 @@ impl<'a> Killer<'a> {
         }
         self.remember(&record(self.config.mode, (woken_at, by_event), need.cause, &look, victim, candidate, &ending));
         Ok(true)
+    }
+
+    fn choose(&self, look: &Look, threshold: i16, found: &mut [Candidate]) -> Option<Victim> {
+        let group_of = |pid| process::group(self.root, pid);
+        killer::choose(self.config, look, threshold, found, (&self.protection, &group_of))
     }
 
     fn remember(&self, record: &KillRecord) {

@@ -60,8 +60,10 @@ pub struct KillerConfig {
     pub by_headroom: bool,
     /// True lets size alone decide among those of a class, whatever the rest of their `oom_score_adj` says.
     pub by_class: bool,
-    /// Names that never go, beside those without which a system is gone.
+    /// Names that never go, beside those without which a system is gone. They count for processes of the system's users.
     pub protected: Vec<Glob>,
+    /// Control groups whose members never go, whatever their name and user.
+    pub protected_groups: Vec<Glob>,
     /// Nobody with a lower `oom_score_adj` goes.
     #[serde(deserialize_with = "adj")]
     pub lowest_adj: i16,
@@ -152,6 +154,7 @@ impl Default for KillerConfig {
             by_headroom: false,
             by_class: false,
             protected: Vec::new(),
+            protected_groups: Vec::new(),
             lowest_adj: 1,
             reserve_kib: 4096,
             refault_percent: 0,

@@ -67,13 +67,14 @@ fn tightness(mode: Mode, situation: &Situation) -> String {
     }
 }
 
-/// Who goes now of those above `threshold`, if anybody may.
+/// Who goes now of those above `threshold`, if anybody may. `group_of` looks a process's control group up: only that of who
+/// would go is asked for.
 pub fn choose(
     config: &KillerConfig,
     look: &Look,
     threshold: i16,
     candidates: &mut [Candidate],
-    protection: &Protection,
+    (protection, group_of): (&Protection, &dyn Fn(u32) -> Option<String>),
 ) -> Option<Victim> {
     match config.mode {
         Mode::Brisk => expect_returns(candidates),
@@ -82,7 +83,8 @@ pub fn choose(
         _ => {}
     }
     let choice = Choice { mode: config.mode, threshold, by_class: config.by_class };
-    victim::order_by(choice, candidates, &look.situation, protection).into_iter().next()
+    let is_spared = |victim: &Victim| group_of(victim.pid).is_some_and(|group| protection.has_group(&group));
+    victim::order_by(choice, candidates, &look.situation, protection).into_iter().find(|victim| !is_spared(victim))
 }
 
 /// Whoever keeps `oom_score_adj` raises it, within a class, with the time since an application was in front. The one that
@@ -195,13 +197,17 @@ mod tests {
             ..Candidate::default()
         };
         let chosen = |candidates: &[Candidate]| {
-            let protection = Protection::of_system(true);
+            let protection = Protection { adj_floor: 1, ..Protection::of_system(false) };
             let config = KillerConfig::default();
-            choose(&config, &look(0, 0, 0.0), i16::MIN, &mut candidates.to_vec(), &protection).map(|victim| victim.pid)
+            let group_of =
+                |pid: u32| (pid == 9).then(|| "/user.slice/user-7.slice/user@7.service/init.scope".to_owned());
+            let protection = (&protection, &group_of as &dyn Fn(u32) -> Option<String>);
+            choose(&config, &look(0, 0, 0.0), i16::MIN, &mut candidates.to_vec(), protection).map(|victim| victim.pid)
         };
         assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 100), one(4, 905, 100)]), Some(4));
         assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 400), one(4, 905, 100)]), Some(3), "four for one");
         assert_eq!(chosen(&[one(3, 700, 90_000), one(4, 999, 1)]), Some(4), "the class comes first");
         assert_eq!(chosen(&[one(2, 0, 900)]), None, "the one in front stays");
+        assert_eq!(chosen(&[one(9, 900, 900), one(3, 900, 1)]), Some(3), "whose group is protected stays");
     }
 }

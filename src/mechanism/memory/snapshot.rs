@@ -57,11 +57,17 @@ impl Snapshot {
             pressure,
             zram,
             situation,
-            candidates: candidates(root, i16::MIN, with_pss, &|_| false, &mut faults)?,
+            candidates: grouped(root, candidates(root, i16::MIN, with_pss, &|_| false, &mut faults)?),
             protection: Protection::of_system(root.exists("/system/build.prop")),
             faults,
         })
     }
+}
+
+/// With the control group of each.
+fn grouped(root: &Root, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    candidates.iter_mut().for_each(|candidate| candidate.group = process::group(root, candidate.pid));
+    candidates
 }
 
 /// What is missing is no fault.
@@ -113,11 +119,12 @@ fn candidate(root: &Root, pid: u32, lowest_adj: i16, with_pss: bool) -> Result<O
     if oom_score_adj < lowest_adj {
         return Ok(None);
     }
-    let Some((name, memory)) = process_memory::read_named(root, pid)? else { return Ok(None) };
+    let Some((owner, memory)) = process_memory::read_owned(root, pid)? else { return Ok(None) };
     let exact = with_pss.then(|| process_memory::proportional(root, pid).ok()).flatten();
     Ok(Some(Candidate {
         pid,
-        name: name.map_or_else(|| process::command(root, pid), Ok)?,
+        name: owner.name.map_or_else(|| process::command(root, pid), Ok)?,
+        uid: owner.uid,
         oom_score_adj,
         rss_kib: memory.rss_kib,
         rss_anonymous_kib: memory.rss_anonymous_kib,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::config::KillerConfig;
 use crate::mechanism::Glob;
 
 /// A process that could go.
@@ -11,6 +12,10 @@ pub struct Candidate {
     pub pid: u32,
     /// Its name (`comm`).
     pub name: String,
+    /// Its real user, where that is known: who runs a program that changes its user for it keeps the own one here.
+    pub uid: Option<u32>,
+    /// Its control group, where that was looked up.
+    pub group: Option<String>,
     /// How readily it is killed: Android writes the class of an application there, 900 and above for cached ones.
     pub oom_score_adj: i16,
     /// Resident, shared pages included.
@@ -105,10 +110,26 @@ pub struct Situation {
 /// Who is never chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Protection {
-    /// Globs of names.
+    /// Globs of names, which count for processes of the system's users alone: every process may call itself as it likes
+    /// (prctl(2), PR_SET_NAME).
     pub names: Vec<Glob>,
+    /// Globs of control groups, whose members are never chosen whatever their name and user.
+    pub groups: Vec<Glob>,
+    /// Users are numbered as on Android.
+    pub is_android: bool,
     /// Nobody below this `oom_score_adj`.
     pub adj_floor: i16,
+}
+
+/// A user's own manager and the session that it keeps. A program of that user's can move itself there, which takes the right
+/// to write control groups and not just a name.
+const SESSION_GROUPS: [&str; 3] =
+    ["*/user@*.service/init.scope", "*/user@*.service/session.slice/*", "*/user@*.service/app.slice/dbus*"];
+
+/// Users of the system itself (uids.conf(5)): below 1000, and those that systemd makes for a service while it runs. Android
+/// has 100 000 numbers for each person and gives applications the upper nine tenths.
+fn is_of_system(uid: u32, is_android: bool) -> bool {
+    if is_android { uid % 100_000 < 10_000 } else { uid < 1000 || (61_184..=65_519).contains(&uid) }
 }
 
 /// Without these a system is gone, whatever their adj says.
@@ -142,14 +163,36 @@ const SYSTEM_NAMES: [&str; 24] = [
 impl Protection {
     /// For Android, where zero is the application in front, and for other systems, where it is everybody.
     pub fn of_system(is_android: bool) -> Self {
-        let glob = |name: &&str| name.parse().ok();
-        Self { names: SYSTEM_NAMES.iter().filter_map(glob).collect(), adj_floor: i16::from(is_android) }
+        let globs = |texts: &[&str]| texts.iter().filter_map(|text| text.parse().ok()).collect();
+        let groups = globs(if is_android { &[] } else { &SESSION_GROUPS });
+        Self { names: globs(&SYSTEM_NAMES), groups, is_android, adj_floor: i16::from(is_android) }
+    }
+
+    /// With what `config` says beside it.
+    #[must_use]
+    pub fn with(mut self, config: &KillerConfig) -> Self {
+        self.names.extend(config.protected.iter().cloned());
+        self.groups.extend(config.protected_groups.iter().cloned());
+        self.adj_floor = config.lowest_adj;
+        self
     }
 
     fn covers(&self, candidate: &Candidate) -> bool {
         candidate.pid <= 1
             || candidate.oom_score_adj < self.adj_floor
-            || self.names.iter().any(|name| name.matches(&candidate.name))
+            || self.has_name(candidate)
+            || candidate.group.as_ref().is_some_and(|group| self.has_group(group))
+    }
+
+    /// True for a process of that name that is the system's own; one whose user is not known is taken for it.
+    fn has_name(&self, candidate: &Candidate) -> bool {
+        candidate.uid.is_none_or(|uid| is_of_system(uid, self.is_android))
+            && self.names.iter().any(|name| name.matches(&candidate.name))
+    }
+
+    /// True when members of `group` are never chosen.
+    pub fn has_group(&self, group: &str) -> bool {
+        self.groups.iter().any(|glob| glob.matches(group))
     }
 }
 

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::mechanism::memory::config::KillerConfig;
 
 const CALM: Situation =
     Situation { free_kib: 1 << 20, file_kib: 1 << 20, some_percent: 0.0, full_percent: 0.0, swap_ratio: 0.25 };
@@ -133,6 +134,61 @@ fn what_the_system_stands_on_is_protected() {
     assert_eq!(Protection::of_system(false).names.len(), SYSTEM_NAMES.len(), "every name is a pattern");
 }
 
+/// prctl(2) sets a name, and a program's file may have any.
+#[test]
+fn a_name_protects_the_systems_own_processes_alone() {
+    let named = |uid, group: &str| Candidate {
+        name: "systemd-x".to_owned(),
+        uid,
+        group: Some(group.to_owned()),
+        ..app(7, 900, 90_000, 0)
+    };
+    let session = "/user.slice/user-1000.slice/user@1000.service";
+    for (is_android, uid, group, goes) in [
+        (false, Some(0), "/", false),
+        (false, Some(999), "/", false),
+        (false, Some(1000), "/", true),
+        (false, Some(60_000), "/", true),
+        (false, Some(61_184), "/system.slice/x.service", false),
+        (false, Some(65_534), "/", true),
+        (false, None, "/", false),
+        (false, Some(1000), &format!("{session}/init.scope"), false),
+        (false, Some(1000), &format!("{session}/session.slice/org.gnome.Shell@wayland.service"), false),
+        (false, Some(1000), &format!("{session}/app.slice/app-systemd.scope"), true),
+        (true, Some(9999), "/", false),
+        (true, Some(10_057), "/", true),
+        (true, Some(1_001_000), "/", false),
+        (true, Some(1_010_057), "/", true),
+        (true, Some(10_057), &format!("{session}/init.scope"), true),
+    ] {
+        let protection = Protection::of_system(is_android);
+        let victims = order(Mode::Brisk, &[named(uid, group)], &CALM, &protection);
+        assert_eq!(!victims.is_empty(), goes, "Android {is_android}, user {uid:?}, {group}");
+    }
+}
+
+#[test]
+fn what_is_configured_is_protected_beside_it() {
+    let globs = |text: &str| vec![text.parse().unwrap()];
+    let config = KillerConfig {
+        protected: globs("kiosk*"),
+        protected_groups: globs("*/app-kiosk*.scope"),
+        lowest_adj: 500,
+        ..KillerConfig::default()
+    };
+    let protection = Protection::of_system(false).with(&config);
+    let own = |uid, group: &str| Candidate {
+        name: "kiosk-player".to_owned(),
+        uid: Some(uid),
+        group: Some(group.to_owned()),
+        ..app(7, 900, 90_000, 0)
+    };
+    for (uid, group, goes) in [(0, "/", false), (1000, "/", true), (1000, "/u/app-kiosk-1.scope", false)] {
+        assert_eq!(!order(Mode::Brisk, &[own(uid, group)], &CALM, &protection).is_empty(), goes, "{uid} {group}");
+    }
+    assert!(order(Mode::Brisk, &[app(7, 499, 90_000, 0)], &CALM, &protection).is_empty());
+}
+
 #[test]
 fn classes_begin_at_hundreds() {
     for (adj, expected) in [(1000, 1000), (999, 900), (900, 900), (99, 0), (0, 0), (-1, -100), (-1000, -1000)] {
@@ -149,7 +205,7 @@ prop_compose! {
         relaunch_cost_ms in proptest::option::of(any::<f64>()), return_probability in proptest::option::of(any::<f64>()),
     ) -> Candidate {
         let name = name.to_owned();
-        Candidate { pid, name, oom_score_adj, rss_kib, rss_anonymous_kib, swap_kib, pss_kib, swap_pss_kib, swap_ratio, background_s, relaunch_cost_ms, return_probability }
+        Candidate { pid, name, oom_score_adj, rss_kib, rss_anonymous_kib, swap_kib, pss_kib, swap_pss_kib, swap_ratio, background_s, relaunch_cost_ms, return_probability, ..Candidate::default() }
     }
 }
 
