@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brisk::device::BootTime;
 use brisk::mechanism::{
-    Decision, Event, Interest, Mechanism, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, Support,
+    Decision, Event, Interest, Mechanism, Outcome, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, Support,
     SupportState,
 };
 
@@ -58,6 +58,9 @@ impl Mechanism for Nothing {
             _ => {}
         }
     }
+
+    // What the kernel made of each decision. A mechanism that leases keeps a `Holdings`, which takes these.
+    fn on_outcomes(&mut self, _now: BootTime, _outcomes: &[Outcome], _decisions: &mut Vec<Decision>) {}
 
     fn deadline(&self) -> Option<BootTime> {
         self.minute_began.map(|began| began + MINUTE)

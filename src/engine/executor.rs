@@ -1,14 +1,16 @@
 //! Carries decisions out: leases through the journal, rewrites and pulses through kept descriptors.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::device::journal::{Journal, JournalError, Lease, Outcome, Restoration};
+use super::killer::Foreseen;
+use crate::device::journal::{self, Journal, JournalError, Lease, Restoration};
 use crate::device::{BootTime, DeviceError, Root, Target, Tunable};
-use crate::mechanism::{Action, Decision};
+use crate::mechanism::{Action, Decision, Effect, Outcome};
 
 /// Decisions that `brisk status` shows.
 const REMEMBERED_DECISIONS: usize = 32;
@@ -28,19 +30,6 @@ pub struct Executed {
     pub error: Option<String>,
 }
 
-/// How a decision went, as far as the engine has to act on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Execution {
-    /// Something was written.
-    Written,
-    /// There was nothing to write.
-    Nothing,
-    /// It failed, and that was reported.
-    Failed,
-    /// The tunable is not there any more: what was probed is stale.
-    Missing,
-}
-
 /// Where decisions go.
 #[derive(Debug)]
 pub enum Sink {
@@ -50,6 +39,8 @@ pub enum Sink {
     DryRun {
         /// As JSON lines instead of sentences.
         json: bool,
+        /// What would be leased now.
+        leases: Vec<Lease>,
     },
 }
 
@@ -59,26 +50,35 @@ pub struct Executor {
     root: Root,
     sink: Sink,
     tunables: BTreeMap<Target, Tunable>,
-    /// The last error of each target, so that a refusal at every launch is reported once.
-    faults: BTreeMap<Target, String>,
-    /// What could not be given back so far.
-    refused: BTreeSet<Target>,
+    known: BTreeMap<Target, Known>,
+    has_restored_late: bool,
     history: VecDeque<Executed>,
+}
+
+/// What is known of a target.
+#[derive(Debug, Default)]
+struct Known {
+    /// Who leased it last.
+    owner: &'static str,
+    /// Its last error, so that a refusal at every launch is reported once.
+    fault: Option<String>,
+    /// It could not be restored so far.
+    is_stuck: bool,
 }
 
 impl Executor {
     /// An executor that writes below `root`, or only prints.
     pub fn new(root: Root, sink: Sink) -> Self {
-        let (tunables, faults, refused) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { root, sink, tunables, faults, refused, history: VecDeque::new() }
+        let (tunables, known) = (BTreeMap::new(), BTreeMap::new());
+        Self { root, sink, tunables, known, has_restored_late: false, history: VecDeque::new() }
     }
 
     /// Opens `targets`, which decisions will write, so that the first write need not; forgets all others. True when this
     /// process may not write one of them.
     pub fn prepare<'a>(&mut self, targets: impl IntoIterator<Item = &'a Target>) -> bool {
         self.tunables.clear();
-        self.faults.clear();
-        if matches!(self.sink, Sink::DryRun { .. }) {
+        self.known.values_mut().for_each(|known| known.fault = None);
+        if self.is_dry() {
             return false;
         }
         let mut is_denied = false;
@@ -95,36 +95,51 @@ impl Executor {
         is_denied
     }
 
-    /// Carries out the decisions of `mechanism`, in their order.
-    pub fn execute_each(
-        &mut self,
-        now: BootTime,
-        mechanism: &'static str,
-        decisions: impl IntoIterator<Item = Decision>,
-    ) -> Vec<Execution> {
-        let decisions: Vec<_> = decisions.into_iter().collect();
-        let mut executions = Vec::with_capacity(decisions.len());
+    /// Carries out the decisions of `mechanism`, in their order: what became of each.
+    pub fn execute_each(&mut self, now: BootTime, mechanism: &'static str, decisions: &[Decision]) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(decisions.len());
         for together in decisions.chunk_by(|one, next| released(one).is_some() && released(next).is_some()) {
-            let outcomes = match &self.sink {
+            let effects = match &mut self.sink {
                 Sink::Device(_) if together.len() > 1 => {
                     let targets: Vec<_> = together.iter().filter_map(released).collect();
                     self.release(now, &targets).into_iter().map(Ok).collect()
                 }
                 Sink::Device(_) => together.iter().map(|decision| self.apply(now, decision)).collect::<Vec<_>>(),
-                Sink::DryRun { json } => {
-                    together.iter().for_each(|decision| print(*json, now, mechanism, decision));
-                    together.iter().map(|_| Ok(Execution::Written)).collect()
+                Sink::DryRun { json, leases } => {
+                    let effect = |decision| {
+                        let effect = pretend(leases, now, decision);
+                        if effect == Effect::Written {
+                            print(*json, now, mechanism, decision);
+                        }
+                        Ok(effect)
+                    };
+                    together.iter().map(effect).collect()
                 }
             };
-            let done = together.iter().zip(outcomes);
-            executions.extend(done.map(|(decision, outcome)| self.conclude(now, mechanism, decision.clone(), outcome)));
+            let done = together.iter().zip(effects);
+            outcomes.extend(done.map(|(decision, effect)| self.conclude(now, mechanism, decision, effect)));
         }
-        executions
+        outcomes
     }
 
     /// Carries out one decision of `mechanism`.
-    pub fn execute(&mut self, now: BootTime, mechanism: &'static str, decision: Decision) -> Execution {
-        self.execute_each(now, mechanism, [decision]).pop().unwrap_or(Execution::Nothing)
+    pub fn execute(&mut self, now: BootTime, mechanism: &'static str, decision: Decision) -> Effect {
+        let outcome = self.execute_each(now, mechanism, &[decision]).pop();
+        outcome.map_or(Effect::Unchanged, |outcome| outcome.effect)
+    }
+
+    /// Prints in a dry run what `mechanism` would do beyond decisions.
+    pub fn announce(&self, now: BootTime, mechanism: &str, foreseen: &Foreseen) {
+        let Sink::DryRun { json, .. } = &self.sink else { return };
+        let Foreseen { action, subject, reason } = foreseen;
+        let line = if *json {
+            let fields =
+                json!({"at": now, "mechanism": mechanism, "action": action, "subject": subject, "reason": reason});
+            fields.to_string()
+        } else {
+            format!("{mechanism}: would {action} {subject}: {reason}")
+        };
+        let _ = writeln!(anstream::stdout(), "{line}");
     }
 
     /// Reports and remembers what became of a decision.
@@ -132,78 +147,81 @@ impl Executor {
         &mut self,
         now: BootTime,
         mechanism: &'static str,
-        decision: Decision,
-        outcome: Result<Execution, Fault>,
-    ) -> Execution {
+        decision: &Decision,
+        effect: Result<Effect, Fault>,
+    ) -> Outcome {
         let target = target_of(&decision.action);
-        let (execution, error) = match outcome {
-            Ok(execution) => {
-                self.faults.remove(target);
-                (execution, None)
-            }
-            // Threads end whenever they like, and nothing of the device has changed by that.
-            Err(fault) if fault.is_missing() && target.thread().is_some() => (Execution::Nothing, None),
-            Err(fault) => {
-                let text = fault.text();
-                if self.faults.get(target) != Some(&text) {
-                    tracing::warn!("{mechanism}: {text}");
-                    self.faults.insert(target.clone(), text.clone());
-                }
-                (if fault.is_missing() { Execution::Missing } else { Execution::Failed }, Some(text))
-            }
+        let effect = match effect {
+            Ok(effect) => effect,
+            Err(fault) if fault.is_missing() => Effect::Missing(fault.text()),
+            Err(fault) => Effect::Refused(fault.text()),
         };
-        if execution != Execution::Nothing {
+        let outcome = self.outcome(target, effect);
+        // Threads end whenever they like, and nothing of the device has changed by that.
+        let has_ended = matches!(outcome.effect, Effect::Missing(_)) && target.thread().is_some();
+        let fault = outcome.error().filter(|_| !has_ended).map(str::to_owned);
+        let is_stuck = self.known.get(target).is_some_and(|known| known.is_stuck);
+        if outcome.held.is_none() && fault.is_none() && !is_stuck {
+            self.known.remove(target);
+        } else {
+            let known = self.known.entry(target.clone()).or_default();
+            known.owner = mechanism;
+            // A restoration that is refused has been reported.
+            if let Some(text) = fault.as_ref().filter(|_| known.fault != fault && !is_stuck) {
+                tracing::warn!("{mechanism}: {text}");
+            }
+            known.fault = fault;
+        }
+        if outcome.effect != Effect::Unchanged && !has_ended {
             if self.history.len() == REMEMBERED_DECISIONS {
                 self.history.pop_front();
             }
-            self.history.push_back(Executed { at: now, mechanism: mechanism.to_owned(), decision, error });
+            let (mechanism, error) = (mechanism.to_owned(), outcome.error().map(str::to_owned));
+            self.history.push_back(Executed { at: now, mechanism, decision: decision.clone(), error });
         }
-        execution
+        outcome
     }
 
-    fn apply(&mut self, now: BootTime, decision: &Decision) -> Result<Execution, Fault> {
-        let Sink::Device(journal) = &mut self.sink else { return Ok(Execution::Nothing) };
+    fn outcome(&self, target: &Target, effect: Effect) -> Outcome {
+        let held = self.leases().iter().find(|lease| lease.target == *target).map(|lease| lease.value.clone());
+        Outcome { target: target.clone(), effect, held }
+    }
+
+    fn apply(&mut self, now: BootTime, decision: &Decision) -> Result<Effect, Fault> {
+        let Sink::Device(journal) = &mut self.sink else { return Ok(Effect::Unchanged) };
         match &decision.action {
             Action::Lease { target, value, until } => {
-                journal.lease(now, target, value, *until, &decision.reason)?;
-                Ok(Execution::Written)
+                let leased = journal.lease(now, target, value, *until, &decision.reason);
+                // Whatever came of it, it is a new lease that counts from now on.
+                self.known.entry(target.clone()).or_default().is_stuck = false;
+                leased?;
             }
-            Action::Release { target } => Ok(self.release(now, &[target]).pop().unwrap_or(Execution::Nothing)),
+            Action::Release { target } => return Ok(self.release(now, &[target]).pop().unwrap_or(Effect::Unchanged)),
             Action::Disinherit { target, inherited, original } => {
-                match journal.disinherit(now, target, inherited, original)? {
-                    Some(restoration) => {
-                        report(&mut self.refused, &restoration);
-                        Ok(Execution::Written)
-                    }
-                    None => Ok(Execution::Nothing),
-                }
+                return match journal.disinherit(now, target, inherited, original)? {
+                    Some(restoration) => Ok(self.report(&restoration)),
+                    None => Ok(Effect::Unchanged),
+                };
             }
             Action::Rewrite { target } => {
                 let tunable = self.tunable(target)?;
                 // Read at the last moment: what somebody else wrote in between must stay.
                 let value = tunable.read()?;
                 tunable.write(&value)?;
-                Ok(Execution::Written)
             }
-            Action::Pulse { target, value } => {
-                self.tunable(target)?.write(value)?;
-                Ok(Execution::Written)
-            }
+            Action::Pulse { target, value } => self.tunable(target)?.write(value)?,
         }
+        Ok(Effect::Written)
     }
 
     /// Gives `targets` back together, in this order.
-    fn release(&mut self, now: BootTime, targets: &[&Target]) -> Vec<Execution> {
+    fn release(&mut self, now: BootTime, targets: &[&Target]) -> Vec<Effect> {
         let Sink::Device(journal) = &mut self.sink else { return Vec::new() };
-        let execution = |restoration| match restoration {
-            Some(restoration) => {
-                report(&mut self.refused, &restoration);
-                Execution::Written
-            }
-            // Its deadline came first, or it was refused when it was asked for.
-            None => Execution::Nothing,
-        };
-        journal.release_each(now, targets).into_iter().map(execution).collect()
+        let restorations = journal.release_each(now, targets);
+        // Where there is none its deadline came first, or it was refused when it was asked for.
+        let effect =
+            |restored: Option<Restoration>| restored.map_or(Effect::Unchanged, |restored| self.report(&restored));
+        restorations.into_iter().map(effect).collect()
     }
 
     fn tunable(&mut self, target: &Target) -> Result<&mut Tunable, Fault> {
@@ -216,42 +234,70 @@ impl Executor {
         })
     }
 
-    /// Gives back the leases whose deadline has come. True when one that had refused before is given back at last: what
-    /// the mechanisms know of the device was read with it in force.
-    pub fn expire(&mut self, now: BootTime) -> bool {
-        let Sink::Device(journal) = &mut self.sink else { return false };
-        let before = self.refused.len();
-        journal.expire(now).iter().for_each(|restoration| report(&mut self.refused, restoration));
-        self.refused.len() < before
+    /// Restores the leases whose deadline has come: what became of each, and whose it was.
+    pub fn expire(&mut self, now: BootTime) -> Vec<(&'static str, Outcome)> {
+        let restorations = match &mut self.sink {
+            Sink::Device(journal) => journal.expire(now),
+            Sink::DryRun { json, leases } => {
+                let due = leases.extract_if(.., |lease| lease.until <= now);
+                let end = |lease: Lease| {
+                    let reason = "its deadline has come".to_owned();
+                    let decision = Decision { action: Action::Release { target: lease.target.clone() }, reason };
+                    let owner = self.known.get(&lease.target).map_or("", |known| known.owner);
+                    print(*json, now, owner, &decision);
+                    let Lease { target, original, .. } = lease;
+                    Restoration { target, original, outcome: journal::Outcome::Restored }
+                };
+                due.map(end).collect()
+            }
+        };
+        self.ended(restorations)
     }
 
-    /// Tries again at once what has refused to be given back.
-    pub fn retry(&mut self, now: BootTime) {
-        if let Sink::Device(journal) = &mut self.sink {
-            journal.retry(now).iter().for_each(|restoration| report(&mut self.refused, restoration));
-        }
+    /// Tries again at once what could not be restored: what became of each, and whose it was.
+    pub fn retry(&mut self, now: BootTime) -> Vec<(&'static str, Outcome)> {
+        let Sink::Device(journal) = &mut self.sink else { return Vec::new() };
+        let restorations = journal.retry(now);
+        self.ended(restorations)
+    }
+
+    fn ended(&mut self, restorations: Vec<Restoration>) -> Vec<(&'static str, Outcome)> {
+        let end = |restoration: Restoration| {
+            let effect = self.report(&restoration);
+            let outcome = self.outcome(&restoration.target, effect);
+            let owner = match &outcome.held {
+                Some(_) => self.known.get(&outcome.target).map(|known| known.owner),
+                None => self.known.remove(&outcome.target).map(|known| known.owner),
+            };
+            (owner.unwrap_or_default(), outcome)
+        };
+        restorations.into_iter().map(end).collect()
+    }
+
+    /// True once after something was restored that could not be before: what the mechanisms know of the device was read
+    /// with it in force.
+    pub fn has_restored_late(&mut self) -> bool {
+        std::mem::take(&mut self.has_restored_late)
     }
 
     /// Gives everything back.
     pub fn release_all(&mut self) {
         if let Sink::Device(journal) = &mut self.sink {
-            journal.release_all().iter().for_each(|restoration| report(&mut self.refused, restoration));
+            let restorations = journal.release_all();
+            self.ended(restorations);
         }
     }
 
     /// When [`Executor::expire`] has something to do.
     pub fn next_deadline(&self) -> Option<BootTime> {
-        match &self.sink {
-            Sink::Device(journal) => journal.next_deadline(),
-            Sink::DryRun { .. } => None,
-        }
+        self.leases().iter().map(|lease| lease.until).min()
     }
 
-    /// What is leased now.
+    /// What is leased now, or would be.
     pub fn leases(&self) -> &[Lease] {
         match &self.sink {
             Sink::Device(journal) => journal.leases(),
-            Sink::DryRun { .. } => &[],
+            Sink::DryRun { leases, .. } => leases,
         }
     }
 
@@ -264,6 +310,52 @@ impl Executor {
     pub fn history(&self) -> impl Iterator<Item = &Executed> {
         self.history.iter()
     }
+
+    /// Says what did not simply go back to what it was; a refusal is said once, however often it is tried again.
+    fn report(&mut self, restoration: &Restoration) -> Effect {
+        let Restoration { target, original, outcome } = restoration;
+        let known = self.known.entry(target.clone()).or_default();
+        let journal::Outcome::Refused { error } = outcome else {
+            if std::mem::take(&mut known.is_stuck) {
+                self.has_restored_late = true;
+                tracing::info!("{target}, which could not be given back before, is given back");
+            }
+            match outcome {
+                journal::Outcome::ChangedByOther { found } => tracing::info!(
+                    "{target} was changed to {found} by somebody else and stays so; it was {original} before the lease"
+                ),
+                journal::Outcome::Vanished => tracing::debug!("{target} is gone, and its lease with it"),
+                _ => tracing::debug!("{target} is {original} again"),
+            }
+            return Effect::Written;
+        };
+        let is_known = std::mem::replace(&mut known.is_stuck, true);
+        if target.thread().is_some() {
+            // While a CPU is offline the kernel gives back a part of each mask only, and the rest when it returns.
+            tracing::debug!("{target} is given back in part, and is tried again in a while: {error}");
+        } else if !is_known {
+            tracing::error!("{target} keeps its leased value for now, and is tried again in a while: {error}");
+        }
+        Effect::Refused(error.clone())
+    }
+}
+
+/// What `decision` would do to what is leased.
+fn pretend(leases: &mut Vec<Lease>, now: BootTime, decision: &Decision) -> Effect {
+    let target = target_of(&decision.action).clone();
+    let held = leases.iter().position(|lease| lease.target == target);
+    match (&decision.action, held) {
+        (Action::Lease { value, until, .. }, held) => {
+            held.map(|index| leases.remove(index));
+            let (value, reason) = (value.clone(), decision.reason.clone());
+            let (original, observed) = (String::new(), None);
+            leases.push(Lease { target, original, value, observed, since: now, until: *until, reason });
+        }
+        (Action::Release { .. }, Some(index)) => drop(leases.remove(index)),
+        (Action::Release { .. }, None) => return Effect::Unchanged,
+        _ => {}
+    }
+    Effect::Written
 }
 
 enum Fault {
@@ -318,30 +410,6 @@ fn target_of(action: &Action) -> &Target {
     }
 }
 
-/// Says what did not simply go back to what it was; a refusal is said once, however often it is tried again.
-fn report(refused: &mut BTreeSet<Target>, restoration: &Restoration) {
-    let Restoration { target, original, outcome } = restoration;
-    let Outcome::Refused { error } = outcome else {
-        if refused.remove(target) {
-            tracing::info!("{target}, which could not be given back before, is given back");
-        }
-        return match outcome {
-            Outcome::ChangedByOther { found } => tracing::info!(
-                "{target} was changed to {found} by somebody else and stays so; it was {original} before the lease"
-            ),
-            Outcome::Vanished => tracing::debug!("{target} is gone, and its lease with it"),
-            _ => tracing::debug!("{target} is {original} again"),
-        };
-    };
-    if target.thread().is_some() {
-        // While a CPU is offline the kernel gives back a part of each mask only, and the rest when it returns.
-        refused.insert(target.clone());
-        tracing::debug!("{target} is given back in part, and is tried again in a while: {error}");
-    } else if refused.insert(target.clone()) {
-        tracing::error!("{target} keeps its leased value for now, and is tried again in a while: {error}");
-    }
-}
-
 fn print(json: bool, now: BootTime, mechanism: &str, decision: &Decision) {
     let line = if json {
         let executed = Executed { at: now, mechanism: mechanism.to_owned(), decision: decision.clone(), error: None };
@@ -363,5 +431,76 @@ pub fn describe(action: &Action) -> String {
         }
         Action::Rewrite { target } => format!("write {target} again, unchanged"),
         Action::Pulse { target, value } => format!("write {value} to {target}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::journal::Holder;
+    use crate::device::root::root_of;
+
+    const A: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq";
+    const B: &str = "/sys/devices/system/cpu/cpufreq/policy1/scaling_min_freq";
+    const GONE: &str = "/sys/devices/system/cpu/cpufreq/policy2/scaling_min_freq";
+    const NOTHING: &str = "/sys/devices/system/cpu/cpufreq/policy3/scaling_min_freq";
+
+    fn at(milliseconds: u64) -> BootTime {
+        BootTime::from_milliseconds(milliseconds)
+    }
+
+    fn decision(action: Action) -> Decision {
+        Decision { action, reason: "why".to_owned() }
+    }
+
+    fn lease(file: &str, value: &str, until_ms: u64) -> Decision {
+        let target = Target::Tunable(file.into());
+        decision(Action::Lease { target, value: value.to_owned(), until: at(until_ms) })
+    }
+
+    fn release(file: &str) -> Decision {
+        decision(Action::Release { target: Target::Tunable(file.into()) })
+    }
+
+    fn words(outcome: &Outcome) -> (String, &'static str, Option<&str>) {
+        let effect = match outcome.effect {
+            Effect::Written => "written",
+            Effect::Unchanged => "unchanged",
+            Effect::Refused(_) => "refused",
+            Effect::Missing(_) => "missing",
+        };
+        (outcome.target.to_string(), effect, outcome.held.as_deref())
+    }
+
+    #[test]
+    fn each_decision_has_its_outcome_and_so_has_a_lease_that_ends_by_itself() {
+        let (_folder, root) = root_of(&[(A, "1\n"), (B, "1\n"), (NOTHING, "")]);
+        let journal = Journal::open(Holder::Daemon, &root.runtime_folder(), &root).unwrap();
+        for sink in [Sink::Device(Box::new(journal)), Sink::DryRun { json: true, leases: Vec::new() }] {
+            let mut executor = Executor::new(root.clone(), sink);
+            let decisions = [lease(A, "2", 50), lease(GONE, "2", 50), lease(NOTHING, "2", 50), lease(B, "3", 90)];
+            let outcomes = executor.execute_each(at(0), "launch", &decisions);
+            if executor.is_dry() {
+                assert!(outcomes.iter().all(|outcome| outcome.effect == Effect::Written), "{outcomes:?}");
+            } else {
+                let found: Vec<_> = outcomes.iter().map(words).collect();
+                let expected = [
+                    (A.to_owned(), "written", Some("2")),
+                    (GONE.to_owned(), "missing", None),
+                    (NOTHING.to_owned(), "refused", None),
+                    (B.to_owned(), "written", Some("3")),
+                ];
+                assert_eq!(found, expected);
+                let said: Vec<_> = executor.history().map(|executed| executed.error.is_some()).collect();
+                assert_eq!(said, [false, true, true, false]);
+            }
+            let ended = executor.expire(at(50));
+            let ended: Vec<_> = ended.iter().map(|(owner, outcome)| (*owner, words(outcome))).collect();
+            assert!(ended.contains(&("launch", (A.to_owned(), "written", None))), "{ended:?}");
+            let outcomes = executor.execute_each(at(60), "launch", &[release(A), release(B)]);
+            let found: Vec<_> = outcomes.iter().map(words).collect();
+            let expected = [(A.to_owned(), "unchanged", None), (B.to_owned(), "written", None)];
+            assert_eq!(found, expected, "{}", executor.is_dry());
+        }
     }
 }

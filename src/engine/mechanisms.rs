@@ -22,8 +22,11 @@ fn launch_on(root: &Root, config: &Config) -> (DeviceFacts, LaunchConfig) {
     (facts, launch)
 }
 
-/// Decisions, each with the name of the mechanism whose they are.
-pub type Decided = Vec<(&'static str, Decision)>;
+/// How many there are.
+pub const MECHANISM_COUNT: usize = 2;
+
+/// What each of them has decided, in the order of [`Mechanisms::each`].
+pub type Decided = [Vec<Decision>; MECHANISM_COUNT];
 
 impl Mechanisms {
     /// Probes the device below `root` and builds each mechanism.
@@ -68,18 +71,16 @@ impl Mechanisms {
         let (mut of_launch, mut of_placement) = (Vec::new(), Vec::new());
         launch(&mut self.launch, &mut of_launch);
         placement(&mut self.placement, &mut of_placement);
-        let named = |name| move |decision| (name, decision);
-        let of_launch = of_launch.into_iter().map(named(self.launch.name()));
-        of_launch.chain(of_placement.into_iter().map(named(self.placement.name()))).collect()
+        [of_launch, of_placement]
     }
 
     /// Each of them, to be driven.
-    pub fn each(&mut self) -> [&mut dyn Mechanism; 2] {
+    pub fn each(&mut self) -> [&mut dyn Mechanism; MECHANISM_COUNT] {
         [&mut self.launch, &mut self.placement]
     }
 
     /// Each of them, to be looked at.
-    pub fn all(&self) -> [&dyn Mechanism; 2] {
+    pub fn all(&self) -> [&dyn Mechanism; MECHANISM_COUNT] {
         [&self.launch, &self.placement]
     }
 

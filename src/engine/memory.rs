@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Engine;
-use super::executor::Execution;
+use super::dry_run::Shown;
 use super::killer::Child;
 use super::poller::Token;
 use super::restraint::Watch;
@@ -12,10 +12,9 @@ use crate::device::error::sentence;
 use crate::device::{BootTime, Target, zram_writeback};
 use crate::mechanism::memory::apply::{Change, FOR_EVER, changes};
 use crate::mechanism::memory::config::MemoryConfig;
-use crate::mechanism::memory::{DeviceFacts, Plan, support};
-use crate::mechanism::{Action, Decision, Interest, Support, SupportState};
+use crate::mechanism::memory::{DeviceFacts, NAME, Plan, support};
+use crate::mechanism::{Action, Decision, Effect, Interest, Outcome, Support, SupportState};
 
-const NAME: &str = "memory";
 /// A killer that dies is replaced; one that dies at once is not, more often than this.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
@@ -24,6 +23,8 @@ const RESTART_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Memory {
     config: MemoryConfig,
     held: Vec<Change>,
+    /// What could not be restored so far; the journal tries again.
+    stuck: Vec<Change>,
     /// The switch of the kernel's own limit of writeback, while that is ours.
     limit: Option<Target>,
     /// What the device offered when the configuration was last read.
@@ -33,8 +34,20 @@ pub(super) struct Memory {
     killer: Option<Child>,
     /// Who is held back.
     pub(super) watch: Watch,
+    /// What a dry run has shown.
+    pub(super) shown: Shown,
     /// When a killer that died is started anew.
     pub(super) killer_due: Option<BootTime>,
+}
+
+impl Memory {
+    /// Takes what became of leases that ended by themselves.
+    pub(super) fn on_outcomes(&mut self, outcomes: &[Outcome]) {
+        for outcome in outcomes.iter().filter(|outcome| outcome.held.is_none()) {
+            self.held.retain(|change| change.target != outcome.target);
+            self.stuck.retain(|change| change.target != outcome.target);
+        }
+    }
 }
 
 impl Engine {
@@ -46,6 +59,9 @@ impl Engine {
                 self.memory.held.iter().map(|change| format!("{} is {}", change.target, change.value)).collect();
             work.push(held.join(", "));
         }
+        work.extend(self.memory.stuck.iter().map(|Change { target, value, .. }| {
+            format!("{target} is still {value}, for it could not be restored; it is tried again")
+        }));
         work.extend(self.memory.killer.as_ref().map(|killer| format!("the killer is process {}", killer.pid())));
         if self.memory.watch.is_on() {
             work.push("groups in the background that take memory others wait for are held back".to_owned());
@@ -81,6 +97,7 @@ impl Engine {
         }
         let works = !self.memory.held.is_empty() || self.memory.killer.is_some() || self.memory.watch.is_on();
         self.memory.since = self.memory.since.filter(|_| works).or(works.then_some(now));
+        self.follow_dry_run_config(now);
         self.listen(now);
     }
 
@@ -95,8 +112,11 @@ impl Engine {
             let Change { target, value, reason } = change.clone();
             let decision = Decision { action: Action::Lease { target, value, until: FOR_EVER }, reason };
             match self.executor.execute(now, NAME, decision) {
-                Execution::Written | Execution::Nothing => self.memory.held.push(change),
-                Execution::Failed | Execution::Missing => {
+                Effect::Written | Effect::Unchanged => {
+                    self.memory.stuck.retain(|stuck| stuck.target != change.target);
+                    self.memory.held.push(change);
+                }
+                Effect::Refused(_) | Effect::Missing(_) => {
                     self.metrics.failures += 1;
                     tracing::warn!("{NAME}: the rest of the plan is not carried out, and what was done is given back");
                     return self.let_memory_go(now);
@@ -108,8 +128,11 @@ impl Engine {
     /// Gives back what is held, the latest first.
     fn let_memory_go(&mut self, now: BootTime) {
         for change in std::mem::take(&mut self.memory.held).into_iter().rev() {
-            let action = Action::Release { target: change.target };
-            self.executor.execute(now, NAME, Decision { action, reason: "the configuration has changed".to_owned() });
+            let action = Action::Release { target: change.target.clone() };
+            let decision = Decision { action, reason: "the configuration has changed".to_owned() };
+            if matches!(self.executor.execute(now, NAME, decision), Effect::Refused(_)) {
+                self.memory.stuck.push(change);
+            }
         }
     }
 
@@ -124,7 +147,7 @@ impl Engine {
         let target = Target::Tunable(file.into());
         let action = Action::Lease { target: target.clone(), value: "1".to_owned(), until: FOR_EVER };
         let reason = "the kernel itself writes back no more than the budget".to_owned();
-        if self.executor.execute(now, NAME, Decision { action, reason }) == Execution::Written {
+        if self.executor.execute(now, NAME, Decision { action, reason }) == Effect::Written {
             self.memory.limit = Some(target);
         }
     }
@@ -138,16 +161,22 @@ impl Engine {
 
     /// What it wants to hear.
     pub(super) fn memory_interest(&self) -> Interest {
-        Interest {
-            foreground: self.memory.killer.is_some() && self.memory.config.killer.prefetch,
-            ..Interest::default()
-        }
+        Interest { foreground: self.fetches_back(), ..Interest::default() }
+    }
+
+    fn fetches_back(&self) -> bool {
+        let config = &self.memory.config.killer;
+        config.enabled && config.prefetch && (self.memory.killer.is_some() || self.executor.is_dry())
     }
 
     /// Whoever comes to the front gets back what it has on swap.
     pub(super) fn put_in_front(&mut self, pids: &[u32]) {
-        if let Some(killer) = self.memory.killer.as_mut().filter(|_| self.memory.config.killer.prefetch) {
-            pids.iter().for_each(|&pid| killer.put_in_front(pid));
+        if !self.fetches_back() {
+            return;
+        }
+        match &mut self.memory.killer {
+            Some(killer) => pids.iter().for_each(|&pid| killer.put_in_front(pid)),
+            None => self.show_fetched(pids),
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod boot;
 pub mod control;
+mod dry_run;
 pub mod executor;
 pub mod killer;
 mod mechanisms;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
+use rustix::event::Timespec;
 use sd_notify::NotifyState;
 
 use crate::config::{Config, Layers};
@@ -35,10 +37,10 @@ use crate::device::session::Sessions;
 use crate::device::{BootTime, Root, Timer, grant, own_code, scheduling};
 use crate::mechanism::launch::config::Trigger;
 use crate::mechanism::launch::{LearnedDurations, Notice};
-use crate::mechanism::{Action, Decision, Event, Mechanism, Process, ProcessEvent, ProcessEventKind, Target};
+use crate::mechanism::{Decision, Effect, Event, Mechanism, Outcome, Process, ProcessEvent, ProcessEventKind, Target};
 use control::Control;
-use executor::{Execution, Executor, Sink};
-use mechanisms::{Decided, Mechanisms};
+use executor::{Executor, Sink};
+use mechanisms::{Decided, MECHANISM_COUNT, Mechanisms};
 use memory::Memory;
 use metrics::Metrics;
 pub use options::{Options, Purpose};
@@ -55,6 +57,10 @@ const GUARDIAN_RESTART_PAUSE: Duration = Duration::from_secs(1);
 const PROBE_DELAY: Duration = Duration::from_millis(20);
 /// A tunable that keeps vanishing costs no more than one probe in this time.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
+/// How the daemon is scheduled, where it may be, while it does not work at leisure.
+const REAL_TIME: &str = "real-time";
+/// So often a mechanism may decide again about what became of its decisions.
+const MOST_ROUNDS: u32 = 8;
 
 /// The tunables that a daemon under `config` writes on this device as it is now, named as on the device.
 pub fn tunables(root: &Root, config: &Config) -> Vec<PathBuf> {
@@ -117,7 +123,7 @@ impl Engine {
             boot::hand_over::give_back_what_was_left(root);
         }
         let sink = match options.purpose {
-            Purpose::DryRun { json } => Sink::DryRun { json },
+            Purpose::DryRun { json } => Sink::DryRun { json, leases: Vec::new() },
             _ => Sink::Device(Box::new(Journal::open(Holder::Daemon, &root.runtime_folder(), root)?)),
         };
         let control = match options.purpose {
@@ -167,7 +173,7 @@ impl Engine {
             engine.follow_storage_config(now);
         }
         engine.scheduling = match scheduling::become_real_time() {
-            Ok(()) => "real-time".to_owned(),
+            Ok(()) => REAL_TIME.to_owned(),
             Err(error) => format!("ordinary ({error}): a kick may take effect a tick later; give it CAP_SYS_NICE"),
         };
         Ok(engine)
@@ -208,10 +214,18 @@ impl Engine {
     fn work_until(&mut self, is_over: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
         let mut ready = Vec::new();
         while !is_over(self) {
-            self.set_timer().and_then(|()| self.poller.wait(&mut ready)).context("cannot wait for events")?;
-            for token in ready.drain(..) {
-                self.take(token);
+            let pending = self.control.as_ref().and_then(Control::next_pending);
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let at_most = pending.map(|_| &at_once);
+            self.set_timer().and_then(|()| self.poller.wait(&mut ready, at_most)).context("cannot wait for events")?;
+            ready.extend(pending.map(Token::Client).filter(|token| !ready.contains(token)));
+            // Clients come last and one request of each at a time: a launch never waits for more than that.
+            for is_of_clients in [false, true] {
+                for &token in ready.iter().filter(|token| token.is_of_clients() == is_of_clients) {
+                    self.take(token);
+                }
             }
+            ready.clear();
         }
         Ok(())
     }
@@ -250,12 +264,12 @@ impl Engine {
             Token::Guardian => self.lose_guardian(now),
             Token::Killer => self.hear_killer(now),
             Token::Pressure => self.hold_groups_back(now),
-            Token::Listener => {
-                if let Some(control) = &mut self.control {
-                    control.accept(now, &self.poller);
+            Token::Listener => self.at_leisure(|engine| {
+                if let Some(control) = &mut engine.control {
+                    control.accept(now, &engine.poller);
                 }
-            }
-            Token::Client(number) => self.serve(number, now),
+            }),
+            Token::Client(number) => self.at_leisure(|engine| engine.serve(number, now)),
             Token::Exit(pid) => self.take_exit(now, pid),
         }
     }
@@ -278,7 +292,9 @@ impl Engine {
         if self.storage.next.is_some_and(|next| next <= now) {
             self.at_leisure(|engine| engine.look_at_storage(now));
         }
-        if self.executor.expire(now) {
+        let ended = self.executor.expire(now);
+        self.tell_ended(now, ended);
+        if self.executor.has_restored_late() {
             self.probe_soon(now);
         }
         if self.guardian_due.is_some_and(|due| due <= now) {
@@ -287,6 +303,13 @@ impl Engine {
                 tracing::error!("{}; tried again in a moment", sentence(error.as_ref()));
                 self.guardian_due = Some(now + GUARDIAN_RESTART_PAUSE);
             }
+        }
+        if let Some(control) = self.control.as_mut().filter(|control| control.deadline().is_some_and(|due| due <= now))
+        {
+            control.expire(now, &self.poller);
+        }
+        if self.memory.shown.due.is_some_and(|due| due <= now) {
+            self.at_leisure(|engine| engine.show(now));
         }
         if self.memory.killer_due.is_some_and(|due| due <= now) {
             self.start_killer(now);
@@ -307,11 +330,21 @@ impl Engine {
 
     /// Does what may take its time as an ordinary task: in real time nobody else, and be it music, would get its CPU.
     fn at_leisure(&mut self, work: impl FnOnce(&mut Self)) {
-        let is_ordinary = scheduling::become_ordinary().is_ok();
+        let is_ordinary = self.scheduling == REAL_TIME && scheduling::become_ordinary().is_ok();
         work(self);
         if is_ordinary && let Err(error) = scheduling::become_real_time() {
             self.scheduling = format!("ordinary ({error})");
         }
+    }
+
+    /// Does for a client what is urgent: what it announces is as good as an event.
+    fn at_once<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let is_real_time = self.scheduling == REAL_TIME && scheduling::become_real_time().is_ok();
+        let done = work(self);
+        if is_real_time && let Err(error) = scheduling::become_ordinary() {
+            tracing::debug!("clients are served in real time: {error}");
+        }
+        done
     }
 
     fn take_processes(&mut self) {
@@ -390,40 +423,10 @@ impl Engine {
     /// Lets every mechanism decide about `event` and carries the decisions out. True when something was written.
     fn dispatch(&mut self, now: BootTime, event: &Event) -> bool {
         let mut written = false;
-        let (mut decisions, mut refused) = (Vec::new(), Vec::new());
-        for mechanism in self.mechanisms.each() {
-            mechanism.on_event(now, event, &mut decisions);
-            let name = mechanism.name();
-            let group = |decision: &Decision| match &decision.action {
-                Action::Lease {
-                    target: target @ (Target::Group(_) | Target::GroupMember { .. } | Target::GroupWeight(_)),
-                    ..
-                } => Some(target.clone()),
-                _ => None,
-            };
-            let groups: Vec<_> = decisions.iter().map(group).collect();
-            let executions = self.executor.execute_each(now, name, decisions.drain(..));
-            for (group, execution) in groups.into_iter().zip(executions) {
-                if matches!(execution, Execution::Failed | Execution::Missing) {
-                    refused.extend(group);
-                }
-                match execution {
-                    Execution::Written => {
-                        self.metrics.decisions += 1;
-                        written = true;
-                    }
-                    Execution::Nothing => {}
-                    Execution::Failed => self.metrics.failures += 1,
-                    Execution::Missing => {
-                        self.metrics.failures += 1;
-                        self.probe_due.get_or_insert((self.last_probe + PROBE_PAUSE).max(now + PROBE_DELAY));
-                    }
-                }
-            }
-        }
-        // Once one is refused, the mechanism that wanted it makes do without any.
-        if let Some(target) = refused.pop() {
-            self.dispatch(now, &Event::Refused { target });
+        for index in 0..MECHANISM_COUNT {
+            let mut decisions = Vec::new();
+            self.mechanisms.each()[index].on_event(now, event, &mut decisions);
+            written |= self.settle(now, index, decisions);
         }
         self.stand_aside();
         self.tell_watchers(now);
@@ -432,6 +435,62 @@ impl Engine {
             self.listen(now);
         }
         written
+    }
+
+    /// Carries out what the mechanism at `index` has decided, tells it what became of that, and goes on with what it
+    /// decides then. True when something was written.
+    fn settle(&mut self, now: BootTime, index: usize, mut decisions: Vec<Decision>) -> bool {
+        let mut written = false;
+        for _ in 0..MOST_ROUNDS {
+            if decisions.is_empty() {
+                return written;
+            }
+            let mechanism = &mut self.mechanisms.each()[index];
+            let outcomes = self.executor.execute_each(now, mechanism.name(), &decisions);
+            decisions.clear();
+            mechanism.on_outcomes(now, &outcomes, &mut decisions);
+            written |= self.count(now, &outcomes);
+        }
+        let name = self.mechanisms.each()[index].name();
+        tracing::error!("{name} decides again and again; {} decisions are not carried out", decisions.len());
+        written
+    }
+
+    /// Counts what became of decisions. True when something was written.
+    fn count(&mut self, now: BootTime, outcomes: &[Outcome]) -> bool {
+        let mut written = false;
+        for Outcome { target, effect, .. } in outcomes {
+            match effect {
+                Effect::Written => {
+                    self.metrics.decisions += 1;
+                    written = true;
+                }
+                Effect::Refused(_) => self.metrics.failures += 1,
+                Effect::Missing(_) if target.thread().is_none() => {
+                    self.metrics.failures += 1;
+                    self.probe_due.get_or_insert((self.last_probe + PROBE_PAUSE).max(now + PROBE_DELAY));
+                }
+                Effect::Unchanged | Effect::Missing(_) => {}
+            }
+        }
+        written
+    }
+
+    /// Tells each mechanism of its leases that ended by themselves.
+    fn tell_ended(&mut self, now: BootTime, ended: Vec<(&'static str, Outcome)>) {
+        for (owner, outcome) in ended {
+            let outcomes = [outcome];
+            for index in 0..MECHANISM_COUNT {
+                let mechanism = &mut self.mechanisms.each()[index];
+                if mechanism.name() == owner {
+                    let mut decisions = Vec::new();
+                    mechanism.on_outcomes(now, &outcomes, &mut decisions);
+                    self.settle(now, index, decisions);
+                }
+            }
+            self.storage.on_outcomes(now, &outcomes);
+            self.memory.on_outcomes(&outcomes);
+        }
     }
 
     /// Keeps off the cores that are kept free for others: the daemon runs before every ordinary task.
@@ -480,6 +539,8 @@ impl Engine {
             self.guardian_due,
             self.memory.killer_due,
             self.probe_due,
+            self.control.as_ref().and_then(Control::deadline),
+            self.memory.shown.due,
         ];
         self.timer.set(moments.into_iter().flatten().min())
     }
@@ -523,7 +584,8 @@ impl Engine {
         // What is leased is not what the device has: it is given back before anybody looks.
         let decided = self.mechanisms.let_go();
         self.carry_out(now, decided);
-        self.executor.retry(now);
+        let ended = self.executor.retry(now);
+        self.tell_ended(now, ended);
         let decided = self.mechanisms.replace(now, &self.options.root, &self.layers.config);
         if self.executor.prepare(self.mechanisms.tunables()) {
             self.ask_for_grant();
@@ -552,11 +614,8 @@ impl Engine {
     }
 
     fn carry_out(&mut self, now: BootTime, decided: Decided) {
-        let mut decided = decided.into_iter().peekable();
-        while let Some((mechanism, first)) = decided.next() {
-            let more = std::iter::from_fn(|| decided.next_if(|(next, _)| *next == mechanism));
-            let together = std::iter::once(first).chain(more.map(|(_, decision)| decision));
-            self.executor.execute_each(now, mechanism, together);
+        for (index, decisions) in decided.into_iter().enumerate() {
+            self.settle(now, index, decisions);
         }
     }
 

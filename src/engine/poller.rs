@@ -4,6 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
@@ -41,6 +42,11 @@ pub enum Token {
 }
 
 impl Token {
+    /// True for what clients of the control socket want, who have time.
+    pub fn is_of_clients(self) -> bool {
+        matches!(self, Self::Listener | Self::Client(_))
+    }
+
     fn encode(self) -> u64 {
         let (kind, number) = match self {
             Self::Stop => (0u64, 0),
@@ -125,13 +131,13 @@ impl Poller {
         let _ = epoll::delete(&self.epoll, source);
     }
 
-    /// Waits as long as it takes, and appends what became ready to `ready`.
+    /// Waits as long as it takes, or `at_most`, and appends what became ready to `ready`.
     ///
     /// # Errors
     /// The kernel's answer; a signal is none.
-    pub fn wait(&self, ready: &mut Vec<Token>) -> io::Result<()> {
+    pub fn wait(&self, ready: &mut Vec<Token>, at_most: Option<&Timespec>) -> io::Result<()> {
         let mut events = [MaybeUninit::uninit(); EVENTS_AT_ONCE];
-        match epoll::wait(&self.epoll, &mut events, None) {
+        match epoll::wait(&self.epoll, &mut events, at_most) {
             Ok((events, _)) => {
                 ready.extend(events.iter().filter_map(|event| Token::decode(event.data.u64())));
                 Ok(())

@@ -14,10 +14,10 @@ impl Engine {
     pub(super) fn serve(&mut self, number: u32, now: BootTime) {
         if let Some(control) = &mut self.control {
             control.settle(number, now, &self.poller);
-            control.read(number, &self.poller);
+            control.read(number, now, &self.poller);
         }
-        // All of them, because nothing announces again what was read already: no more than fits into one read.
-        while let Some(request) = self.control.as_mut().and_then(|control| control.next_request(number, now)) {
+        // One at a time: what else it has sent waits until events have been taken.
+        if let Some(request) = self.control.as_mut().and_then(|control| control.next_request(number, now)) {
             let line = match request.and_then(|request| self.answer(number, now, request)) {
                 Ok(result) => protocol::answer(&result),
                 Err(error) => protocol::refusal(&error),
@@ -41,16 +41,16 @@ impl Engine {
             Request::Metrics => self.status(now).open_metrics().map(Value::from).map_err(|error| error.to_string()),
             Request::Launch { application, pid } => {
                 let process = pid.map(|pid| self.announced_process(pid));
-                self.dispatch(now, &Event::LaunchAnnounced { process, application });
+                self.at_once(|engine| engine.dispatch(now, &Event::LaunchAnnounced { process, application }));
                 self.subscriptions.threads.look_now(now);
                 Ok(json!({ "support": self.launch_support() }))
             }
             Request::LaunchFinished { application } => {
-                self.dispatch(now, &Event::LaunchFinished { application });
+                self.at_once(|engine| engine.dispatch(now, &Event::LaunchFinished { application }));
                 Ok(Value::Null)
             }
             Request::Foreground { pids } => {
-                self.tell_foreground(now, pids);
+                self.at_once(|engine| engine.tell_foreground(now, pids));
                 Ok(Value::Null)
             }
             Request::Placement => {

@@ -4,15 +4,17 @@
 use std::time::Duration;
 
 use super::Engine;
+use super::killer::Foreseen;
 use super::poller::Token;
 use crate::device::cgroup::hierarchy;
 use crate::device::cgroup::memory::{GroupLook, looks};
-use crate::device::{BootTime, psi};
-use crate::mechanism::memory::restraint::restrain;
+use crate::device::{BootTime, Root, psi};
+use crate::mechanism::memory::NAME;
+use crate::mechanism::memory::restraint::{is_background, restrain};
+use crate::mechanism::{Action, Decision};
 
-const NAME: &str = "memory";
 /// The kernel wakes the daemon, once a window, when tasks have waited so long for memory in it.
-const STALL_US: u32 = 25_000;
+pub(super) const STALL_US: u32 = 25_000;
 const WINDOW_US: u32 = 500_000;
 
 /// What is watched, and what was seen last.
@@ -28,6 +30,14 @@ impl Watch {
     pub(super) fn is_on(&self) -> bool {
         self.trigger.is_some()
     }
+}
+
+/// Which groups would be held to what they have, for a dry run.
+pub(super) fn foresee(root: &Root, restraint_s: u64) -> Foreseen {
+    let groups = hierarchy::unified(root).map(|mount| looks(root, &mount)).unwrap_or_default();
+    let count = groups.iter().filter(|look| is_background(look) && look.is_free).count();
+    let reason = format!("for {restraint_s} s whichever of them takes memory while others wait for some");
+    Foreseen::new("restrain", format!("{count} groups in the background"), reason)
 }
 
 impl Engine {
@@ -54,6 +64,14 @@ impl Engine {
         let before = std::mem::replace(&mut self.memory.watch.seen, seen);
         let since = now.since(std::mem::replace(&mut self.memory.watch.at, now));
         let until = now + Duration::from_secs(self.layers.config.memory.restraint_s);
-        self.executor.execute_each(now, NAME, restrain(&before, &self.memory.watch.seen, since, until));
+        let mut decisions = restrain(&before, &self.memory.watch.seen, since, until);
+        // On a device a group that is held shows it; here it does not.
+        let is_held = |decision: &Decision| {
+            let Action::Lease { target, .. } = &decision.action else { return false };
+            self.executor.leases().iter().any(|lease| lease.target == *target)
+        };
+        decisions.retain(|decision| !is_held(decision));
+        let outcomes = self.executor.execute_each(now, NAME, &decisions);
+        self.count(now, &outcomes);
     }
 }

@@ -10,7 +10,7 @@ use crate::device::kinship::Families;
 use crate::device::process::{Life, life};
 use crate::device::{BootTime, Root, disk_stats, io_priority, process, process_io, process_memory};
 use crate::mechanism::placement::storage::{LOOK, StorageLook, StoragePolicy, StorageThread};
-use crate::mechanism::{Decision, Glob, Mechanism};
+use crate::mechanism::{Decision, Glob, Mechanism, Outcome};
 
 /// What decides, and what it looks at.
 #[derive(Debug, Default)]
@@ -21,6 +21,13 @@ pub(super) struct Storage {
     group: Option<PathBuf>,
     /// When storage is looked at next.
     pub(super) next: Option<BootTime>,
+}
+
+impl Storage {
+    /// Takes what became of decisions.
+    pub(super) fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome]) {
+        self.policy.iter_mut().for_each(|policy| policy.on_outcomes(now, outcomes));
+    }
 }
 
 impl Engine {
@@ -86,18 +93,19 @@ impl Engine {
             let threads: Vec<_> = bulk.into_iter().flat_map(|life| threads_of(root, life, excluded)).collect();
             policy.make_way(now, &threads, &mut decisions);
         }
-        self.carry_out_for_storage(now, decisions);
+        self.carry_out_for_storage(now, &decisions);
     }
 
     fn leave_storage(&mut self, now: BootTime, why: &str) {
         let mut decisions = Vec::new();
         self.storage.policy.iter_mut().for_each(|policy| policy.begin_anew(why, &mut decisions));
-        self.carry_out_for_storage(now, decisions);
+        self.carry_out_for_storage(now, &decisions);
     }
 
-    fn carry_out_for_storage(&mut self, now: BootTime, decisions: Vec<Decision>) {
-        let name = self.mechanisms.placement.name();
-        self.carry_out(now, decisions.into_iter().map(|decision| (name, decision)).collect());
+    fn carry_out_for_storage(&mut self, now: BootTime, decisions: &[Decision]) {
+        let outcomes = self.executor.execute_each(now, self.mechanisms.placement.name(), decisions);
+        self.count(now, &outcomes);
+        self.storage.on_outcomes(now, &outcomes);
     }
 }
 

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::Target;
 use crate::device::cgroup::weight::WeighedGroup;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
@@ -56,11 +55,6 @@ pub enum Event {
     },
     /// CPUs came or went, or a cpufreq policy changed its governor: tunables must be looked up again.
     DeviceChanged,
-    /// What a mechanism has decided about `target` was refused by the device.
-    Refused {
-        /// It is as it was.
-        target: Target,
-    },
     /// The deadline that a mechanism asked for has come.
     Deadline,
 }

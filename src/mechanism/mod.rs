@@ -1,4 +1,4 @@
-//! The five mechanisms and what they share: events in, decisions with reasons out.
+//! The five mechanisms and what they share: events in, decisions with reasons out, and what became of each back in.
 //!
 //! A mechanism's `policy.rs` is pure: it takes events and the time, and returns [`Decision`]s. It does no I/O, reads
 //! no clock and keeps no globals, so that unit tests are tables, recordings replay and `--dry-run` is free.
@@ -7,18 +7,24 @@ pub mod action;
 pub mod boot;
 pub mod event;
 pub mod glob;
+pub mod holdings;
 pub mod interest;
 pub mod launch;
 pub mod lookup;
 pub mod memory;
+pub mod outcome;
 pub mod placement;
 mod recency;
+#[cfg(test)]
+mod simulated;
 pub mod support;
 
 pub use action::{Action, Decision, Target};
 pub use event::{Event, Process, ProcessEvent, ProcessEventKind};
 pub use glob::Glob;
+pub use holdings::{Demands, Holdings};
 pub use interest::{Interest, ProcessEventKinds, ProcessFacts};
+pub use outcome::{Effect, Outcome};
 pub use support::{Support, SupportState};
 
 use crate::device::BootTime;
@@ -33,6 +39,10 @@ pub trait Mechanism {
 
     /// Takes one event at the time `now` and appends what should be done about it.
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>);
+
+    /// Takes what became of its decisions, one outcome for each in their order, and later of leases that ended by
+    /// themselves; appends what should be done about that. Until then it knows only what it has asked for.
+    fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], decisions: &mut Vec<Decision>);
 
     /// What it wants to hear now.
     fn interest(&self) -> Interest {

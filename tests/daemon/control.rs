@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -84,7 +85,7 @@ fn a_flood_of_requests_is_refused_while_others_are_served() {
         false
     });
     for _ in 0..5 {
-        daemon.status();
+        assert!(device.brisk(&["status"]).status.success(), "another process is served");
     }
     let answers = until_hung_up(&flooder);
     assert!(flood.join().unwrap(), "the daemon took ten thousand requests at once");
@@ -93,7 +94,141 @@ fn a_flood_of_requests_is_refused_while_others_are_served() {
         assert!(error_of(last).contains("more than 20 requests a second"));
     }
     assert!(answers.len() <= 60, "{} answers", answers.len());
+    assert_eq!(device.brisk(&["status"]).status.code(), Some(0));
+    drop(daemon);
+}
+
+#[test]
+fn a_flooder_that_connects_again_does_not_begin_at_zero() {
+    let device = Device::with("[control]\nmaximum_requests_per_second = 20\n");
+    let _daemon = device.daemon();
+    let began = Instant::now();
+    let (mut answered, mut refused) = (0, Vec::new());
+    for _ in 0..400 {
+        let mut client = device.connect();
+        // It may have hung up already.
+        let _ = client.write_all(STATUS.as_bytes());
+        match until_hung_up_or_answered(&client) {
+            Some(answer) if answer["ok"] == true => answered += 1,
+            answer => refused.extend(answer),
+        }
+    }
+    let most = 20 * (began.elapsed().as_secs() + 2);
+    assert!(answered >= 20 && answered <= most, "{answered} of 400 were answered in {:?}", began.elapsed());
+    assert!(error_of(refused.first().unwrap()).contains("more than 20 connections a second"), "{refused:?}");
+    assert_eq!(device.brisk(&["status"]).status.code(), Some(0), "others are served");
+}
+
+/// One line, if the daemon sends any.
+fn until_hung_up_or_answered(stream: &UnixStream) -> Option<Value> {
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).ok()?;
+    serde_json::from_str(&line).ok()
+}
+
+/// Opens the way to the socket, so that the daemon's own rules are what counts.
+fn open_way(device: &Device) {
+    for name in ["", "run", "run/brisk"] {
+        std::fs::set_permissions(device.path(name), PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    std::fs::set_permissions(device.path("run/brisk/control"), PermissionsExt::from_mode(0o666)).unwrap();
+}
+
+/// A connection of user `uid`, who is in the socket's group; of this user where only root could be another one.
+fn connect_as(device: &Device, uid: u32) -> UnixStream {
+    if !rustix::process::geteuid().is_root() {
+        return device.connect();
+    }
+    let connect = || {
+        let uid = rustix::process::Uid::from_raw(uid);
+        rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+        device.connect()
+    };
+    std::thread::scope(|scope| scope.spawn(connect).join().unwrap())
+}
+
+#[test]
+fn silent_clients_lock_nobody_out() {
+    let device = Device::new();
+    let mut daemon = device.daemon();
+    open_way(&device);
+    let silent: Vec<UnixStream> = (0..16).map(|_| connect_as(&device, 12_345)).collect();
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(device.brisk(&["status"]).status.code(), Some(0), "root gets a place at once");
+        let mut other = connect_as(&device, 23_456);
+        assert_eq!(
+            ask(&mut other, &json!({"version": 1, "request": "status"}))["ok"],
+            true,
+            "and so does another user"
+        );
+        // Even where root itself has taken all of them.
+        let of_root: Vec<UnixStream> = (0..32).map(|_| device.connect()).collect();
+        assert_eq!(device.brisk(&["status"]).status.code(), Some(0));
+        drop(of_root);
+    } else {
+        assert!(error_of(&until_hung_up(&device.connect())[0]).contains("16 clients are served already"));
+    }
+    // They are hung up on, and told why.
+    let began = Instant::now();
+    for client in &silent {
+        let said = until_hung_up(client);
+        let reason = error_of(&said[0]);
+        assert!(["nothing was asked", "another client needs"].iter().any(|part| reason.contains(part)), "{reason}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(device.brisk(&["status"]).status.code(), Some(0));
+    assert!(daemon.child.try_wait().unwrap().is_none());
+}
+
+#[test]
+fn who_sends_half_a_request_is_hung_up_on() {
+    let device = Device::new();
+    let daemon = device.daemon();
+    let mut client = device.connect();
+    assert_eq!(ask(&mut client, &json!({"version": 1, "request": "status"}))["ok"], true);
+    let mut idle = client.try_clone().unwrap();
+    let mut half = device.connect();
+    half.write_all(b"{\"version\":1,").unwrap();
+    assert!(error_of(&until_hung_up(&half)[0]).contains("nothing was asked"));
+    assert_eq!(ask(&mut idle, &json!({"version": 1, "request": "status"}))["ok"], true, "who has asked may stay");
     daemon.status();
+}
+
+/// Field 3 and field 41 of /proc/PID/stat: `R` runs, and 1 is SCHED_FIFO.
+fn state_and_policy(pid: u32) -> (String, String) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().collect();
+    (fields[0].to_owned(), fields[38].to_owned())
+}
+
+#[test]
+fn clients_are_served_as_an_ordinary_task_serves() {
+    let device = Device::with("[control]\nmaximum_requests_per_second = 100000\n");
+    let daemon = device.daemon();
+    if daemon.status()["sensors"]["scheduling"] != "real-time" {
+        return eprintln!("skipped: the daemon may not run in real time here");
+    }
+    let pid = daemon.child.id();
+    let mut client = device.connect();
+    let mut reader = client.try_clone().unwrap();
+    std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+    let (mut ordinary, mut real_time) = (0, 0);
+    let began = Instant::now();
+    while ordinary + real_time < 300 && began.elapsed() < Duration::from_secs(20) {
+        client.write_all(STATUS.repeat(20).as_bytes()).unwrap();
+        for _ in 0..20 {
+            match state_and_policy(pid) {
+                (state, policy) if state == "R" && policy == "0" => ordinary += 1,
+                (state, _) if state == "R" => real_time += 1,
+                _ => {}
+            }
+        }
+    }
+    assert!(ordinary > 9 * real_time && ordinary > 0, "{ordinary} samples ordinary, {real_time} in real time");
+    drop(client);
+    eventually("it is in real time again when it has served", || {
+        state_and_policy(pid) == ("S".to_owned(), "1".to_owned())
+    });
 }
 
 #[test]
@@ -145,11 +280,12 @@ fn half_closed_clients_get_their_answer_or_their_error() {
 fn too_many_clients_are_told_so() {
     let device = Device::with("[control]\nmaximum_clients = 3\n");
     let daemon = device.daemon();
-    let mut clients: Vec<UnixStream> = (0..3).map(|_| device.connect()).collect();
+    open_way(&device);
+    let mut clients: Vec<UnixStream> = (0..3).map(|_| connect_as(&device, 12_345)).collect();
     for client in &mut clients {
         assert_eq!(ask(client, &json!({"version": 1, "request": "status"}))["ok"], true);
     }
-    let answers = until_hung_up(&device.connect());
+    let answers = until_hung_up(&connect_as(&device, 12_345));
     assert!(error_of(&answers[0]).contains("3 clients are served already"), "{answers:?}");
     clients.pop();
     eventually("the place of a client that left is free", || {
@@ -172,11 +308,7 @@ fn only_root_and_the_group_may() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("skipped: only root can become somebody else");
     }
-    // Open the way to the socket, so that the daemon's own check is what refuses.
-    for name in ["", "run", "run/brisk"] {
-        std::fs::set_permissions(device.path(name), PermissionsExt::from_mode(0o755)).unwrap();
-    }
-    std::fs::set_permissions(device.path("run/brisk/control"), PermissionsExt::from_mode(0o666)).unwrap();
+    open_way(&device);
     let Ok(output) = std::process::Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(env!("CARGO_BIN_EXE_brisk"))

@@ -2,6 +2,7 @@
 
 mod control;
 mod device;
+mod dry_run;
 mod launch;
 mod phone;
 mod session;

@@ -1,4 +1,4 @@
-//! One client of the control socket: bounded input, bounded output, a bounded rate.
+//! One client of the control socket: bounded input, bounded output, a bounded time to say something.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -7,12 +7,15 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::protocol::{self, MAXIMUM_LINE_BYTES};
+use super::rates::Caller;
 use crate::device::BootTime;
 
 /// A client that reads nothing gets no more than this stored for it.
 const MAXIMUM_OUTPUT_BYTES: usize = 256 << 10;
-/// A client that has not read an answer for this long may be dropped for another.
+/// A client that has not read an answer for this long is hung up on.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
+/// One that has connected, or begun a request, and has not ended one for this long as well.
+const SILENT_AFTER: Duration = Duration::from_secs(10);
 
 /// Whether a client stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub enum Stay {
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
+    /// Who it is.
+    pub caller: Caller,
     input: Vec<u8>,
     output: VecDeque<u8>,
     /// It has sent everything it will send.
@@ -35,8 +40,10 @@ pub struct Client {
     closing: bool,
     /// It wants to hear of every launch.
     pub watching: bool,
-    window_began: BootTime,
-    requests_in_window: u64,
+    /// When it connected or asked last.
+    pub asked_at: BootTime,
+    /// When it connected or began a request, until it has ended one.
+    silent_since: Option<BootTime>,
     blocked_since: Option<BootTime>,
 }
 
@@ -45,38 +52,42 @@ impl Client {
     ///
     /// # Errors
     /// When the socket cannot be made non-blocking.
-    pub fn new(stream: UnixStream, now: BootTime) -> io::Result<Self> {
+    pub fn new(stream: UnixStream, caller: Caller, now: BootTime) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self {
             stream,
+            caller,
             input: Vec::new(),
             output: VecDeque::new(),
             ended: false,
             closing: false,
             watching: false,
-            window_began: now,
-            requests_in_window: 0,
+            asked_at: now,
+            silent_since: Some(now),
             blocked_since: None,
         })
     }
 
     /// Reads a bounded amount of what it sent.
-    pub fn read(&mut self) -> Stay {
+    pub fn read(&mut self, now: BootTime) -> Stay {
         if self.closing {
             return Stay::Yes;
         }
         let mut buffer = [0u8; MAXIMUM_LINE_BYTES];
         match self.stream.read(&mut buffer) {
             Ok(0) => self.ended = true,
-            Ok(length) => self.input.extend_from_slice(&buffer[..length]),
+            Ok(length) => {
+                self.input.extend_from_slice(&buffer[..length]);
+                self.silent_since.get_or_insert(now);
+            }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(_) => return Stay::No,
         }
         Stay::Yes
     }
 
-    /// Its next complete line, if its last answer is on its way and it does not ask too often.
-    pub fn next_line(&mut self, now: BootTime, maximum_per_second: u64) -> Option<Vec<u8>> {
+    /// Its next complete line, if its last answer is on its way.
+    pub fn next_line(&mut self, now: BootTime) -> Option<Vec<u8>> {
         if self.closing || !self.output.is_empty() {
             return None;
         }
@@ -88,16 +99,10 @@ impl Client {
             }
             return None;
         };
-        if now.since(self.window_began) >= Duration::from_secs(1) {
-            (self.window_began, self.requests_in_window) = (now, 0);
-        }
-        self.requests_in_window += 1;
-        if self.requests_in_window > maximum_per_second {
-            self.refuse(&format!("more than {maximum_per_second} requests a second: wait and connect again"));
-            return None;
-        }
         let mut line: Vec<u8> = self.input.drain(..=end).collect();
         line.pop();
+        self.asked_at = now;
+        self.silent_since = (!self.input.is_empty()).then_some(now);
         Some(line)
     }
 
@@ -148,9 +153,15 @@ impl Client {
         self.ended
     }
 
-    /// True when it has not read for so long that its place may be given to another.
-    pub fn is_stuck(&self, now: BootTime) -> bool {
-        self.blocked_since.is_some_and(|since| now.since(since) >= STUCK_AFTER)
+    /// True when it has sent a line that was not taken yet.
+    pub fn has_line(&self) -> bool {
+        !self.closing && self.output.is_empty() && self.input.contains(&b'\n')
+    }
+
+    /// When it is hung up on, unless it asks or reads before.
+    pub fn deadline(&self) -> Option<BootTime> {
+        let silent = self.silent_since.filter(|_| !self.watching).map(|since| since + SILENT_AFTER);
+        self.blocked_since.map(|since| since + STUCK_AFTER).or(silent)
     }
 }
 

@@ -1,11 +1,13 @@
 //! The control socket: `brisk status`, `brisk launch` and other programs talk to the daemon here.
 //!
-//! Only root, the daemon's user and the socket's group may; a client that floods, sends garbage or reads nothing is told
-//! what was wrong and hung up on, while the others are served.
+//! Only root, the daemon's user and the socket's group may; a client that floods, sends garbage or says or reads nothing is
+//! told what was wrong and hung up on, while the others are served. How often somebody asks is counted by who he is
+//! ([`rates`]); where all places are taken, those who have been idle for long make room, and root always gets one.
 
 pub mod client;
 pub mod connection;
 pub mod protocol;
+mod rates;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use rustix::fs::{Mode, chownat};
@@ -25,9 +28,12 @@ use crate::device::peer::Peer;
 use crate::device::{BootTime, Root};
 use client::{Client, Stay};
 use protocol::Request;
+use rates::{Caller, Counted, Rates};
 
 /// Who may use the socket: its owner and its group.
 const SOCKET_MODE: u32 = 0o660;
+/// Where all places are taken, one who has asked for nothing for this long makes room.
+const IDLE_AFTER: Duration = Duration::from_secs(10);
 /// The folder lets the group through.
 const FOLDER_MODE: u32 = 0o750;
 
@@ -45,6 +51,9 @@ pub struct Control {
     config: ControlConfig,
     clients: BTreeMap<u32, Client>,
     next_number: u32,
+    /// Whose line was taken last.
+    served: u32,
+    rates: Rates,
     /// Clients that were turned away.
     pub refused: u64,
 }
@@ -76,6 +85,8 @@ impl Control {
             config: ControlConfig::default(),
             clients: BTreeMap::new(),
             next_number: 0,
+            served: 0,
+            rates: Rates::default(),
             refused: 0,
         };
         control.reconfigure(root, config)?;
@@ -115,15 +126,17 @@ impl Control {
                 return;
             }
         };
-        if let Err(reason) = self.admit(&stream, now, poller) {
-            self.refused += 1;
-            turn_away(stream, &reason);
-            return;
-        }
+        let caller = match self.admit(&stream, now, poller) {
+            Ok(caller) => caller,
+            Err(reason) => {
+                self.refused += 1;
+                return turn_away(stream, &reason);
+            }
+        };
         let number = self.next_number;
         self.next_number = self.next_number.wrapping_add(1);
-        match Client::new(stream, now).and_then(|client| poller.watch(&client, Token::Client(number)).map(|()| client))
-        {
+        let client = Client::new(stream, caller, now);
+        match client.and_then(|client| poller.watch(&client, Token::Client(number)).map(|()| client)) {
             Ok(client) => {
                 self.clients.insert(number, client);
             }
@@ -131,33 +144,88 @@ impl Control {
         }
     }
 
-    fn admit(&mut self, stream: &UnixStream, now: BootTime, poller: &Poller) -> Result<(), String> {
+    fn admit(&mut self, stream: &UnixStream, now: BootTime, poller: &Poller) -> Result<Caller, String> {
         let peer = Peer::of(stream).map_err(|error| format!("cannot tell who you are: {error}"))?;
         if peer.uid != 0 && peer.uid != geteuid().as_raw() && !peer.is_in(self.gid) {
             return Err(format!("user {} may not: only root and group {} may", peer.uid, self.gid));
         }
-        if self.clients.len() as u64 >= self.config.maximum_clients {
-            let stuck: Vec<u32> =
-                self.clients.iter().filter(|(_, client)| client.is_stuck(now)).map(|(&number, _)| number).collect();
-            stuck.into_iter().for_each(|number| self.drop_client(number, poller));
+        let caller = Caller { uid: peer.uid, pid: peer.pid };
+        let maximum = self.config.maximum_requests_per_second;
+        if !self.rates.admit(now, caller, Counted::Connection, maximum) {
+            return Err(format!("more than {maximum} connections a second: wait"));
         }
         if self.clients.len() as u64 >= self.config.maximum_clients {
-            return Err(format!("{} clients are served already: try again", self.config.maximum_clients));
+            let Some(number) = self.least_missed(now, caller) else {
+                return Err(format!("{} clients are served already: try again", self.config.maximum_clients));
+            };
+            self.hang_up(number, "another client needs the place", now, poller);
         }
-        Ok(())
+        Ok(caller)
+    }
+
+    /// The client that makes room for `caller` where all places are taken: whoever has been idle longest, if for long; for
+    /// root, and for a user who has fewer places by more than one, of the user who has most.
+    fn least_missed(&self, now: BootTime, caller: Caller) -> Option<u32> {
+        let places = |uid| self.clients.values().filter(|client| client.caller.uid == uid).count();
+        let is_idle = |client: &Client| !client.watching && now.since(client.asked_at) >= IDLE_AFTER;
+        let rank = |client: &Client| (is_idle(client), places(client.caller.uid), !client.watching);
+        let last = |(one, other): (&Client, &Client)| (rank(one), other.asked_at) > (rank(other), one.asked_at);
+        let mut clients = self.clients.iter();
+        let first = clients.next()?;
+        let (number, client) = clients.fold(first, |found, next| if last((next.1, found.1)) { next } else { found });
+        let has_more = places(client.caller.uid) > places(caller.uid) + 1;
+        (is_idle(client) || caller.uid == 0 || has_more).then_some(*number)
+    }
+
+    /// A client that has sent a line which was not taken yet: each in its turn.
+    pub fn next_pending(&self) -> Option<u32> {
+        let mut pending = self.clients.iter().filter(|(_, client)| client.has_line()).map(|(&number, _)| number);
+        let first = pending.clone().next();
+        pending.find(|&number| number > self.served).or(first)
+    }
+
+    /// When [`Control::expire`] has something to do.
+    pub fn deadline(&self) -> Option<BootTime> {
+        self.clients.values().filter_map(Client::deadline).min()
+    }
+
+    /// Hangs up on those who neither ask nor read.
+    pub fn expire(&mut self, now: BootTime, poller: &Poller) {
+        let is_due = |client: &Client| client.deadline().is_some_and(|deadline| deadline <= now);
+        let due: Vec<u32> =
+            self.clients.iter().filter(|(_, client)| is_due(client)).map(|(&number, _)| number).collect();
+        due.into_iter()
+            .for_each(|number| self.hang_up(number, "nothing was asked, or no answer was read", now, poller));
+    }
+
+    fn hang_up(&mut self, number: u32, reason: &str, now: BootTime, poller: &Poller) {
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.refuse(reason);
+            let _ = client.flush(now);
+        }
+        self.refused += 1;
+        self.drop_client(number, poller);
     }
 
     /// The next request of client `number`, after it became ready: `None` when there is no complete one.
-    /// The answer goes to [`Control::answer`]; ask again after that.
+    /// The answer goes to [`Control::answer`].
     pub fn next_request(&mut self, number: u32, now: BootTime) -> Option<Result<Request, String>> {
         let client = self.clients.get_mut(&number)?;
-        client.next_line(now, self.config.maximum_requests_per_second).map(|line| protocol::parse(&line))
+        let line = client.next_line(now)?;
+        self.served = number;
+        let maximum = self.config.maximum_requests_per_second;
+        if !self.rates.admit(now, client.caller, Counted::Request, maximum) {
+            client.refuse(&format!("more than {maximum} requests a second: wait"));
+            return None;
+        }
+        Some(protocol::parse(&line))
     }
 
     /// Reads what client `number` sent, if it is to be heard.
-    pub fn read(&mut self, number: u32, poller: &Poller) {
+    pub fn read(&mut self, number: u32, now: BootTime, poller: &Poller) {
         let Some(client) = self.clients.get_mut(&number) else { return };
-        if !client.is_blocked() && client.read() == Stay::No {
+        // No more than one read is ever stored: what was read is answered first.
+        if !client.is_blocked() && !client.has_line() && client.read(now) == Stay::No {
             self.drop_client(number, poller);
         }
     }

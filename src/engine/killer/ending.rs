@@ -139,7 +139,6 @@ mod tests {
     use super::*;
     use crate::mechanism::memory::candidates;
     use crate::mechanism::memory::killer::{self, Look};
-    use crate::mechanism::memory::victim::Protection;
 
     /// A process of ours that waits for its input, and what a look at it says.
     fn started() -> (Child, Candidate) {
@@ -209,7 +208,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let config = KillerConfig { lowest_adj: -999, ..KillerConfig::default() };
-        let protection = Protection::of_system(false).with(&config);
+        let protection = killer::protection(&config, false);
         let group_of = |pid| process::group(&Root::system(), pid);
         for (uid, is_killed) in [(is_root.then_some(12_345), true), (None, !is_root)] {
             let (mut child, candidate) = disguised(folder.path(), uid);

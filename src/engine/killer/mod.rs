@@ -5,6 +5,7 @@
 
 mod child;
 mod ending;
+mod foresight;
 mod learned;
 mod look;
 mod pageout;
@@ -30,6 +31,7 @@ use crate::mechanism::memory::victim::{Candidate, Mode, Protection, Victim};
 use crate::mechanism::memory::{candidates, kill_log};
 pub use child::Child;
 use ending::Ending;
+pub use foresight::{Foreseen, fetch_back, foresee};
 use learned::Learned;
 use look::{Looks, page_kib};
 
@@ -92,7 +94,7 @@ enum Woken {
 
 impl<'a> Killer<'a> {
     fn new(root: &'a Root, config: &'a KillerConfig) -> anyhow::Result<Self> {
-        let protection = Protection::of_system(root.exists("/system/build.prop")).with(config);
+        let protection = killer::protection(config, root.exists("/system/build.prop"));
         let trigger = psi::Trigger::open(root, config.stall_ms as u32 * 1000, config.window_ms as u32 * 1000);
         let trigger = trigger.map_err(|error| {
             tracing::warn!("{error}; memory is looked at every {} ms instead", BLIND_LOOK.as_millis());

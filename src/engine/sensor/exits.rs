@@ -71,7 +71,7 @@ mod tests {
         exits.follow(&[child.id()], &root, &poller, &mut ended);
         let mut ready = Vec::new();
         if !exits.need_events() {
-            poller.wait(&mut ready).unwrap();
+            poller.wait(&mut ready, None).unwrap();
         }
         child.wait().unwrap();
         if exits.need_events() {

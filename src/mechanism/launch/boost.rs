@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::actuator::{Actuator, Plan};
 use super::config::KickConfig;
 use crate::device::BootTime;
-use crate::mechanism::{Action, Decision, Target};
+use crate::mechanism::{Action, Decision, Effect, Holdings, Outcome, Target};
 
 /// The one boost that launches which overlap share.
 #[derive(Debug)]
@@ -14,9 +14,12 @@ pub(super) struct Boost {
     began: BootTime,
     /// The deadline of the leases.
     until: BootTime,
-    leased: BTreeSet<Target>,
     kicks: BTreeSet<BootTime>,
     next_pulse: Option<BootTime>,
+    /// Something of it took effect.
+    has_helped: bool,
+    /// Why the last decision was refused.
+    refusal: Option<String>,
 }
 
 /// What the launches of the moment want of it.
@@ -33,7 +36,7 @@ pub(super) struct Wanted<'a> {
 impl Boost {
     /// One that has done nothing yet.
     pub(super) fn new(now: BootTime) -> Self {
-        Self { began: now, until: now, leased: BTreeSet::new(), kicks: BTreeSet::new(), next_pulse: None }
+        Self { began: now, until: now, kicks: BTreeSet::new(), next_pulse: None, has_helped: false, refusal: None }
     }
 
     /// When it began.
@@ -46,17 +49,29 @@ impl Boost {
         sooner(self.kicks.first().copied(), self.next_pulse)
     }
 
+    /// Takes what became of a decision.
+    pub(super) fn take(&mut self, outcome: &Outcome) {
+        self.has_helped |= outcome.effect == Effect::Written;
+        if let Some(error) = outcome.error() {
+            self.refusal = Some(error.to_owned());
+        }
+    }
+
+    /// Why nothing of it took effect, where nothing has.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref().filter(|_| !self.has_helped)
+    }
+
     /// Does what `plan` says about a launch that was noticed now.
     pub(super) fn help(
         &mut self,
         now: BootTime,
         wanted: &Wanted<'_>,
-        plan: &Plan,
-        kicks: &KickConfig,
+        (plan, kicks): (&Plan, &KickConfig),
+        leases: &mut Holdings,
         decisions: &mut Vec<Decision>,
     ) {
         let reason = wanted.reason;
-        let extends = wanted.until > self.until;
         self.until = self.until.max(wanted.until);
         for choice in &plan.choices {
             match &choice.actuator {
@@ -74,16 +89,11 @@ impl Boost {
                     self.next_pulse = sooner(self.next_pulse, lasting.map(|lasting| now + repeat_after(lasting)));
                 }
                 Actuator::Lease { target, value } => {
-                    if extends || !self.leased.contains(target) {
-                        self.leased.insert(target.clone());
-                        lease(target, value, self.until, reason, decisions);
-                    }
+                    leases.lease(now, (target, value), self.until, reason, decisions);
                 }
                 Actuator::Clamp { minimum } => {
                     for (target, until) in &wanted.clamps {
-                        if self.leased.insert(target.clone()) {
-                            lease(target, &minimum.to_string(), *until, reason, decisions);
-                        }
+                        leases.lease(now, (target, &minimum.to_string()), *until, reason, decisions);
                     }
                 }
             }
@@ -112,22 +122,6 @@ impl Boost {
             }
         }
     }
-
-    /// Gives back the utilisation clamps of launches that are over.
-    pub(super) fn keep_clamps(&mut self, clamps: &[Target], decisions: &mut Vec<Decision>) {
-        self.leased.retain(|target| {
-            let keep = !matches!(target, Target::UtilizationClampMinimum { .. }) || clamps.contains(target);
-            if !keep {
-                decisions.push(release(target, "the launch is over"));
-            }
-            keep
-        });
-    }
-
-    /// Gives everything back.
-    pub(super) fn end(self, reason: &str, decisions: &mut Vec<Decision>) {
-        decisions.extend(self.leased.iter().map(|target| release(target, reason)));
-    }
 }
 
 fn sooner(one: Option<BootTime>, two: Option<BootTime>) -> Option<BootTime> {
@@ -153,13 +147,4 @@ fn kick(window: Option<&Target>, sample: &Target, restart: bool, reason: &str, d
 fn pulse(target: &Target, value: &str, reason: &str, decisions: &mut Vec<Decision>) {
     let action = Action::Pulse { target: target.clone(), value: value.to_owned() };
     decisions.push(Decision { action, reason: reason.to_owned() });
-}
-
-fn lease(target: &Target, value: &str, until: BootTime, reason: &str, decisions: &mut Vec<Decision>) {
-    let action = Action::Lease { target: target.clone(), value: value.to_owned(), until };
-    decisions.push(Decision { action, reason: reason.to_owned() });
-}
-
-fn release(target: &Target, reason: &str) -> Decision {
-    Decision { action: Action::Release { target: target.clone() }, reason: reason.to_owned() }
 }

@@ -13,8 +13,8 @@ use super::limiter::RateLimiter;
 use super::notice::{EndReason, Notice};
 use crate::device::BootTime;
 use crate::mechanism::{
-    Decision, Event, Interest, Mechanism, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, ProcessFacts,
-    Support, SupportState, Target,
+    Decision, Event, Holdings, Interest, Mechanism, Outcome, Process, ProcessEvent, ProcessEventKind,
+    ProcessEventKinds, ProcessFacts, Support, SupportState, Target,
 };
 
 /// So many launches are followed at once; more are not noticed until one of them has ended.
@@ -35,6 +35,7 @@ pub struct LaunchPolicy {
     /// The processes of `launches`.
     pids: Vec<u32>,
     boost: Option<Boost>,
+    leases: Holdings,
     limiter: RateLimiter,
     in_front: Vec<u32>,
     quiet_periods: u64,
@@ -66,6 +67,7 @@ impl LaunchPolicy {
             launches: Vec::new(),
             pids: Vec::new(),
             boost: None,
+            leases: Holdings::default(),
             in_front: Vec::new(),
             quiet_periods: 0,
             watched: false,
@@ -90,6 +92,7 @@ impl LaunchPolicy {
         decisions: &mut Vec<Decision>,
     ) {
         self.let_go(decisions);
+        self.leases.forget_refusals();
         if (config.maximum_launches_per_minute, config.burst_launches)
             != (self.config.maximum_launches_per_minute, self.config.burst_launches)
         {
@@ -295,7 +298,8 @@ impl LaunchPolicy {
         let boost = self.boost.get_or_insert_with(|| Boost::new(now));
         let until = self.launches.iter().map(|launch| launch.deadline).max().unwrap_or(now);
         let clamps = self.launches.iter().filter_map(|launch| Some((launch.clamp()?, launch.deadline))).collect();
-        boost.help(now, &Wanted { until, clamps, reason }, &self.plan, &self.config.kick, decisions);
+        let wanted = Wanted { until, clamps, reason };
+        boost.help(now, &wanted, (&self.plan, &self.config.kick), &mut self.leases, decisions);
     }
 
     /// Ends the launches that `is_over`.
@@ -332,15 +336,14 @@ impl LaunchPolicy {
             return;
         }
         let clamps: Vec<Target> = self.launches.iter().filter_map(Launch::clamp).collect();
-        if let Some(boost) = &mut self.boost {
-            boost.keep_clamps(&clamps, decisions);
-        }
+        let is_over =
+            |target: &Target| matches!(target, Target::UtilizationClampMinimum { .. }) && !clamps.contains(target);
+        self.leases.release_where("the launch is over", decisions, is_over);
     }
 
     fn release(&mut self, decisions: &mut Vec<Decision>, reason: &str) {
-        if let Some(boost) = self.boost.take() {
-            boost.end(reason, decisions);
-        }
+        self.boost = None;
+        self.leases.release_where(reason, decisions, |_| true);
     }
 }
 
@@ -371,13 +374,19 @@ impl Mechanism for LaunchPolicy {
             Event::LaunchAnnounced { .. }
             | Event::Threads { .. }
             | Event::DeviceChanged
-            | Event::Refused { .. }
             | Event::Session { .. }
             | Event::Deadline => {}
         }
         self.settle(decisions);
         if let Some(boost) = &mut self.boost {
             boost.on_moment(now, &self.plan, &self.config.kick, decisions);
+        }
+    }
+
+    fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], _decisions: &mut Vec<Decision>) {
+        for outcome in outcomes {
+            self.leases.take(now, outcome);
+            self.boost.iter_mut().for_each(|boost| boost.take(outcome));
         }
     }
 
@@ -443,7 +452,9 @@ impl Mechanism for LaunchPolicy {
             .map(|launch| format!("{} (noticed by {})", launch.application, launch.trigger))
             .collect();
         let verb = if self.boost.is_some() { "boosting" } else { "watching" };
-        Some((since, format!("{verb} the launch of {}", names.join(" and "))))
+        let refusal = self.boost.as_ref().and_then(Boost::refusal);
+        let refusal = refusal.map(|error| format!(", in vain: {error}")).unwrap_or_default();
+        Some((since, format!("{verb} the launch of {}{refusal}", names.join(" and "))))
     }
 }
 

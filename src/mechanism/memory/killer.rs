@@ -67,6 +67,15 @@ fn tightness(mode: Mode, situation: &Situation) -> String {
     }
 }
 
+/// Who never goes under `config`, on Android or another system.
+pub fn protection(config: &KillerConfig, is_android: bool) -> Protection {
+    let mut protection = Protection::of_system(is_android);
+    protection.names.extend(config.protected.iter().cloned());
+    protection.groups.extend(config.protected_groups.iter().cloned());
+    protection.adj_floor = config.lowest_adj;
+    protection
+}
+
 /// Who goes now of those above `threshold`, if anybody may. `group_of` looks a process's control group up: only that of who
 /// would go is asked for.
 pub fn choose(

@@ -26,3 +26,6 @@ pub use plan::{Outcome, Plan, Setting};
 pub use probe::DeviceFacts;
 pub use snapshot::{Snapshot, candidates};
 pub use support::support;
+
+/// The mechanism's name, where it decides.
+pub const NAME: &str = "memory";

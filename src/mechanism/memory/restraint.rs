@@ -24,10 +24,14 @@ const ROOM_KIB: u64 = 1 << 10;
 /// Nobody is held to less.
 const LEAST_KIB: u64 = 8 << 10;
 
+/// True for a group that no member with a lower `oom_score_adj` takes out of the background.
+pub fn is_background(look: &GroupLook) -> bool {
+    look.lowest_adj >= BACKGROUND_ADJ
+}
+
 /// The limits to be set at the second of two looks, `since` the first, each a lease `until` then. A limit of others, or one
 /// that is in force already, stays as it is.
 pub fn restrain(before: &[GroupLook], now: &[GroupLook], since: Duration, until: BootTime) -> Vec<Decision> {
-    let is_background = |look: &GroupLook| look.lowest_adj >= BACKGROUND_ADJ;
     let earlier = |look: &GroupLook| before.iter().find(|it| it.folder == look.folder);
     let waited_us = |look: &GroupLook| Some(look.stalled_us.saturating_sub(earlier(look)?.stalled_us));
     let others_us: u64 = now.iter().filter(|look| !is_background(look)).filter_map(waited_us).sum();

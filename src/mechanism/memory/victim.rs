@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::config::KillerConfig;
 use crate::mechanism::Glob;
 
 /// A process that could go.
@@ -166,15 +165,6 @@ impl Protection {
         let globs = |texts: &[&str]| texts.iter().filter_map(|text| text.parse().ok()).collect();
         let groups = globs(if is_android { &[] } else { &SESSION_GROUPS });
         Self { names: globs(&SYSTEM_NAMES), groups, is_android, adj_floor: i16::from(is_android) }
-    }
-
-    /// With what `config` says beside it.
-    #[must_use]
-    pub fn with(mut self, config: &KillerConfig) -> Self {
-        self.names.extend(config.protected.iter().cloned());
-        self.groups.extend(config.protected_groups.iter().cloned());
-        self.adj_floor = config.lowest_adj;
-        self
     }
 
     fn covers(&self, candidate: &Candidate) -> bool {

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::roster::Roster;
-use super::step::Demands;
 use crate::device::hotplug::format_list;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
-use crate::mechanism::{Action, Decision, Target};
+use crate::mechanism::{Action, Decision, Holdings, Target};
 
 /// The threads whose facts will tell whether they have inherited.
 #[derive(Debug, Default)]
@@ -31,7 +30,7 @@ impl Heirs {
     }
 
     /// New threads begin with the mask, the priority and the clamp of the one that made them.
-    pub(super) fn note(&mut self, look: &Look, leased: &Demands, roster: &Roster) {
+    pub(super) fn note(&mut self, look: &Look, leased: &Holdings, roster: &Roster) {
         self.0.retain(|tid, _| !look.ended.contains(tid));
         if leased.is_empty() {
             return;
@@ -42,14 +41,14 @@ impl Heirs {
             if !is_front && thread.pid != thread.parent && roster.makes_room_for_children(thread.parent) {
                 continue;
             }
-            let inheritance = |(target, value): (&Target, &String)| {
+            let inheritance = |(target, value): (&Target, &str)| {
                 let parent = roster.get(target.thread()?)?;
                 let is_relative = parent.thread.pid == thread.pid || parent.thread.pid == thread.parent;
                 let original = held_by(target, parent.facts.as_ref().filter(|_| is_relative)?)?;
-                Some(Inheritance { target: target.clone(), value: value.clone(), original })
+                Some(Inheritance { target: target.clone(), value: value.to_owned(), original })
             };
             // Out of the group first: a mask counts only as far as its cpuset goes.
-            let inherited: Vec<_> = leased.iter().rev().filter_map(inheritance).collect();
+            let inherited: Vec<_> = leased.in_force().rev().filter_map(inheritance).collect();
             if !inherited.is_empty() {
                 self.0.insert(thread.tid, inherited);
             }

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use super::classify::Class;
 use super::roster::{AT_WORK, Member, Roster};
-use super::step::Demands;
 use crate::device::cgroup::weight::WeighedGroup;
 use crate::device::{BootTime, Target};
-use crate::mechanism::Glob;
+use crate::mechanism::{Glob, Holdings};
 
 /// Groups are looked at this long after the foreground has changed, then after twice as long each time up to the longest.
 const SOON: Duration = Duration::from_millis(100);
@@ -48,7 +47,7 @@ impl Neighbours {
     }
 
     /// Takes a look at all groups of the sub-tree, each followed by those below it, while so much is leased.
-    pub(super) fn take(&mut self, now: BootTime, groups: &[WeighedGroup], front: &BTreeSet<u32>, leased: &Demands) {
+    pub(super) fn take(&mut self, now: BootTime, groups: &[WeighedGroup], front: &BTreeSet<u32>, leased: &Holdings) {
         self.pause = (self.pause * 2).clamp(SOON, LONGEST);
         self.due = now + self.pause;
         let has_front = |group: &&WeighedGroup| group.pids.iter().any(|pid| front.contains(pid));
@@ -62,7 +61,7 @@ impl Neighbours {
             if !is_below_last && is_neighbour() {
                 // What it weighs while that is leased is our own doing.
                 let known = before.iter().find(|known| known.folder == *folder);
-                let is_leased = leased.contains_key(&Target::GroupWeight(folder.clone()));
+                let is_leased = leased.has(&Target::GroupWeight(folder.clone()));
                 let weight = known.filter(|_| is_leased).map_or(*weight, |known| known.weight);
                 self.found.push(Neighbour { folder: folder.clone(), weight });
             } else if !is_below_last {
@@ -132,7 +131,7 @@ mod tests {
     /// Below the tree /t: the foreground is process 1, the others are not.
     fn found(groups: &[WeighedGroup], pid: u32) -> Option<(String, u32)> {
         let mut neighbours = Neighbours::default();
-        neighbours.take(at(0), groups, &[1].into(), &Demands::new());
+        neighbours.take(at(0), groups, &[1].into(), &Holdings::default());
         neighbours.of(pid).map(|(folder, weight)| (folder.display().to_string(), weight))
     }
 
@@ -171,16 +170,17 @@ mod tests {
     fn what_a_group_weighs_while_it_is_leased_is_not_its_own() {
         let mut neighbours = Neighbours::default();
         let front = BTreeSet::from([1]);
-        let mut look = |seconds: u64, weight, leased: &Demands| {
+        let mut look = |seconds: u64, weight, leased: &Holdings| {
             let groups = [tree(&[]), group("a", Some(100), &[1]), group("b", weight, &[2])];
             neighbours.take(at(seconds * 1000), &groups, &front, leased);
             neighbours.of(2).map(|(_, weight)| weight)
         };
-        let leased = Demands::from([(Target::GroupWeight("/t/b".into()), "5".to_owned())]);
-        assert_eq!(look(0, Some(50), &Demands::new()), Some(50));
+        let mut leased = Holdings::default();
+        leased.lease(at(0), (&Target::GroupWeight("/t/b".into()), "5"), at(90_000), "why", &mut Vec::new());
+        assert_eq!(look(0, Some(50), &Holdings::default()), Some(50));
         assert_eq!(look(5, Some(5), &leased), Some(50));
         assert_eq!(look(10, None, &leased), Some(50), "idle");
-        assert_eq!(look(15, Some(70), &Demands::new()), Some(70), "somebody else's");
+        assert_eq!(look(15, Some(70), &Holdings::default()), Some(70), "somebody else's");
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         let mut looks = Vec::new();
         for tick in 0..200 {
             if neighbours.are_due(at(tick * 100)) {
-                neighbours.take(at(tick * 100), &[], &BTreeSet::new(), &Demands::new());
+                neighbours.take(at(tick * 100), &[], &BTreeSet::new(), &Holdings::default());
                 looks.push(tick);
             }
         }
@@ -222,10 +222,10 @@ mod tests {
             }
             let mut neighbours = Neighbours::default();
             let groups = [tree(&[]), group("a", Some(100), &[1]), group("b", Some(100), &[2, 3])];
-            neighbours.take(at(0), &groups, roster.front(), &Demands::new());
+            neighbours.take(at(0), &groups, roster.front(), &Holdings::default());
             neighbours.spare(&roster, &[]);
             assert_eq!(neighbours.of(2).is_some(), expected, "{case}");
-            neighbours.take(at(0), &groups, roster.front(), &Demands::new());
+            neighbours.take(at(0), &groups, roster.front(), &Holdings::default());
             neighbours.spare(&roster, &["t2".parse().unwrap()]);
             assert!(neighbours.of(2).is_none(), "{case}: who is excluded keeps the weight of its group");
         }

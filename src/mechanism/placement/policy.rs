@@ -14,7 +14,7 @@ use super::gain::Window;
 use super::heirs::Heirs;
 use super::neighbours::Neighbours;
 use super::roster::Roster;
-use super::step::{Demands, Rung, Step};
+use super::step::{Rung, Step};
 use super::thesis;
 use super::trial::{Rhythms, Trial};
 use crate::device::BootTime;
@@ -22,7 +22,9 @@ use crate::device::cgroup::membership::Choice;
 use crate::device::cgroup::weight::WeighedGroup;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
-use crate::mechanism::{Decision, Event, Interest, Mechanism, Support, SupportState, Target};
+use crate::mechanism::{
+    Decision, Effect, Event, Holdings, Interest, Mechanism, Outcome, Support, SupportState, Target,
+};
 
 /// Nothing is decided before so much was seen of a foreground.
 const EVIDENCE: Duration = Duration::from_millis(100);
@@ -58,10 +60,10 @@ pub struct PlacementPolicy {
     unknown: Vec<u32>,
     held: Option<Held>,
     /// What threads have been made to give up.
-    leased: Demands,
+    leased: Holdings,
     heirs: Heirs,
     /// Masks of threads in front, until the next look.
-    parted: Vec<Target>,
+    parted: Holdings,
     neighbours: Neighbours,
     /// A group could not be made or entered: masks and nice values say the same of each thread.
     without_groups: bool,
@@ -114,9 +116,9 @@ impl PlacementPolicy {
             facts_at: BootTime::default(),
             unknown: Vec::new(),
             held: None,
-            leased: Demands::new(),
+            leased: Holdings::default(),
             heirs: Heirs::default(),
-            parted: Vec::new(),
+            parted: Holdings::default(),
             neighbours: Neighbours::default(),
             without_groups: false,
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
@@ -148,6 +150,7 @@ impl PlacementPolicy {
         self.machine = machine;
         self.back_off.clear();
         self.without_groups = false;
+        self.leased.forget_refusals();
         self.neighbours.clear();
         if !self.is_on() {
             self.roster = Roster::default();
@@ -274,7 +277,7 @@ impl PlacementPolicy {
         let wanted = thesis::assign(&self.roster, &self.machine, &self.config.excluded_commands, self.maximum());
         self.unknown = thesis::unknown(&self.roster, self.maximum());
         self.reason = "by the thesis's classes".to_owned();
-        self.make(now, wanted, "the thesis's classes", decisions);
+        self.make(now, &wanted, "the thesis's classes", decisions);
     }
 }
 
@@ -299,19 +302,40 @@ impl Mechanism for PlacementPolicy {
                 self.put_in_front(processes.iter().map(|process| process.pid).collect(), decisions);
             }
             Event::Session { pids } => self.put_in_front(pids.iter().copied().collect(), decisions),
-            Event::Refused { target: Target::Group(_) | Target::GroupMember { .. } } => {
-                self.without_groups = true;
-                self.apply(now, decisions);
-            }
-            Event::Refused { target: target @ Target::GroupWeight(folder) } => {
-                self.neighbours.forget(folder);
-                self.leased.remove(target);
-                self.apply(now, decisions);
-            }
             Event::LaunchAnnounced { process: Some(process), .. } => {
                 self.put_in_front(BTreeSet::from([process.pid]), decisions);
             }
             _ => {}
+        }
+    }
+
+    fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], decisions: &mut Vec<Decision>) {
+        let (mut makes_do, mut refusal) = (false, None);
+        for outcome in outcomes {
+            self.leased.take(now, outcome);
+            self.parted.take(now, outcome);
+            let Some(error) = outcome.error().filter(|_| outcome.held.is_none()) else { continue };
+            let is_gone = matches!(outcome.effect, Effect::Missing(_));
+            match &outcome.target {
+                // A thread may end at any time.
+                target if is_gone && target.thread().is_some() => continue,
+                Target::Group(_) | Target::GroupMember { .. } => {
+                    self.without_groups = true;
+                    makes_do = true;
+                }
+                Target::GroupWeight(folder) => {
+                    self.neighbours.forget(folder);
+                    makes_do = true;
+                }
+                _ => {}
+            }
+            refusal = Some(error);
+        }
+        if makes_do {
+            return self.apply(now, decisions);
+        }
+        if let Some(error) = refusal.filter(|_| self.leased.is_empty()) {
+            self.give_up(now, error);
         }
     }
 
@@ -340,7 +364,7 @@ impl Mechanism for PlacementPolicy {
 
     fn activity(&self) -> Option<(BootTime, String)> {
         let held = self.held.as_ref()?;
-        Some((held.since, format!("{} ({} changed)", self.reason, self.leased.len())))
+        Some((held.since, format!("{} ({} changed)", self.reason, self.leased.held().count())))
     }
 }
 

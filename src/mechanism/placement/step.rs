@@ -1,6 +1,5 @@
 //! The rungs of the ladder, and what each means for one thread.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +11,7 @@ use crate::device::cgroup::weight;
 use crate::device::hotplug::format_list;
 use crate::device::priority::{Priority, SchedulingPolicy};
 use crate::device::thread_facts::ThreadFacts;
+pub use crate::mechanism::Demands;
 use crate::mechanism::Target;
 
 /// The least that a nice value makes of a thread.
@@ -28,9 +28,6 @@ pub enum Step {
     /// They leave some cores free, and so does who is busy without being bulk.
     Isolate(Split),
 }
-
-/// What threads give up: each target with the value that it is to hold.
-pub type Demands = BTreeMap<Target, String>;
 
 /// The rungs without what belongs to each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,7 +13,7 @@ use crate::device::io_priority::{IoClass, IoPriority};
 use crate::device::kinship::Kin;
 use crate::device::process::Life;
 use crate::device::{BootTime, Target};
-use crate::mechanism::{Action, Decision};
+use crate::mechanism::{Action, Decision, Holdings, Outcome};
 
 /// How often storage is looked at while something is in front.
 pub const LOOK: Duration = Duration::from_secs(1);
@@ -124,7 +124,6 @@ struct Held {
     before: Option<Front>,
     /// Whoever gives way, with all that have come to be of him since.
     bulk: BTreeMap<Life, BTreeSet<Kin>>,
-    leased: BTreeSet<Target>,
 }
 
 /// Its state.
@@ -137,6 +136,7 @@ pub struct StoragePolicy {
     last: Option<(BootTime, StorageLook)>,
     seen: Front,
     held: Option<Held>,
+    leases: Holdings,
     back_off: BackOff<()>,
 }
 
@@ -150,6 +150,7 @@ impl StoragePolicy {
             last: None,
             seen: Front::default(),
             held: None,
+            leases: Holdings::default(),
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
         }
     }
@@ -202,15 +203,14 @@ impl StoragePolicy {
         if seen.gain_bound() < self.least_gain || !self.back_off.allows(now, ()) || bulk.is_empty() {
             return Vec::new();
         }
-        let leased = BTreeSet::new();
         let childless = bulk.iter().map(|life| (*life, BTreeSet::new())).collect();
-        self.held = Some(Held { since: now, before: Some(seen), bulk: childless, leased });
+        self.held = Some(Held { since: now, before: Some(seen), bulk: childless });
         bulk
     }
 
     /// Makes `threads` of those processes give way; who ranks as low already, or was put first by somebody, stays.
     pub fn make_way(&mut self, now: BootTime, threads: &[StorageThread], decisions: &mut Vec<Decision>) {
-        let Some(held) = &mut self.held else { return };
+        let Some(held) = &self.held else { return };
         let gain = held.before.map_or(0.0, |before| before.gain_bound());
         let reason = format!("the foreground could be spared {:.0} % of its time, waiting for storage", gain * 100.0);
         for thread in threads {
@@ -223,12 +223,19 @@ impl StoragePolicy {
                 continue;
             }
             let target = Target::IoPriority { tid: thread.tid, start_time_ticks: thread.start_time_ticks };
-            held.leased.insert(target.clone());
-            let action = Action::Lease { target, value: self.lowest.to_string(), until: now + LEASE };
-            decisions.push(Decision { action, reason: reason.clone() });
+            self.leases.lease(now, (&target, &self.lowest.to_string()), now + LEASE, &reason, decisions);
         }
-        if held.leased.is_empty() {
-            self.held = None;
+        self.end_in_vain(now);
+    }
+
+    /// Takes what became of its decisions: where nobody gives way, the trial is over.
+    pub fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome]) {
+        outcomes.iter().for_each(|outcome| self.leases.take(now, outcome));
+        self.end_in_vain(now);
+    }
+
+    fn end_in_vain(&mut self, now: BootTime) {
+        if self.leases.is_empty() && self.held.take().is_some() {
             self.back_off.add(now, ());
         }
     }
@@ -283,15 +290,16 @@ impl StoragePolicy {
 
     fn release(&mut self, why: &str, decisions: &mut Vec<Decision>) {
         self.seen = Front::default();
-        let Some(held) = self.held.take() else { return };
-        let release = |target| Decision { action: Action::Release { target }, reason: why.to_owned() };
-        decisions.extend(held.leased.into_iter().map(release));
+        self.held = None;
+        self.leases.release_where(why, decisions, |_| true);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::Effect;
+    use crate::mechanism::simulated::Kernel;
 
     const LAST: IoPriority = IoPriority { class: IoClass::BestEffort, data: 7 };
     const NONE: IoPriority = IoPriority { class: IoClass::None, data: 0 };
@@ -310,7 +318,7 @@ mod tests {
         policy: StoragePolicy,
         now: BootTime,
         look: StorageLook,
-        held: BTreeSet<Target>,
+        kernel: Kernel,
         said: Vec<String>,
         priority: IoPriority,
     }
@@ -322,30 +330,33 @@ mod tests {
                 policy: StoragePolicy::new(6.0, LAST),
                 now: BootTime::from_milliseconds(1000),
                 look: StorageLook { moved, ..StorageLook::default() },
-                held: BTreeSet::new(),
+                kernel: Kernel::default(),
                 said: Vec::new(),
                 priority: NONE,
             }
         }
 
         fn carry_out(&mut self, decisions: Vec<Decision>) {
-            for Decision { action, reason } in decisions {
-                match action {
-                    Action::Lease { target, value, until } => {
-                        assert_eq!((value.as_str(), until), ("best-effort 7", self.now + LEASE));
-                        assert!(self.held.insert(target), "leased once");
-                    }
-                    Action::Release { target } => assert!(self.held.remove(&target), "{target} is not held"),
-                    Action::Disinherit { .. } => {}
-                    other => panic!("{other:?}"),
+            for decision in &decisions {
+                if let Action::Lease { value, until, .. } = &decision.action {
+                    assert_eq!((value.as_str(), *until), ("best-effort 7", self.now + LEASE));
                 }
-                self.said.push(reason);
             }
+            let carry_out = |decision| self.kernel.carry_out(self.now, decision, &mut |_| Ok(()));
+            let outcomes: Vec<_> = decisions.iter().map(carry_out).collect();
+            self.said.extend(decisions.into_iter().map(|decision| decision.reason));
+            self.policy.on_outcomes(self.now, &outcomes);
+        }
+
+        fn held(&self) -> Vec<Target> {
+            self.kernel.held().into_keys().collect()
         }
 
         /// A second in which the foreground waits and moves so much, and process 2 moves so much.
         fn second(&mut self, waited_ms: u64, front_mib: u64, bulk_mib: u64) {
             self.now = self.now + Duration::from_secs(1);
+            let ended = self.kernel.expire(self.now, &mut |_| Ok(()));
+            self.policy.on_outcomes(self.now, &ended);
             self.look.waited += Duration::from_millis(waited_ms);
             self.look.busy += Duration::from_secs(1);
             for (pid, mib) in [(1, front_mib), (2, bulk_mib)] {
@@ -372,8 +383,10 @@ mod tests {
         }
 
         fn is_held(&self) -> bool {
-            assert_eq!(self.policy.parents().next().is_some(), !self.held.is_empty());
-            !self.held.is_empty()
+            let believed: Vec<Target> = self.policy.leases.held().map(|(target, _)| target.clone()).collect();
+            assert_eq!(believed, self.held(), "{:?}", self.said);
+            assert_eq!(self.policy.parents().next().is_some(), !believed.is_empty());
+            !believed.is_empty()
         }
     }
 
@@ -393,8 +406,22 @@ mod tests {
             assert!(!device.is_held(), "too little is known");
             device.second(waited_ms, front_mib, bulk_mib);
             assert_eq!(device.is_held(), expected, "{waited_ms} ms, {front_mib} and {bulk_mib} MiB");
-            assert!(!expected || device.held == [target(2)].into());
+            assert!(!expected || device.held() == [target(2)]);
         }
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_no_trial_and_is_tried_again_later() {
+        let refused = |now: BootTime, action: &Action| {
+            let is_lease = matches!(action, Action::Lease { .. });
+            (is_lease && now < BootTime::from_milliseconds(20_000)).then(|| Effect::Refused("EPERM".to_owned()))
+        };
+        let mut device = Device { kernel: Kernel::refusing(refused), ..Device::new() };
+        device.seconds(18, 900, 10, 40);
+        assert!(!device.is_held(), "{:?}", device.said);
+        assert!(device.said.len() <= 2, "not at every look: {:?}", device.said);
+        device.seconds(20, 500, 10, 40);
+        assert!(device.is_held(), "{:?}", device.said);
     }
 
     #[test]

@@ -1,10 +1,14 @@
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::mechanism::Action;
 use crate::mechanism::launch::actuator::Choice;
 use crate::mechanism::launch::config::ActuatorKind;
 use crate::mechanism::launch::prediction::{Governor, Help, Prediction};
+use crate::mechanism::simulated::Kernel;
+use crate::mechanism::{Action, Effect};
+use crate::random::Random;
 
 fn tunable(name: &str) -> Target {
     Target::Tunable(format!("/sys/devices/system/cpu/cpufreq/{name}").into())
@@ -394,32 +398,51 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
     proptest::collection::vec((0u64..800, step), 0..120)
 }
 
-/// What a policy holds, as the journal would see it.
-#[derive(Default)]
-struct Held(std::collections::BTreeMap<Target, BootTime>);
+/// A policy and the kernel that answers it.
+struct Simulation {
+    policy: LaunchPolicy,
+    kernel: Kernel,
+    longest: Duration,
+}
 
-impl Held {
-    fn take(&mut self, now: BootTime, decisions: &[Decision], longest: Duration) {
-        for decision in decisions {
-            assert!(!decision.reason.is_empty());
-            match &decision.action {
-                Action::Lease { target, until, .. } => {
-                    assert!(*until > now, "a lease that is over at once");
-                    assert!(until.since(now) <= longest, "a lease beyond the deadline");
-                    self.0.insert(target.clone(), *until);
+impl Simulation {
+    fn dispatch(&mut self, now: BootTime, event: &Event) {
+        let mut decisions = Vec::new();
+        self.policy.on_event(now, event, &mut decisions);
+        self.carry_out(now, decisions);
+    }
+
+    fn carry_out(&mut self, now: BootTime, mut decisions: Vec<Decision>) {
+        while !decisions.is_empty() {
+            for decision in &decisions {
+                if let Action::Lease { until, .. } = &decision.action {
+                    assert!(until.since(now) <= self.longest, "a lease beyond the deadline");
                 }
-                Action::Release { target } => {
-                    assert!(self.0.remove(target).is_some(), "release of {target}, which is not leased");
-                }
-                Action::Rewrite { .. } | Action::Pulse { .. } | Action::Disinherit { .. } => {}
             }
+            let carry_out = |decision| self.kernel.carry_out(now, decision, &mut |_| Ok(()));
+            let outcomes: Vec<_> = decisions.iter().map(carry_out).collect();
+            decisions.clear();
+            self.policy.on_outcomes(now, &outcomes, &mut decisions);
         }
+        let believed = self.policy.leases.held().map(|(target, value)| (target.clone(), value.to_owned()));
+        assert_eq!(believed.collect::<BTreeMap<_, _>>(), self.kernel.held(), "what it believes is what is held");
+    }
+
+    /// Lets time pass: the engine ends what is due and keeps the policy's deadlines.
+    fn pass(&mut self, mut now: BootTime, next: BootTime) {
+        while let Some(deadline) = self.policy.deadline().filter(|&deadline| deadline <= next) {
+            now = now.max(deadline);
+            self.dispatch(now, &Event::Deadline);
+            assert!(self.policy.deadline().is_none_or(|later| later > now), "a deadline that stays");
+        }
+        let ended = self.kernel.expire(next, &mut |_| Ok(()));
+        self.policy.on_outcomes(next, &ended, &mut Vec::new());
     }
 }
 
 proptest! {
     #[test]
-    fn whatever_happens_leases_end(steps in steps(), end_foreground in any::<bool>()) {
+    fn whatever_happens_and_is_refused_leases_end(steps in steps(), end_foreground in any::<bool>(), seed in 0u64..9) {
         let actuators = [kick_actuator(), lease_actuator(), Actuator::Clamp { minimum: 512 }];
         let configure = |config: &mut LaunchConfig| {
             config.triggers = vec![Trigger::Fork, Trigger::Exec, Trigger::Announced];
@@ -429,20 +452,25 @@ proptest! {
             config.end.foreground = end_foreground;
             config.kick.at_us = vec![0, 3_000];
         };
-        let mut policy = policy(configure, &actuators);
+        let policy = policy(configure, &actuators);
         let longest = Duration::from_millis(policy.config.end.deadline_ms);
-        let mut held = Held::default();
+        let mut random = Random::new(seed);
+        // By kind, by target, by time.
+        let refuses = move |now: BootTime, action: &Action| {
+            let (second, kind) = (now.since(at(0)).as_secs(), random.below(8));
+            let is_refused = match action {
+                Action::Lease { target: Target::UtilizationClampMinimum { pid, .. }, .. } => pid % 3 == seed as u32 % 3,
+                Action::Lease { .. } => second % 4 == seed % 4,
+                Action::Release { .. } => kind == 0,
+                _ => kind == 1,
+            };
+            (is_refused && seed > 0 && second < 1000).then(|| Effect::Refused("EPERM".to_owned()))
+        };
+        let mut simulation = Simulation { policy, kernel: Kernel::refusing(refuses), longest };
         let mut now = at(0);
         for (pause_ms, step) in steps {
             let next = now + Duration::from_millis(pause_ms);
-            // The engine keeps the policy's deadlines.
-            while let Some(deadline) = policy.deadline().filter(|&deadline| deadline <= next) {
-                now = now.max(deadline);
-                let mut decisions = Vec::new();
-                policy.on_event(now, &Event::Deadline, &mut decisions);
-                held.take(now, &decisions, longest);
-                prop_assert!(policy.deadline().is_none_or(|later| later > now), "a deadline that stays");
-            }
+            simulation.pass(now, next);
             now = next;
             let event = match step {
                 Step::Event(kind, pid) => process(kind, pid, &format!("app {}", pid % 3)),
@@ -456,22 +484,38 @@ proptest! {
                 Step::Deadline => Event::Deadline,
                 Step::Replace(on) => {
                     let mut decisions = Vec::new();
-                    let config = policy.config.clone();
-                    policy.replace(now, config, plan(if on { &actuators } else { &[] }), 2, &mut decisions);
-                    held.take(now, &decisions, longest);
+                    let config = simulation.policy.config.clone();
+                    simulation.policy.replace(now, config, plan(if on { &actuators } else { &[] }), 2, &mut decisions);
+                    simulation.carry_out(now, decisions);
                     continue;
                 }
             };
-            let mut decisions = Vec::new();
-            policy.on_event(now, &event, &mut decisions);
-            held.take(now, &decisions, longest);
-            prop_assert!(held.0.values().all(|&until| until > now), "a boost outlives its deadline");
-            prop_assert!(!policy.launches.is_empty() || held.0.is_empty(), "leases without a launch");
+            simulation.dispatch(now, &event);
+            let Simulation { policy, .. } = &simulation;
+            prop_assert!(!policy.launches.is_empty() || policy.leases.is_empty(), "leases without a launch");
         }
-        let mut decisions = Vec::new();
-        policy.on_event(now + longest, &Event::Deadline, &mut decisions);
-        held.take(now + longest, &decisions, longest);
-        prop_assert!(held.0.is_empty(), "still leased after the end");
-        prop_assert!(policy.launches.is_empty() && policy.pids.is_empty());
+        // From then on nothing is refused any more.
+        let end = at(1_000_000) + longest;
+        simulation.pass(now, end);
+        simulation.dispatch(end, &Event::Deadline);
+        simulation.pass(end, end + longest);
+        prop_assert!(simulation.kernel.held().is_empty(), "still leased after the end");
+        prop_assert!(simulation.policy.launches.is_empty() && simulation.policy.pids.is_empty());
+    }
+}
+
+#[test]
+fn what_is_refused_is_not_said_to_help() {
+    let error = "cannot write scaling_min_freq: EACCES";
+    for (is_refused, expected) in [
+        (false, "boosting the launch of browser (noticed by announced)".to_owned()),
+        (true, format!("boosting the launch of browser (noticed by announced), in vain: {error}")),
+    ] {
+        let policy = policy(|_| {}, &[lease_actuator()]);
+        let kernel = Kernel::refusing(move |_, _| is_refused.then(|| Effect::Refused(error.to_owned())));
+        let mut simulation = Simulation { policy, kernel, longest: Duration::from_secs(60) };
+        simulation.dispatch(at(0), &announced("browser"));
+        assert_eq!(simulation.policy.activity().unwrap().1, expected);
+        assert_eq!(simulation.policy.leases.is_empty(), is_refused);
     }
 }

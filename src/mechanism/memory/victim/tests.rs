@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::mechanism::memory::config::KillerConfig;
+use crate::mechanism::memory::killer;
 
 const CALM: Situation =
     Situation { free_kib: 1 << 20, file_kib: 1 << 20, some_percent: 0.0, full_percent: 0.0, swap_ratio: 0.25 };
@@ -176,7 +177,7 @@ fn what_is_configured_is_protected_beside_it() {
         lowest_adj: 500,
         ..KillerConfig::default()
     };
-    let protection = Protection::of_system(false).with(&config);
+    let protection = killer::protection(&config, false);
     let own = |uid, group: &str| Candidate {
         name: "kiosk-player".to_owned(),
         uid: Some(uid),

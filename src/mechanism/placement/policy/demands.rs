@@ -11,7 +11,7 @@ use crate::mechanism::placement::classify::Class;
 use crate::mechanism::placement::cores::Split;
 use crate::mechanism::placement::roster::Member;
 use crate::mechanism::placement::step::{Demands, Step};
-use crate::mechanism::{Action, Decision, Target};
+use crate::mechanism::{Decision, Target};
 
 impl PlacementPolicy {
     /// Who makes room by `step`. A core is free when whoever is busy keeps off it, bulk or not. Where the foreground has
@@ -38,9 +38,13 @@ impl PlacementPolicy {
             wanted.extend(self.demands_of_light(&held.step));
         }
         let reason = self.words(&held.step);
-        self.make(now, wanted, &reason, decisions);
+        self.make(now, &wanted, &reason, decisions);
         if self.leased.is_empty() {
-            self.held = None;
+            let refusal = self.leased.refusals().next().map(|(_, error)| error.to_owned());
+            match refusal {
+                Some(error) => self.give_up(now, &error),
+                None => self.held = None,
+            }
             self.window.clear();
         }
     }
@@ -50,7 +54,9 @@ impl PlacementPolicy {
         let nice_levels = i32::try_from(self.config.nice_levels).unwrap_or(19);
         let of_group = || {
             let (folder, own) = self.neighbours.of(member.thread.pid)?;
-            Some((Target::GroupWeight(folder.clone()), step.weight_of_group(own, nice_levels)?))
+            let target = Target::GroupWeight(folder.clone());
+            let is_refused = self.leased.refusal(&target).is_some();
+            Some((target, step.weight_of_group(own, nice_levels)?)).filter(|_| !is_refused)
         };
         if facts.priority.policy == SchedulingPolicy::Other
             && let Some(demand) = of_group()
@@ -78,27 +84,13 @@ impl PlacementPolicy {
     }
 
     /// Changes what is leased into `wanted`.
-    pub(super) fn make(&mut self, now: BootTime, wanted: Demands, reason: &str, decisions: &mut Vec<Decision>) {
-        // The other way round than they were leased: a group goes after its members.
-        let freed = self.leased.keys().rev().filter(|target| !wanted.contains_key(target));
-        decisions.extend(freed.map(|target| release(target.clone(), "it need not make room any more")));
-        for (target, value) in &wanted {
-            if self.leased.get(target) != Some(value) {
-                let action = Action::Lease { target: target.clone(), value: value.clone(), until: now + LEASE };
-                decisions.push(Decision { action, reason: reason.to_owned() });
-            }
-        }
-        self.leased = wanted;
+    pub(super) fn make(&mut self, now: BootTime, wanted: &Demands, reason: &str, decisions: &mut Vec<Decision>) {
+        let reasons = (reason, "it need not make room any more");
+        self.leased.reconcile(now, wanted, LEASE, reasons, decisions);
     }
 
     pub(super) fn release_where(&mut self, reason: &str, decisions: &mut Vec<Decision>, is_over: impl Fn(u32) -> bool) {
-        self.leased.retain(|target, _| {
-            let over = target.thread().is_some_and(&is_over);
-            if over {
-                decisions.push(release(target.clone(), reason));
-            }
-            !over
-        });
+        self.leased.release_where(reason, decisions, |target| target.thread().is_some_and(&is_over));
     }
 
     pub(super) fn release_all(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
@@ -107,25 +99,28 @@ impl PlacementPolicy {
             self.window.clear();
         }
         reason.clone_into(&mut self.reason);
-        let leased = std::mem::take(&mut self.leased);
-        if !leased.is_empty() {
+        if !self.leased.is_empty() {
+            self.leased.release_where(reason, decisions, |_| true);
             self.doubt_facts();
         }
-        decisions.extend(leased.into_keys().rev().map(|target| release(target, reason)));
     }
 
-    /// The threads that have been made to give up something.
+    /// The device refuses all of the step: it ends, and is tried again after a while.
+    pub(super) fn give_up(&mut self, now: BootTime, error: &str) {
+        let Some(held) = self.held.take() else { return };
+        self.back_off.add(now, held.step.rung());
+        self.window.clear();
+        self.reason = format!("nothing is done, because the device refused: {error}");
+    }
+
+    /// The threads that show what they have been made to give up.
     pub(super) fn leased_threads(&self) -> impl Iterator<Item = u32> {
-        self.leased.keys().filter_map(Target::thread)
+        self.leased.held().filter_map(|(target, _)| target.thread())
     }
 
     /// Has facts asked for again, but not those of threads that show what they have been made to give up.
     pub(super) fn doubt_facts(&mut self) {
-        let leased: BTreeSet<u32> = self.leased_threads().collect();
+        let leased: BTreeSet<u32> = self.leased.in_force().filter_map(|(target, _)| target.thread()).collect();
         self.roster.doubt_facts(|tid| !leased.contains(&tid));
     }
-}
-
-pub(super) fn release(target: Target, reason: &str) -> Decision {
-    Decision { action: Action::Release { target }, reason: reason.to_owned() }
 }

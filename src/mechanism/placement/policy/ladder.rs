@@ -186,9 +186,10 @@ impl PlacementPolicy {
         let begun = decisions.len();
         self.apply(now, decisions);
         if self.leased.is_empty() {
-            self.held = None;
-            return self.reason =
-                format!("nothing is done, because all bulk work is bound or known too little: {seen}");
+            if self.leased.refusals().next().is_none() {
+                self.reason = format!("nothing is done, because all bulk work is bound or known too little: {seen}");
+            }
+            return;
         }
         // Masks move threads at once, and groups take their time.
         let is_mask = |decision: &Decision| {

@@ -48,7 +48,7 @@ impl PlacementPolicy {
     fn has_left(&self, member: &Member) -> bool {
         let start_time = member.facts.as_ref().map(|facts| facts.start_time_ticks);
         let target = |start_time_ticks| Target::CpuAffinity { tid: member.thread.tid, start_time_ticks };
-        start_time.is_some_and(|start_time| self.leased.contains_key(&target(start_time)))
+        start_time.is_some_and(|start_time| self.leased.has(&target(start_time)))
     }
 
     /// Lets those that `missed` their rhythm go where they like; false where one of them does so already.

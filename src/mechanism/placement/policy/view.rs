@@ -17,19 +17,25 @@ impl PlacementPolicy {
             view.class = Class::Bulk;
             view.reason = "starts short-lived processes that are bulk work together".to_owned();
         }
+        let mut refusals = self.leased.refusals().filter(|(target, _)| target.thread() == Some(member.thread.tid));
+        if let Some((_, error)) = refusals.next() {
+            view.reason += &format!("; the device refused: {error}");
+        }
         view
     }
 
     /// What it does and why, with every thread that is awake.
     pub fn snapshot(&self) -> Snapshot {
         let treatment = |member: &Member| {
-            let own = || self.leased.iter().filter(|(target, _)| target.thread() == Some(member.thread.tid));
+            let is_own = |(target, _): &(&Target, &str)| target.thread() == Some(member.thread.tid);
+            let own = || self.leased.held().chain(self.parted.held()).filter(is_own);
             let is_clamp = |target: &Target| matches!(target, Target::UtilizationClampMaximum { .. });
-            let room = own().rev().find(|(target, _)| !is_clamp(target)).map(|(_, value)| value.clone());
+            let room = own().rev().find(|(target, _)| !is_clamp(target)).map(|(_, value)| value.to_owned());
             let clamp = own().find(|(target, _)| is_clamp(target)).map(|(_, value)| format!("uclamp.max {value}"));
             let of_group = || {
                 let (folder, _) = self.neighbours.of(member.thread.pid)?;
-                let value = self.leased.get(&Target::GroupWeight(folder.clone()))?;
+                let weight = Target::GroupWeight(folder.clone());
+                let (_, value) = self.leased.held().find(|(target, _)| **target == weight)?;
                 Some(format!("its group weighs {value}"))
             };
             let given: Vec<String> = room.or_else(of_group).into_iter().chain(clamp).collect();

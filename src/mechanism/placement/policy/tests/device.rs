@@ -7,12 +7,14 @@ use super::super::*;
 use crate::device::cgroup::hierarchy::Hierarchy;
 use crate::device::cgroup::membership::{Choice, Membership, Memberships};
 use crate::device::cgroup::weight::WeighedGroup;
-use crate::device::hotplug::parse_list;
+use crate::device::hotplug::{format_list, parse_list};
 use crate::device::priority::{Priority, SchedulingPolicy};
 use crate::device::schedstat::{Schedstat, Usage};
 use crate::device::threads::{Thread, ThreadUsage};
 use crate::device::uclamp::{self, Clamps, Fitting};
-use crate::mechanism::Action;
+use crate::mechanism::placement::snapshot::ThreadView;
+use crate::mechanism::simulated::Kernel;
+use crate::mechanism::{Action, Effect};
 
 /// What a thread does, over and over.
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +82,7 @@ pub struct Device {
     next_look_ms: u64,
     /// Everything that was decided.
     pub decisions: Vec<(u64, Decision)>,
+    pub kernel: Kernel,
     acts: bool,
     /// Control groups: those that were made, with their settings, and who is in which.
     pub groups: BTreeMap<PathBuf, String>,
@@ -125,6 +128,7 @@ impl Device {
             now_ms: 0,
             next_look_ms: 0,
             decisions: Vec::new(),
+            kernel: Kernel::default(),
             acts,
             groups: BTreeMap::new(),
             members: BTreeMap::new(),
@@ -272,6 +276,20 @@ impl Device {
             }
         }
         self.now_ms += 1;
+        self.expire();
+    }
+
+    /// Ends the leases whose deadline has come, and tells the policy so.
+    pub fn expire(&mut self) {
+        let now = BootTime::from_milliseconds(self.now_ms);
+        let mut kernel = std::mem::take(&mut self.kernel);
+        let outcomes = kernel.expire(now, &mut |action| self.act(action));
+        self.kernel = kernel;
+        if !outcomes.is_empty() {
+            let mut decisions = Vec::new();
+            self.policy.on_outcomes(now, &outcomes, &mut decisions);
+            self.carry_out(decisions);
+        }
     }
 
     /// Runs up to and including the next look.
@@ -315,17 +333,53 @@ impl Device {
         self.carry_out(decisions);
     }
 
-    /// Does what was decided.
-    pub fn carry_out(&mut self, decisions: Vec<Decision>) {
-        for decision in decisions {
-            if self.acts {
-                self.act(&decision.action);
-            }
-            self.decisions.push((self.now_ms, decision));
+    /// Does what was decided, and tells the policy what became of it.
+    pub fn carry_out(&mut self, mut decisions: Vec<Decision>) {
+        let now = BootTime::from_milliseconds(self.now_ms);
+        while !decisions.is_empty() {
+            let mut kernel = std::mem::take(&mut self.kernel);
+            let outcomes: Vec<_> =
+                decisions.iter().map(|it| kernel.carry_out(now, it, &mut |action| self.act(action))).collect();
+            self.kernel = kernel;
+            self.decisions.extend(decisions.drain(..).map(|decision| (self.now_ms, decision)));
+            self.policy.on_outcomes(now, &outcomes, &mut decisions);
         }
+        self.check_belief();
     }
 
-    fn act(&mut self, action: &Action) {
+    /// What the policy believes to hold is what the kernel holds, and what its threads show.
+    fn check_belief(&self) {
+        let believed = self.policy.leased.held().chain(self.policy.parted.held());
+        let believed: BTreeMap<Target, String> =
+            believed.map(|(target, value)| (target.clone(), value.to_owned())).collect();
+        assert_eq!(believed, self.kernel.held(), "at {} ms: {}", self.now_ms, self.policy.reason);
+        assert!(
+            self.policy.leased.is_empty()
+                || self.policy.leased.in_force().all(|(target, _)| believed.contains_key(target))
+        );
+        for sim in self.threads.values().filter(|_| self.acts) {
+            let (tid, start_time_ticks) = (sim.thread.tid, sim.facts.start_time_ticks);
+            let held = |target: Target| believed.get(&target).cloned();
+            if let Some(value) = held(Target::CpuAffinity { tid, start_time_ticks }) {
+                assert_eq!(format_list(&sim.mask), value, "mask of {tid}");
+            }
+            if let Some(value) = held(Target::Priority { tid, start_time_ticks }) {
+                assert_eq!(sim.priority.to_string(), value, "priority of {tid}");
+            }
+        }
+        assert_eq!(self.policy.snapshot().threads.iter().filter(|view| self.shows_more_than_held(view)).count(), 0);
+    }
+
+    /// True when `brisk placement explain` would say of a thread that it holds what the kernel does not.
+    fn shows_more_than_held(&self, view: &ThreadView) -> bool {
+        let is_its = |target: &Target| target.thread() == Some(view.tid) || matches!(target, Target::GroupWeight(_));
+        view.leased.is_some() && !self.kernel.held().keys().any(is_its)
+    }
+
+    fn act(&mut self, action: &Action) -> Result<(), Effect> {
+        if !self.acts {
+            return Ok(());
+        }
         let (target, value) = match action {
             Action::Lease { target, value, .. } => (target, Some(value)),
             Action::Release { target } => (target, None),
@@ -336,18 +390,22 @@ impl Device {
             let is_empty = !self.members.values().any(|group| group == folder);
             match value {
                 Some(settings) => drop(self.groups.insert(folder.clone(), settings.clone())),
-                None => assert!(is_empty && self.groups.remove(folder).is_some(), "{folder:?} goes after its members"),
+                None if !is_empty => return Err(Effect::Refused("EBUSY".to_owned())),
+                None => assert!(self.groups.remove(folder).is_some(), "{folder:?} is there"),
             }
-            return self.weigh();
+            self.weigh();
+            return Ok(());
         }
         if let Target::GroupWeight(folder) = target {
             match value {
                 Some(weight) => drop(self.weights.insert(folder.clone(), weight.clone())),
                 None => assert!(self.weights.remove(folder).is_some(), "{folder:?} weighs what it did"),
             }
-            return;
+            return Ok(());
         }
-        let Some(tid) = target.thread().filter(|tid| self.threads.contains_key(tid)) else { return };
+        let Some(tid) = target.thread().filter(|tid| self.threads.contains_key(tid)) else {
+            return Err(Effect::Missing("ESRCH".to_owned()));
+        };
         let allowed = self.threads[&tid].facts.allowed.clone();
         match target {
             Target::CpuAffinity { .. } => {
@@ -375,7 +433,9 @@ impl Device {
                 let folder = if *hierarchy == Hierarchy::Cpu { CPU_FOLDER } else { CPUSET_FOLDER };
                 match action {
                     Action::Lease { .. } => {
-                        assert!(self.groups.contains_key(Path::new(folder)), "{folder} is made before it has members");
+                        if !self.groups.contains_key(Path::new(folder)) {
+                            return Err(Effect::Refused("ENOENT".to_owned()));
+                        }
                         self.members.insert((*hierarchy, tid), folder.into());
                     }
                     _ => drop(self.members.remove(&(*hierarchy, tid))),
@@ -384,6 +444,7 @@ impl Device {
             }
             _ => panic!("{target:?}"),
         }
+        Ok(())
     }
 
     /// Each member weighs as much as its group: how they share it is the kernel's, and not modelled.

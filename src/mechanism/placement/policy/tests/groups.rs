@@ -1,6 +1,8 @@
 //! Control groups: who enters and leaves them, and those of others that weigh less as a whole.
 
 use super::*;
+use crate::mechanism::Effect;
+use crate::mechanism::simulated::Kernel;
 
 #[test]
 fn by_groups_the_foreground_gains_no_less() {
@@ -63,12 +65,11 @@ fn a_bound_thread_stays_in_its_group() {
 #[test]
 fn where_no_group_can_be_made_masks_and_nice_values_do() {
     let mut device = cell(&equal(2), with_groups(), &[HOG; 2], &[HOG; 2]);
+    device.kernel = Kernel::refusing(|_, action| match action {
+        Action::Lease { target: Target::Group(_), .. } => Some(Effect::Refused("EROFS".to_owned())),
+        _ => None,
+    });
     device.run(1000);
-    assert!(!device.groups.is_empty());
-    let folder = device.groups.keys().next().unwrap().clone();
-    let target = Target::Group(folder);
-    // The group is gone, as where it could not be made.
-    device.tell(&Event::Refused { target });
     assert!(device.members.is_empty() && device.groups.is_empty());
     assert_eq!(device.treated(), [200, 201], "{}", device.policy.reason);
     device.run(5000);
@@ -110,9 +111,15 @@ fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
     device.end(300);
     device.run(8000);
     assert!(weighed(&device, "11"), "{:?}", device.weights);
-    device.tell(&Event::Refused { target: Target::GroupWeight("/t/back".into()) });
+    device.put_in_front(&[]);
+    device.kernel = Kernel::refusing(|_, action| match action {
+        Action::Lease { target: Target::GroupWeight(_), .. } => Some(Effect::Refused("EROFS".to_owned())),
+        _ => None,
+    });
+    device.put_in_front(&[FRONT]);
+    device.run(3000);
+    assert!(device.weights.is_empty(), "{:?}", device.weights);
     assert_eq!(device.treated(), [200, 201]);
-    device.weights.clear();
     device.put_in_front(&[]);
     assert!(device.weights.is_empty() && device.treated().is_empty());
     let mut device = beside(weight, &[HOG, HOG], &[HOG, HOG]);
