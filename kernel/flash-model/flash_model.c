@@ -12,6 +12,7 @@
 #include <linux/blkdev.h>
 #include <linux/hrtimer.h>
 #include <linux/io.h>
+#include <linux/ioport.h>
 #include <linux/module.h>
 #include <linux/sizes.h>
 #include <linux/wait.h>
@@ -62,6 +63,8 @@ MODULE_PARM_DESC(pages_written, "Pages written to each device (to read)");
 struct flash {
 	unsigned int number;
 	struct gendisk *disk;
+	/* Reserved, so that nothing else maps it */
+	struct resource *memory;
 	void *cells;
 	struct hrtimer timer;
 	/* Writes that have not completed, and who waits to add to them */
@@ -196,8 +199,63 @@ static const struct block_device_operations flash_operations = {
 	.submit_bio = flash_submit_bio,
 };
 
+static struct gendisk *alloc_disk(void)
+{
+#ifdef HAVE_QUEUE_LIMITS
+	struct queue_limits limits = {
+		.logical_block_size = PAGE_SIZE,
+		.physical_block_size = PAGE_SIZE,
+	};
+	struct gendisk *disk = blk_alloc_disk(&limits, NUMA_NO_NODE);
+#else
+	struct gendisk *disk = blk_alloc_disk(NUMA_NO_NODE);
+#endif
+
+	if (IS_ERR_OR_NULL(disk))
+		return NULL;
+#ifndef HAVE_QUEUE_LIMITS
+	blk_queue_logical_block_size(disk->queue, PAGE_SIZE);
+	blk_queue_physical_block_size(disk->queue, PAGE_SIZE);
+#endif
+#ifdef HAVE_NONROT_FLAG
+	blk_queue_flag_set(QUEUE_FLAG_NONROT, disk->queue);
+#endif
+	return disk;
+}
+
+/*
+ * Refuses memory that the kernel uses (System RAM is busy to it), that a device
+ * has, or that belongs to another module.
+ */
+static int map_cells(struct flash *flash, resource_size_t start, resource_size_t size)
+{
+	flash->memory = request_mem_region(start, size, KBUILD_MODNAME);
+	if (!flash->memory) {
+		pr_err("flash%u: %pa + %pa is in use, see /proc/iomem: reserve it with memmap=SIZE$START\n",
+		       flash->number, &start, &size);
+		return -EBUSY;
+	}
+	flash->cells = memremap(start, size, MEMREMAP_WB);
+	if (!flash->cells) {
+		pr_err("flash%u: no memory at %pa\n", flash->number, &start);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void init_timer(struct flash *flash)
+{
+#ifdef HAVE_HRTIMER_SETUP
+	hrtimer_setup(&flash->timer, served, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+#else
+	hrtimer_init(&flash->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+	flash->timer.function = served;
+#endif
+}
+
+/* What was done until an error, remove_flashes() undoes. */
 static int add_flash(struct flash *flash, unsigned int number,
-		     phys_addr_t start, size_t size)
+		     resource_size_t start, resource_size_t size)
 {
 	struct gendisk *disk;
 	int error;
@@ -206,17 +264,13 @@ static int add_flash(struct flash *flash, unsigned int number,
 	spin_lock_init(&flash->lock);
 	atomic_set(&flash->writes, 0);
 	init_waitqueue_head(&flash->writers);
-	hrtimer_init(&flash->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
-	flash->timer.function = served;
-	flash->cells = memremap(start, size, MEMREMAP_WB);
-	if (!flash->cells) {
-		pr_err("no memory at %pa\n", &start);
-		return -ENOMEM;
-	}
-	disk = blk_alloc_disk(NUMA_NO_NODE);
+	init_timer(flash);
+	error = map_cells(flash, start, size);
+	if (error)
+		return error;
+	disk = alloc_disk();
 	if (!disk)
 		return -ENOMEM;
-	flash->disk = disk;
 	disk->major = flash_major;
 	disk->first_minor = number;
 	disk->minors = 1;
@@ -225,15 +279,13 @@ static int add_flash(struct flash *flash, unsigned int number,
 	disk->private_data = flash;
 	snprintf(disk->disk_name, sizeof(disk->disk_name), "flash%u", number);
 	set_capacity(disk, size >> SECTOR_SHIFT);
-	blk_queue_logical_block_size(disk->queue, PAGE_SIZE);
-	blk_queue_physical_block_size(disk->queue, PAGE_SIZE);
-	blk_queue_flag_set(QUEUE_FLAG_NONROT, disk->queue);
 	error = add_disk(disk);
 	if (error) {
 		put_disk(disk);
-		flash->disk = NULL;
+		return error;
 	}
-	return error;
+	flash->disk = disk;
+	return 0;
 }
 
 static void remove_flashes(void)
@@ -250,22 +302,27 @@ static void remove_flashes(void)
 		}
 		if (flash->cells)
 			memunmap(flash->cells);
+		if (flash->memory)
+			release_mem_region(flash->memory->start, resource_size(flash->memory));
 	}
 	unregister_blkdev(flash_major, "flash");
 }
 
 static int __init flash_model_init(void)
 {
-	phys_addr_t start = (phys_addr_t)base_mib * SZ_1M;
+	resource_size_t start = (resource_size_t)base_mib * SZ_1M;
 	int i, error;
 
 	if (!pages_per_block || queue_depth < 1)
 		return -EINVAL;
+	for (i = 0; i < nr_devices; i++)
+		if (!sizes_mib[i])
+			return -EINVAL;
 	flash_major = register_blkdev(0, "flash");
 	if (flash_major < 0)
 		return flash_major;
 	for (i = 0; i < nr_devices; i++) {
-		size_t size = (size_t)sizes_mib[i] * SZ_1M;
+		resource_size_t size = (resource_size_t)sizes_mib[i] * SZ_1M;
 
 		error = add_flash(&flashes[i], i, start, size);
 		if (error) {

@@ -2,6 +2,7 @@
 
 mod binder_cache;
 mod boot;
+mod flash_model;
 mod init;
 mod lookup;
 mod memory;
