@@ -4,18 +4,22 @@
 #include <linux/debugfs.h>
 #include <linux/jiffies.h>
 #include <linux/jump_label.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
 #include <linux/mutex.h>
 #include <linux/random.h>
 #include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uidgid.h>
+#include <linux/user_namespace.h>
 
 #include "cache.h"
 
 /* Room for all names: some hundred names times the users who ask for them. */
 #define CAPACITY	2048
-#define USER_LIMIT	65536
+/* Room for 300 names of 60 characters, by either of two calls, for one user. */
+#define USER_LIMIT	262144
 
 /* One size for all spares clearing them and finding out their size. */
 #define ENTRY_BYTES	(sizeof(struct bc_entry) + BC_KEY_MAX)
@@ -30,9 +34,17 @@ DEFINE_STATIC_KEY_FALSE(binder_cache_key);
 
 atomic_t binder_cache_questions = ATOMIC_INIT(0);
 
-/* Also for the modes, and whose account the driver's hooks are awake on. */
+static bool cache_user_namespaces;
+module_param(cache_user_namespaces, bool, 0600);
+MODULE_PARM_DESC(cache_user_namespaces,
+		 "Devices in a binderfs that is mounted in another user namespace have caches, off at first");
+
+/* Also for the modes, the tables, and whose account the driver's hooks are awake on. */
 static DEFINE_MUTEX(caches_lock);
 static LIST_HEAD(caches);
+static int awake_caches;
+bool binder_cache_hooks_awake;
+unsigned long binder_cache_hooks_switched;
 
 /* Not the one above: that is taken while the notifiers are, for reading. */
 static DEFINE_MUTEX(roots_lock);
@@ -93,16 +105,6 @@ void binder_cache_end_change(struct binder_cache *cache)
 	spin_unlock(&cache->lock);
 }
 
-static void align_header(struct binder_cache_format *format)
-{
-	u32 pad = -(format->volatile_size + format->header_size) & 7;
-	u32 start = pad + format->volatile_size;
-
-	memset(format->fixed, 0, sizeof(format->fixed));
-	memcpy((u8 *)format->prefix + start, format->header, format->header_size);
-	memset((u8 *)format->fixed + start, 0xff, format->header_size);
-}
-
 /* What was learnt under another mode, format or manager is forgotten. */
 static void settle_locked(struct binder_cache *cache, struct list_head *gone)
 {
@@ -111,25 +113,58 @@ static void settle_locked(struct binder_cache *cache, struct list_head *gone)
 	if (cache->refused || !cache->manager) {
 		/* stays off */
 	} else if (cache->mode == BINDER_CACHE_TRANSPARENT && cache->has_profile) {
-		cache->format = cache->profile;
-		align_header(&cache->format);
+		*cache->format = cache->tables->profile;
+		binder_cache_align_header(cache->format);
 		active = true;
 	} else if (cache->mode == BINDER_CACHE_COOPERATIVE && cache->opted_in) {
-		cache->format = cache->offered;
-		align_header(&cache->format);
+		*cache->format = cache->tables->offered;
+		binder_cache_align_header(cache->format);
 		active = true;
 	}
 	cache->recognised = false;
 	forget_all_locked(cache, gone);
-	WRITE_ONCE(cache->active, active);
+	/* who sees it sees the format as well */
+	smp_store_release(&cache->active, active);
+}
+
+/* Before a format is kept: most contexts never have one. */
+static int furnish_locked(struct binder_cache *cache)
+{
+	struct binder_cache_tables *tables;
+
+	if (cache->tables)
+		return 0;
+	tables = kvzalloc(sizeof(*tables), GFP_KERNEL_ACCOUNT);
+	if (!tables)
+		return -ENOMEM;
+	spin_lock(&cache->lock);
+	bc_set_tables(&cache->core, &tables->core);
+	cache->tables = tables;
+	cache->format = &tables->format;
+	spin_unlock(&cache->lock);
+	return 0;
+}
+
+/* Patching the code interrupts all CPUs: only what root does may make it happen again. */
+static void switch_hooks_locked(bool awake)
+{
+	if (binder_cache_hooks_awake == awake)
+		return;
+	if (awake)
+		static_branch_enable(&binder_cache_key);
+	else
+		static_branch_disable(&binder_cache_key);
+	binder_cache_hooks_awake = awake;
+	binder_cache_hooks_switched++;
 }
 
 /* The hooks of the driver wake up before the cache can be active. */
 static void wake_hooks_locked(struct binder_cache *cache)
 {
 	if (!cache->is_awake)
-		static_branch_inc(&binder_cache_key);
+		awake_caches++;
 	cache->is_awake = true;
+	switch_hooks_locked(true);
 }
 
 /*
@@ -143,10 +178,13 @@ static void let_hooks_sleep_locked(struct binder_cache *cache)
 	spin_lock(&cache->lock);
 	is_idle = !cache->core.changes && !atomic_read(&binder_cache_questions);
 	spin_unlock(&cache->lock);
-	if (cache->is_awake && is_idle) {
-		static_branch_dec(&binder_cache_key);
-		cache->is_awake = false;
-	}
+	if (!is_idle)
+		return;
+	if (cache->is_awake)
+		awake_caches--;
+	cache->is_awake = false;
+	if (!awake_caches)
+		switch_hooks_locked(false);
 }
 
 void binder_cache_set_mode(struct binder_cache *cache, enum binder_cache_mode mode)
@@ -167,19 +205,27 @@ void binder_cache_set_mode(struct binder_cache *cache, enum binder_cache_mode mo
 	binder_cache_free_entries(&gone);
 }
 
-void binder_cache_set_profile(struct binder_cache *cache,
-			      const struct binder_cache_format *format)
+int binder_cache_set_profile(struct binder_cache *cache,
+			     const struct binder_cache_format *format)
 {
+	int result = 0;
 	LIST_HEAD(gone);
 
-	spin_lock(&cache->lock);
-	cache->has_profile = format;
+	mutex_lock(&caches_lock);
 	if (format)
-		cache->profile = *format;
-	cache->refused = false;
-	settle_locked(cache, &gone);
-	spin_unlock(&cache->lock);
+		result = furnish_locked(cache);
+	if (!result) {
+		spin_lock(&cache->lock);
+		cache->has_profile = format;
+		if (format)
+			cache->tables->profile = *format;
+		cache->refused = false;
+		settle_locked(cache, &gone);
+		spin_unlock(&cache->lock);
+	}
+	mutex_unlock(&caches_lock);
 	binder_cache_free_entries(&gone);
+	return result;
 }
 
 void binder_cache_set_manager(struct binder_cache *cache, const void *manager, int pid,
@@ -205,11 +251,26 @@ void binder_cache_set_manager(struct binder_cache *cache, const void *manager, i
 	put_cred(before);
 }
 
+static void keep_offer_locked(struct binder_cache *cache,
+			      const struct binder_cache_profile *profile)
+{
+	struct binder_cache_format *offered = &cache->tables->offered;
+
+	memset(offered, 0, sizeof(*offered));
+	offered->lookup = profile->lookup_codes;
+	offered->volatile_size = profile->volatile_size;
+	offered->header_size = profile->header_size;
+	offered->uid_span = profile->uid_span;
+	offered->isolated_first = profile->isolated_first;
+	offered->isolated_last = profile->isolated_last;
+	memcpy(offered->header, profile->header, profile->header_size);
+}
+
 int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
 			const struct binder_cache_profile *profile)
 {
 	LIST_HEAD(gone);
-	int result = -EPERM;
+	int result = 0;
 
 	if (profile->volatile_size > BINDER_CACHE_VOLATILE_MAX ||
 	    profile->header_size > BINDER_CACHE_HEADER_MAX ||
@@ -218,25 +279,24 @@ int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
 	if (READ_ONCE(cache->manager) != manager)
 		return -EPERM;
 	mutex_lock(&caches_lock);
-	if (cache->mode != BINDER_CACHE_COOPERATIVE) {
+	if (cache->mode != BINDER_CACHE_COOPERATIVE)
+		result = -EOPNOTSUPP;
+	else if (profile->lookup_codes)
+		result = furnish_locked(cache);
+	if (result) {
 		mutex_unlock(&caches_lock);
-		return -EOPNOTSUPP;
+		return result;
 	}
 	if (profile->lookup_codes)
 		wake_hooks_locked(cache);
 	spin_lock(&cache->lock);
 	if (cache->manager == manager) {
-		memset(&cache->offered, 0, sizeof(cache->offered));
-		cache->offered.lookup = profile->lookup_codes;
-		cache->offered.volatile_size = profile->volatile_size;
-		cache->offered.header_size = profile->header_size;
-		cache->offered.uid_span = profile->uid_span;
-		cache->offered.isolated_first = profile->isolated_first;
-		cache->offered.isolated_last = profile->isolated_last;
-		memcpy(cache->offered.header, profile->header, profile->header_size);
+		if (profile->lookup_codes)
+			keep_offer_locked(cache, profile);
 		cache->opted_in = profile->lookup_codes;
 		settle_locked(cache, &gone);
-		result = 0;
+	} else {
+		result = -EPERM;
 	}
 	spin_unlock(&cache->lock);
 	mutex_unlock(&caches_lock);
@@ -268,7 +328,7 @@ int binder_cache_flush(struct binder_cache *cache, const void *manager,
 /* True when a call with @code leaves all registrations as they are. */
 bool binder_cache_is_readonly(const struct binder_cache *cache, u32 code)
 {
-	const struct binder_cache_format *format = &cache->format;
+	const struct binder_cache_format *format = cache->format;
 	u32 i;
 
 	/* A manager that takes part says by itself what changed. */
@@ -320,17 +380,18 @@ static void prepare_roots(void)
 							 SLAB_ACCOUNT, clear_entry);
 	if (!sysfs_root)
 		sysfs_root = kobject_create_and_add("binder_cache", kernel_kobj);
-	if (IS_ERR_OR_NULL(debugfs_root))
+	if (IS_ERR_OR_NULL(debugfs_root)) {
 		debugfs_root = debugfs_create_dir("binder_cache", NULL);
+		binder_cache_show_hooks(debugfs_root);
+	}
 	if (!hears_of_policies)
 		hears_of_policies = !register_blocking_lsm_notifier(&policy_notifier);
 	mutex_unlock(&roots_lock);
 }
 
-/* NULL when there is no memory: the context is then a stock one. */
-struct binder_cache *binder_cache_create(const char *name)
+static struct binder_cache *create(const char *name, enum binder_cache_mode mode)
 {
-	struct binder_cache *cache = kzalloc(sizeof(*cache), GFP_KERNEL);
+	struct binder_cache *cache = kzalloc(sizeof(*cache), GFP_KERNEL_ACCOUNT);
 
 	if (!cache)
 		return NULL;
@@ -338,7 +399,7 @@ struct binder_cache *binder_cache_create(const char *name)
 	bc_init(&cache->core, get_random_u64());
 	cache->core.capacity = CAPACITY;
 	cache->core.user_limit = USER_LIMIT;
-	cache->mode = BINDER_CACHE_COOPERATIVE;
+	cache->mode = mode;
 	cache->quiet_until = jiffies;
 
 	prepare_roots();
@@ -354,17 +415,38 @@ struct binder_cache *binder_cache_create(const char *name)
 	return cache;
 }
 
-/* Of a device in a binderfs, of which there may be many of the same name. */
-struct binder_cache *binder_cache_create_minor(const char *name, int minor)
+/* NULL when there is no memory: the context is then a stock one. */
+struct binder_cache *binder_cache_create(const char *name)
 {
-	char *unique = kasprintf(GFP_KERNEL, "%s.%d", name, minor);
-	struct binder_cache *cache;
+	return create(name, BINDER_CACHE_COOPERATIVE);
+}
 
+/*
+ * Of a device in a binderfs, of which there may be many of the same name.  Who
+ * mounts one in a user namespace need have no rights outside: its devices are
+ * stock ones, unless root wants them to have caches, which root then turns on.
+ */
+struct binder_cache *binder_cache_create_minor(const char *name, int minor,
+					       const struct user_namespace *owner)
+{
+	bool is_roots = owner == &init_user_ns;
+	struct binder_cache *cache;
+	char *unique;
+
+	if (!is_roots && !READ_ONCE(cache_user_namespaces))
+		return NULL;
+	unique = kasprintf(GFP_KERNEL, "%s.%d", name, minor);
 	if (!unique)
 		return NULL;
-	cache = binder_cache_create(unique);
+	cache = create(unique, is_roots ? BINDER_CACHE_COOPERATIVE : BINDER_CACHE_OFF);
 	kfree(unique);
 	return cache;
+}
+
+void binder_cache_free(struct binder_cache *cache)
+{
+	kvfree(cache->tables);
+	kfree(cache);
 }
 
 /* The device is gone, its last user may not be. */
@@ -385,12 +467,13 @@ void binder_cache_destroy(struct binder_cache *cache)
 	binder_cache_hide(cache);
 	mutex_lock(&caches_lock);
 	list_del(&cache->link);
+	/* the hooks do not sleep: making and removing devices must not switch them */
 	if (cache->is_awake)
-		static_branch_dec(&binder_cache_key);
+		awake_caches--;
 	mutex_unlock(&caches_lock);
 	binder_cache_set_manager(cache, NULL, 0, NULL, NULL);
 	if (cache->kobj.state_initialized)
 		kobject_put(&cache->kobj);
 	else
-		kfree(cache);
+		binder_cache_free(cache);
 }

@@ -11,18 +11,11 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
-#include "binder_cache.h"
 #include "core.h"
-
-#define BINDER_CACHE_VOLATILE_MAX	16
-#define BINDER_CACHE_PREFIX_WORDS \
-	DIV_ROUND_UP(BINDER_CACHE_VOLATILE_MAX + BINDER_CACHE_HEADER_MAX, 8)
-#define BINDER_CACHE_REPLY_MAX		24
-#define BINDER_CACHE_FORMS		4
-#define BINDER_CACHE_TAILS		8
-#define BINDER_CACHE_OTHERS		16
+#include "format.h"
 
 struct dentry;
+struct user_namespace;
 
 enum binder_cache_mode {
 	BINDER_CACHE_OFF,
@@ -48,39 +41,18 @@ enum binder_cache_count {
 	BINDER_CACHE_COUNTS,
 };
 
-/*
- * What stands around the one binder of an answer: @reply before it, one of
- * @tail, with zeros up to a word, behind.
+/**
+ * struct binder_cache_tables - what a cache needs once it is turned on
+ * @core:	of the entries
+ * @profile:	the administrator's format
+ * @offered:	the manager's format
+ * @format:	that of the two which is in use
  */
-struct binder_cache_form {
-	u32 reply_size;
-	u32 tail_count;
-	u32 tail_size[BINDER_CACHE_TAILS];
-	u64 tail[BINDER_CACHE_TAILS];
-	u8 reply[BINDER_CACHE_REPLY_MAX];
-};
-
-/*
- * How look-ups and their answers look on the wire.  @prefix is what stands
- * before a key, ending at a whole word, and @fixed those of its bits that must
- * be as they are: both follow from the rest.
- */
-struct binder_cache_format {
-	u64 lookup;
-	u64 readonly;
-	u64 clients;
-	u32 others[BINDER_CACHE_OTHERS];
-	u32 other_count;
-	u32 volatile_size;
-	u32 header_size;
-	u32 form_count;
-	u32 uid_span;
-	u32 isolated_first;
-	u32 isolated_last;
-	u64 prefix[BINDER_CACHE_PREFIX_WORDS];
-	u64 fixed[BINDER_CACHE_PREFIX_WORDS];
-	u8 header[BINDER_CACHE_HEADER_MAX];
-	struct binder_cache_form forms[BINDER_CACHE_FORMS];
+struct binder_cache_tables {
+	struct bc_tables core;
+	struct binder_cache_format profile;
+	struct binder_cache_format offered;
+	struct binder_cache_format format;
 };
 
 /**
@@ -93,11 +65,11 @@ struct binder_cache_format {
  * @refused:		the first look-up did not look as the profile says
  * @recognised:		a look-up looked as the format says
  * @is_awake:		the driver's hooks are, on this cache's account too
- * @has_profile:	@profile was set
- * @opted_in:		the manager gave @offered
- * @profile:		the administrator's format
- * @offered:		the manager's format
- * @format:		that of the two which is in use
+ * @has_profile:	the profile was set
+ * @opted_in:		the manager has offered a format
+ * @tables:		NULL until a format is known; for good then
+ * @format:		the one in @tables that is in use; whoever has seen @active
+ *			may read it
  * @manager:		the manager's process, only compared; NULL: none
  * @manager_pid:	its identifier: it may have other descriptors
  * @manager_cred:	its credentials, for the security modules
@@ -119,9 +91,8 @@ struct binder_cache {
 	bool is_awake;
 	bool has_profile;
 	bool opted_in;
-	struct binder_cache_format profile;
-	struct binder_cache_format offered;
-	struct binder_cache_format format;
+	struct binder_cache_tables *tables;
+	struct binder_cache_format *format;
 	const void *manager;
 	int manager_pid;
 	const struct cred *manager_cred;
@@ -142,6 +113,10 @@ static inline void binder_cache_count(struct binder_cache *cache,
 
 /* cache.c */
 
+/* Whether the driver's hooks are awake, and how often their code was patched. */
+extern bool binder_cache_hooks_awake;
+extern unsigned long binder_cache_hooks_switched;
+
 /*
  * Look-ups under way whose answers are to be learnt, in all contexts: counted
  * from under the lock of a cache that is active until their notes are gone.
@@ -149,7 +124,8 @@ static inline void binder_cache_count(struct binder_cache *cache,
 extern atomic_t binder_cache_questions;
 
 struct binder_cache *binder_cache_create(const char *name);
-struct binder_cache *binder_cache_create_minor(const char *name, int minor);
+struct binder_cache *binder_cache_create_minor(const char *name, int minor,
+					       const struct user_namespace *owner);
 void binder_cache_hide(struct binder_cache *cache);
 void binder_cache_destroy(struct binder_cache *cache);
 void binder_cache_free_entries(struct list_head *gone);
@@ -157,8 +133,8 @@ void binder_cache_forget_all(struct binder_cache *cache);
 void binder_cache_forget_object(struct binder_cache *cache, const void *object);
 void binder_cache_end_change(struct binder_cache *cache);
 void binder_cache_set_mode(struct binder_cache *cache, enum binder_cache_mode mode);
-void binder_cache_set_profile(struct binder_cache *cache,
-			      const struct binder_cache_format *format);
+int binder_cache_set_profile(struct binder_cache *cache,
+			     const struct binder_cache_format *format);
 void binder_cache_set_manager(struct binder_cache *cache, const void *manager, int pid,
 			      const struct cred *cred, const bool *is_frozen);
 int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
@@ -166,6 +142,7 @@ int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
 int binder_cache_flush(struct binder_cache *cache, const void *manager,
 		       u64 *key, u32 size);
 
+void binder_cache_free(struct binder_cache *cache);
 void binder_cache_free_entry(struct bc_entry *entry);
 bool binder_cache_is_readonly(const struct binder_cache *cache, u32 code);
 void binder_cache_refuse_format_locked(struct binder_cache *cache, struct list_head *gone);
@@ -181,5 +158,6 @@ static inline struct bc_entry *binder_cache_new_entry(void)
 extern struct kobj_type binder_cache_type;
 void binder_cache_show_entries(struct binder_cache *cache, struct dentry *root,
 			       const char *name);
+void binder_cache_show_hooks(struct dentry *root);
 
 #endif /* _BINDER_CACHE_H */

@@ -129,40 +129,10 @@ static void binder_cache_refuse_format(struct binder_cache *cache, struct binder
 		binder_cache_change(cache, thread);
 }
 
-/* A length, its characters, a zero, padding: nothing before, nothing after. */
-static bool binder_cache_is_string16(const u8 *bytes, size_t size)
-{
-	u32 length;
-
-	if (size < 8)
-		return false;
-	memcpy(&length, bytes, 4);
-	return length < BC_KEY_MAX / 2 && size == 4 + ALIGN(2 * (length + 1), 4);
-}
-
-/*
- * True when @request, whose key begins at @prefix, is a look-up.  It lies in
- * @room such that the key begins with a word.
- */
-static bool binder_cache_recognise(const struct binder_cache *cache, u32 prefix, const u64 *room,
-				   const u8 *request, size_t size)
-{
-	const struct binder_cache_format *format = &cache->format;
-	u32 i;
-
-	if (prefix != format->volatile_size + format->header_size || size <= prefix)
-		return false;
-	for (i = format->volatile_size / 8; i < DIV_ROUND_UP(prefix, 8); i++)
-		if ((room[i] ^ format->prefix[i]) & format->fixed[i])
-			return false;
-	return cache->mode != BINDER_CACHE_TRANSPARENT ||
-	       binder_cache_is_string16(request + prefix, size - prefix);
-}
-
 static void binder_cache_identify(const struct binder_cache *cache, kuid_t euid,
 				  u32 security_id, struct bc_caller *caller)
 {
-	const struct binder_cache_format *format = &cache->format;
+	const struct binder_cache_format *format = cache->format;
 
 	caller->uid = __kuid_val(euid);
 	caller->security_id = security_id;
@@ -236,7 +206,8 @@ static bool binder_cache_look_up(struct binder_proc *proc, struct binder_thread 
 				 struct binder_transaction_data *tr, u64 *room)
 {
 	struct binder_cache *cache = proc->context->cache;
-	u32 prefix = READ_ONCE(cache->format.volatile_size) + READ_ONCE(cache->format.header_size);
+	const struct binder_cache_format *format = cache->format;
+	u32 prefix = READ_ONCE(format->volatile_size) + READ_ONCE(format->header_size);
 	u8 *request = (u8 *)room + (-prefix & 7);
 	size_t size = tr->data_size;
 	const struct cred *manager_cred;
@@ -270,7 +241,7 @@ static bool binder_cache_look_up(struct binder_proc *proc, struct binder_thread 
 		spin_unlock(&cache->lock);
 		return false;
 	}
-	if (!binder_cache_recognise(cache, prefix, room, request, size) ||
+	if (!binder_cache_recognise(format, prefix, room, request, size) ||
 	    !bc_seal(&cache->core, &question)) {
 		spin_unlock(&cache->lock);
 		binder_cache_refuse_format(cache, thread);
@@ -315,7 +286,7 @@ static bool binder_cache_answers(struct binder_proc *proc, struct binder_thread 
 
 	if (READ_ONCE(cache->manager_pid) == proc->pid)
 		return false;
-	if (bit & READ_ONCE(cache->format.lookup)) {
+	if (bit & READ_ONCE(cache->format->lookup)) {
 		if (has_extra || tr->offsets_size || tr->flags & TF_ONE_WAY)
 			binder_cache_refuse_format(cache, thread);
 		else if (tr->flags & ~(TF_ACCEPT_FDS | TF_CLEAR_BUF))
@@ -324,7 +295,7 @@ static bool binder_cache_answers(struct binder_proc *proc, struct binder_thread 
 			return binder_cache_look_up(proc, thread, tr, room);
 		return false;
 	}
-	thread->cache.announces_clients = bit & READ_ONCE(cache->format.clients);
+	thread->cache.announces_clients = bit & READ_ONCE(cache->format->clients);
 	/* Who sends a binder registers something, whatever the profile says. */
 	if (!binder_cache_is_readonly(cache, tr->code) ||
 	    (cache->mode == BINDER_CACHE_TRANSPARENT && (has_extra || tr->offsets_size)))

@@ -9,14 +9,23 @@
 
 void bc_init(struct bc_core *core, u64 seed)
 {
-	int i;
-
 	memset(core, 0, sizeof(*core));
-	for (i = 0; i < 1 << BC_BUCKET_BITS; i++)
-		INIT_HLIST_HEAD(&core->buckets[i]);
 	INIT_LIST_HEAD(&core->order);
 	core->seed = seed;
 	core->policy = BC_POLICY_LRU;
+}
+
+void bc_set_tables(struct bc_core *core, struct bc_tables *tables)
+{
+	int i;
+
+	for (i = 0; i < 1 << BC_BUCKET_BITS; i++)
+		INIT_HLIST_HEAD(&tables->buckets[i]);
+	for (i = 0; i < 1 << BC_ACCOUNT_BITS; i++) {
+		INIT_LIST_HEAD(&tables->accounts[i].entries);
+		tables->accounts[i].bytes = 0;
+	}
+	core->tables = tables;
 }
 
 static size_t bc_bytes(const struct bc_entry *entry)
@@ -40,14 +49,14 @@ static u64 bc_class_hash(u64 hash, enum bc_scope scope, u32 uid, u32 security_id
 
 static struct hlist_head *bc_bucket(struct bc_core *core, u64 hash)
 {
-	return &core->buckets[hash & ((1 << BC_BUCKET_BITS) - 1)];
+	return &core->tables->buckets[hash & ((1 << BC_BUCKET_BITS) - 1)];
 }
 
-static u32 *bc_user(struct bc_core *core, u32 uid)
+static struct bc_account *bc_account(struct bc_core *core, u32 uid)
 {
 	u64 slot = bc_mix(core->seed, uid);
 
-	return &core->users[slot & ((1 << BC_USER_BITS) - 1)];
+	return &core->tables->accounts[slot & ((1 << BC_ACCOUNT_BITS) - 1)];
 }
 
 /* Three bits of the filter, from nine bits of the hash each and a half. */
@@ -116,8 +125,8 @@ static __always_inline struct bc_entry *bc_lookup(struct bc_core *core, u64 hash
 }
 
 /*
- * A hit moves its entry to the front, but not again before a quarter of the
- * capacity was hit: by then it cannot have come near the end.
+ * Moving what is hit would take longer than to find it: it is moved when its
+ * turn to be evicted comes.  But the paper's list is scanned in this order.
  */
 struct bc_entry *bc_find(struct bc_core *core,
 			 const struct bc_question *question,
@@ -139,11 +148,9 @@ struct bc_entry *bc_find(struct bc_core *core,
 		if (!entry)
 			continue;
 		entry->hits++;
-		core->clock++;
-		if (core->clock - entry->moved > core->capacity / 4) {
-			entry->moved = core->clock;
+		entry->is_used = true;
+		if (core->policy != BC_POLICY_LRU)
 			list_move(&entry->order, &core->order);
-		}
 		return entry;
 	}
 	return NULL;
@@ -155,12 +162,13 @@ static void bc_remove(struct bc_core *core, struct bc_entry *entry,
 	u32 bytes = bc_bytes(entry);
 
 	hlist_del(&entry->bucket);
+	list_del(&entry->in_account);
 	list_move_tail(&entry->order, gone);
 	core->removals++;
 	core->scoped[entry->scope]--;
 	core->entries--;
 	core->bytes -= bytes;
-	*bc_user(core, entry->charged_uid) -= bytes;
+	bc_account(core, entry->uid)->bytes -= bytes;
 }
 
 /* A filter forgets nothing by itself: it is made anew. */
@@ -175,12 +183,26 @@ static void bc_rebuild_bloom(struct bc_core *core)
 		bc_bloom_add(core, entry->hash);
 }
 
-/* Least recently used, or least frequently with the least recent of equals. */
-static struct bc_entry *bc_victim(struct bc_core *core)
+/* As in page reclaim: what was used since it was put in order goes round once more. */
+static bool bc_has_second_chance(struct bc_core *core, struct bc_entry *entry,
+				 struct bc_account *account)
 {
-	struct bc_entry *victim = list_last_entry(&core->order, struct bc_entry, order);
-	struct bc_entry *entry;
+	if (core->policy != BC_POLICY_LRU || !entry->is_used)
+		return false;
+	entry->is_used = false;
+	list_move(&entry->order, &core->order);
+	list_move(&entry->in_account, &account->entries);
+	return true;
+}
 
+/* Least recently used, or least frequently with the least recent of equals. */
+static struct bc_entry *bc_victim_of_all(struct bc_core *core)
+{
+	struct bc_entry *victim, *entry;
+
+	do {
+		victim = list_last_entry(&core->order, struct bc_entry, order);
+	} while (bc_has_second_chance(core, victim, bc_account(core, victim->uid)));
 	if (core->policy == BC_POLICY_LRU)
 		return victim;
 	list_for_each_entry_reverse(entry, &core->order, order)
@@ -189,11 +211,31 @@ static struct bc_entry *bc_victim(struct bc_core *core)
 	return victim;
 }
 
-enum bc_verdict bc_learn(struct bc_core *core, struct bc_entry *entry,
-			 enum bc_scope scope, u32 charged_uid,
-			 struct list_head *gone)
+static struct bc_entry *bc_victim_of(struct bc_core *core, struct bc_account *account)
 {
-	u32 *user = bc_user(core, charged_uid);
+	struct bc_entry *victim, *entry;
+
+	do {
+		victim = list_last_entry(&account->entries, struct bc_entry, in_account);
+	} while (bc_has_second_chance(core, victim, account));
+	if (core->policy == BC_POLICY_LRU)
+		return victim;
+	list_for_each_entry_reverse(entry, &account->entries, in_account)
+		if (entry->hits < victim->hits)
+			victim = entry;
+	return victim;
+}
+
+static void bc_evict(struct bc_core *core, struct bc_entry *victim, struct list_head *gone)
+{
+	bc_remove(core, victim, gone);
+	core->evictions++;
+}
+
+enum bc_verdict bc_learn(struct bc_core *core, struct bc_entry *entry,
+			 enum bc_scope scope, struct list_head *gone)
+{
+	struct bc_account *account = bc_account(core, entry->uid);
 	u32 bytes = bc_bytes(entry);
 	struct bc_entry *known;
 
@@ -207,26 +249,25 @@ enum bc_verdict bc_learn(struct bc_core *core, struct bc_entry *entry,
 			  entry->key);
 	if (known)
 		bc_remove(core, known, gone);
-	if (!core->capacity || bytes > core->user_limit ||
-	    *user > core->user_limit - bytes) {
+	if (!core->capacity || bytes > core->user_limit) {
 		bc_rebuild_bloom(core);
 		list_add(&entry->order, gone);
 		return BC_OVER_LIMIT;
 	}
-	while (core->entries >= core->capacity) {
-		bc_remove(core, bc_victim(core), gone);
-		core->evictions++;
-	}
+	while (account->bytes > core->user_limit - bytes)
+		bc_evict(core, bc_victim_of(core, account), gone);
+	while (core->entries >= core->capacity)
+		bc_evict(core, bc_victim_of_all(core), gone);
 	entry->hits = known ? known->hits : 0;
-	entry->moved = core->clock;
+	entry->is_used = false;
 	entry->scope = scope;
-	entry->charged_uid = charged_uid;
 	hlist_add_head(&entry->bucket, bc_bucket(core, entry->hash));
 	list_add(&entry->order, &core->order);
+	list_add(&entry->in_account, &account->entries);
 	core->scoped[scope]++;
 	core->entries++;
 	core->bytes += bytes;
-	*user += bytes;
+	account->bytes += bytes;
 	bc_rebuild_bloom(core);
 	return BC_KEPT;
 }

@@ -13,7 +13,7 @@
 #define BC_KEY_MAX		256
 #define BC_ANSWER_MAX		96
 #define BC_BUCKET_BITS		9
-#define BC_USER_BITS		8
+#define BC_ACCOUNT_BITS		8
 #define BC_BLOOM_WORDS		16
 #define BC_MULTIPLIER		0x9e3779b97f4a7c15ull
 
@@ -68,51 +68,65 @@ struct bc_answer {
 	u64 data[BC_ANSWER_MAX / 8 + 1];
 };
 
+/*
+ * @uid is the user who asked first and whose account it is on, whoever else may
+ * have the answer.
+ */
 struct bc_entry {
 	struct hlist_node bucket;
 	struct list_head order;
+	struct list_head in_account;
 	u64 hash;
 	u64 generation;
 	u64 hits;
-	u64 moved;
 	u32 scope;
 	u32 uid;
 	u32 security_id;
-	u32 charged_uid;
 	u32 code;
 	u32 size;
+	bool is_used;
 	struct bc_answer answer;
 	u64 key[];
 };
 
+/* The entries of one user, in the order of all, and the bytes they take. */
+struct bc_account {
+	struct list_head entries;
+	u32 bytes;
+};
+
+/* What a core needs before it can learn, and not earlier. */
+struct bc_tables {
+	struct hlist_head buckets[1 << BC_BUCKET_BITS];
+	struct bc_account accounts[1 << BC_ACCOUNT_BITS];
+};
+
 /**
  * struct bc_core - the entries of one context
- * @buckets:	entries by question and class of callers
- * @order:	entries, roughly the one used last first
- * @users:	bytes by user; users that share a slot share the limit
+ * @tables:	entries by question and class of callers, and by user; users
+ *		that share an account share its limit
+ * @order:	entries, the one made last first; one that was used since gets
+ *		a second chance before it is evicted
  * @bloom:	filter in front of the entries, for the paper's policy
  * @seed:	makes the slots of hashes unguessable
  * @generation:	raised by every change; what was asked before is not learnt
  * @removals:	raised by every entry that goes
- * @clock:	raised by every hit
  * @changes:	changes under way: nothing is learnt
  * @scoped:	entries of each scope
  * @entries:	how many there are
  * @bytes:	what they take
  * @capacity:	how many there may be
- * @user_limit:	bytes that one slot of @users may hold
+ * @user_limit:	bytes that one account may hold
  * @evictions:	entries given up for room
  * @policy:	which one goes then
  */
 struct bc_core {
-	struct hlist_head buckets[1 << BC_BUCKET_BITS];
+	struct bc_tables *tables;
 	struct list_head order;
-	u32 users[1 << BC_USER_BITS];
 	u64 bloom[BC_BLOOM_WORDS];
 	u64 seed;
 	u64 generation;
 	u64 removals;
-	u64 clock;
 	u32 changes;
 	u32 scoped[BC_SCOPE_ANY + 1];
 	u32 entries;
@@ -123,7 +137,9 @@ struct bc_core {
 	enum bc_policy policy;
 };
 
+/* It learns nothing and knows nothing until it has @tables. */
 void bc_init(struct bc_core *core, u64 seed);
+void bc_set_tables(struct bc_core *core, struct bc_tables *tables);
 
 static inline u64 bc_mix(u64 hash, u64 word)
 {
@@ -172,12 +188,12 @@ struct bc_entry *bc_find(struct bc_core *core,
 			 const struct bc_caller *caller);
 
 /*
- * Takes @entry, its answer filled in, for the callers of @scope.  What it
- * replaces or evicts goes to @gone; so does @entry unless it is BC_KEPT.
+ * Takes @entry, its answer filled in, for the callers of @scope.  Where its
+ * user's account is full, that user's own least recently used entries go.  What
+ * it replaces or evicts goes to @gone; so does @entry unless it is BC_KEPT.
  */
 enum bc_verdict bc_learn(struct bc_core *core, struct bc_entry *entry,
-			 enum bc_scope scope, u32 charged_uid,
-			 struct list_head *gone);
+			 enum bc_scope scope, struct list_head *gone);
 
 /* Forget; what was kept goes to @gone, linked by order. */
 void bc_forget_all(struct bc_core *core, struct list_head *gone);

@@ -13,9 +13,6 @@
 
 #include "cache.h"
 
-#define BINDER_CACHE_REQUEST_MAX \
-	(BINDER_CACHE_VOLATILE_MAX + BINDER_CACHE_HEADER_MAX + BC_KEY_MAX)
-
 #define BINDER_CACHE_CHANGE	1ul
 
 /* Kernels that clear the stack at every call take long to clear what is filled anyway. */
@@ -29,7 +26,8 @@
 
 static inline bool binder_cache_is_active(struct binder_context *context)
 {
-	return context->cache && READ_ONCE(context->cache->active);
+	/* with its format */
+	return context->cache && smp_load_acquire(&context->cache->active);
 }
 
 /* What the driver's own search does when it has nothing to insert. */

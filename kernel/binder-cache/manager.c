@@ -132,95 +132,34 @@ static noinline bool binder_cache_send(struct binder_thread *thread, struct bind
 							 slot->request, t->buffer->data_size));
 }
 
-/* memcmp() is not worth its call for a handful of bytes. */
-static __always_inline bool binder_cache_is_same(const u8 *a, const u8 *b, size_t size)
-{
-	for (; size >= sizeof(u32); size -= sizeof(u32), a += sizeof(u32), b += sizeof(u32))
-		if (memcmp(a, b, sizeof(u32)))
-			return false;
-	while (size--)
-		if (*a++ != *b++)
-			return false;
-	return true;
-}
-
-static bool binder_cache_is_answer(const struct binder_cache *cache,
-				   const struct bc_answer *answer)
-{
-	const struct binder_cache_form *form = cache->format.forms;
-	const struct binder_cache_form *last = form + cache->format.form_count;
-	size_t end = answer->offset + sizeof(struct flat_binder_object);
-	const u8 *data = (const u8 *)answer->data;
-	size_t tail_size = answer->size - end;
-	u64 tail = 0;
-	u32 i;
-
-	if (cache->mode != BINDER_CACHE_TRANSPARENT)
-		return true;
-	if (tail_size > sizeof(tail))
-		return false;
-	/* the offset lies behind, so that a whole word can be read */
-	memcpy(&tail, data + end, sizeof(tail));
-	if (tail_size < sizeof(tail))
-		tail &= (1ull << 8 * tail_size) - 1;
-	for (; form < last; form++) {
-		if (answer->offset != form->reply_size ||
-		    !binder_cache_is_same(data, form->reply, form->reply_size))
-			continue;
-		for (i = 0; i < form->tail_count; i++)
-			if (tail == form->tail[i] && tail_size == form->tail_size[i])
-				return true;
-		if (!form->tail_count && !tail_size)
-			return true;
-	}
-	return false;
-}
-
 /* Fills in the answer from the reply @t; false: it is none to be kept. */
 static bool binder_cache_read_reply(struct binder_cache *cache, struct binder_proc *client,
 				    struct binder_transaction *t, struct bc_answer *answer)
 {
 	struct binder_buffer *buffer = t->buffer;
-	struct flat_binder_object *object;
 	size_t size = buffer->data_size;
-	binder_size_t offset;
 
 	if (t->flags & TF_STATUS_CODE || size > BC_ANSWER_MAX ||
-	    buffer->offsets_size != sizeof(offset) || buffer->extra_buffers_size)
+	    buffer->offsets_size != sizeof(binder_size_t) || buffer->extra_buffers_size)
 		return false;
 	if (binder_alloc_copy_from_buffer(&client->alloc, answer->data, buffer, 0,
-					  ALIGN(size, sizeof(u64)) + sizeof(offset)))
+					  ALIGN(size, sizeof(u64)) + sizeof(binder_size_t)))
 		return false;
-	/* what lies between is the client's, from calls before */
-	if (size % sizeof(u64))
-		answer->data[size / sizeof(u64)] &= (1ull << size % sizeof(u64) * 8) - 1;
-	/* checked when the reply was translated: within the data */
-	offset = answer->data[ALIGN(size, sizeof(u64)) / sizeof(u64)];
-	object = (void *)answer->data + offset;
-	if (object->hdr.type != BINDER_TYPE_HANDLE)
-		return false;
-	answer->size = size;
-	answer->offset = offset;
 	answer->code = t->code;
 	answer->flags = t->flags;
 	answer->uid = __kuid_val(t->sender_euid);
-	return binder_cache_is_answer(cache, answer);
+	return binder_cache_read_answer(cache->format, answer, size);
 }
 
 static enum bc_verdict binder_cache_learn_locked(struct binder_cache *cache,
 						 struct bc_entry *entry, enum bc_scope scope,
 						 struct list_head *gone)
 {
-	u32 charged_uid = entry->uid;
-
 	if (time_before(jiffies, cache->quiet_until)) {
 		list_add(&entry->order, gone);
 		return BC_STALE;
 	}
-	/* What many may have is the manager's own. */
-	if (scope != BC_SCOPE_EXACT)
-		charged_uid = __kuid_val(cache->manager_cred->euid);
-	return bc_learn(&cache->core, entry, scope, charged_uid, gone);
+	return bc_learn(&cache->core, entry, scope, gone);
 }
 
 /*
@@ -308,7 +247,7 @@ static noinline void binder_cache_replied(struct binder_thread *thread,
 	}
 	if (!note) {
 		/* It was made before the cache was turned on: a change that nobody began. */
-		if (cache && READ_ONCE(cache->active) && READ_ONCE(cache->manager) == proc &&
+		if (binder_cache_is_active(proc->context) && READ_ONCE(cache->manager) == proc &&
 		    !binder_cache_is_readonly(cache, in_reply_to->code))
 			binder_cache_forget_all(cache);
 		return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What a person reads and sets: /sys/kernel/binder_cache, debugfs. */
 
+#include <linux/capability.h>
 #include <linux/debugfs.h>
 #include <linux/kernel.h>
 #include <linux/seq_file.h>
@@ -161,185 +162,37 @@ static ssize_t stats_show(struct binder_cache *cache, char *page)
 	return size;
 }
 
-static size_t print_codes(char *page, size_t size, const char *name, u64 mask,
-			  const u32 *others, u32 other_count)
-{
-	char separator = '=';
-	u32 code;
-
-	if (!mask && !other_count)
-		return size;
-	size += sysfs_emit_at(page, size, "%s%s", size ? " " : "", name);
-	for (code = 0; code < 64; code++) {
-		if (!(mask >> code & 1))
-			continue;
-		size += sysfs_emit_at(page, size, "%c%u", separator, code);
-		separator = ',';
-	}
-	for (code = 0; code < other_count; code++) {
-		size += sysfs_emit_at(page, size, "%c%u", separator, others[code]);
-		separator = ',';
-	}
-	return size;
-}
-
-static size_t print_form(char *page, size_t size, const struct binder_cache_form *form)
-{
-	u32 i;
-
-	size += sysfs_emit_at(page, size, " reply=%*phN", form->reply_size, form->reply);
-	for (i = 0; i < form->tail_count; i++)
-		size += sysfs_emit_at(page, size, "%s%*phN", i ? "," : " tail=",
-				      form->tail_size[i], &form->tail[i]);
-	return size;
-}
-
 static ssize_t profile_show(struct binder_cache *cache, char *page)
 {
 	struct binder_cache_format *format = kmalloc(sizeof(*format), GFP_KERNEL);
 	bool has_profile;
-	size_t size;
-	u32 i;
+	ssize_t size;
 
 	if (!format)
 		return -ENOMEM;
 	spin_lock(&cache->lock);
 	has_profile = cache->has_profile;
-	*format = cache->profile;
+	if (has_profile)
+		*format = cache->tables->profile;
 	spin_unlock(&cache->lock);
-	if (!has_profile) {
-		kfree(format);
-		return sysfs_emit(page, "\n");
-	}
-	size = print_codes(page, 0, "lookup", format->lookup, NULL, 0);
-	size = print_codes(page, size, "readonly", format->readonly, format->others,
-			   format->other_count);
-	size = print_codes(page, size, "clients", format->clients, NULL, 0);
-	size += sysfs_emit_at(page, size, " volatile=%u", format->volatile_size);
-	if (format->header_size)
-		size += sysfs_emit_at(page, size, " header=%*phN", min(format->header_size, 64u),
-				      format->header);
-	/* %ph takes 64 bytes at most */
-	if (format->header_size > 64)
-		size += sysfs_emit_at(page, size, "%*phN", format->header_size - 64,
-				      format->header + 64);
-	for (i = 0; i < format->form_count; i++)
-		size = print_form(page, size, &format->forms[i]);
-	size += sysfs_emit_at(page, size, "\n");
+	size = has_profile ? binder_cache_print_profile(format, page) : sysfs_emit(page, "\n");
 	kfree(format);
 	return size;
-}
-
-/* Codes to @mask, those of 64 and more to @others; those need not be wanted. */
-static int parse_codes(char *text, u64 *mask, u32 *others, u32 *other_count)
-{
-	char *word;
-	u32 code;
-
-	while ((word = strsep(&text, ","))) {
-		if (kstrtou32(word, 10, &code))
-			return -EINVAL;
-		if (code < 64)
-			*mask |= 1ull << code;
-		else if (others && *other_count < BINDER_CACHE_OTHERS)
-			others[(*other_count)++] = code;
-		else
-			return -EINVAL;
-	}
-	return 0;
-}
-
-static int parse_bytes(const char *text, u8 *bytes, u32 *size, u32 most)
-{
-	size_t length = strlen(text);
-
-	if (length % 2 || length / 2 > most)
-		return -EINVAL;
-	*size = length / 2;
-	return hex2bin(bytes, text, *size);
-}
-
-static int parse_reply(const char *value, struct binder_cache_format *format)
-{
-	struct binder_cache_form *form;
-
-	if (format->form_count == BINDER_CACHE_FORMS)
-		return -EINVAL;
-	form = &format->forms[format->form_count++];
-	return parse_bytes(value, form->reply, &form->reply_size, BINDER_CACHE_REPLY_MAX);
-}
-
-/* Of the reply that was named last. */
-static int parse_tails(char *value, struct binder_cache_format *format)
-{
-	struct binder_cache_form *form;
-	char *tail;
-
-	if (!format->form_count)
-		format->form_count = 1;
-	form = &format->forms[format->form_count - 1];
-	while ((tail = strsep(&value, ","))) {
-		u32 i = form->tail_count;
-
-		if (i == BINDER_CACHE_TAILS ||
-		    parse_bytes(tail, (u8 *)&form->tail[i], &form->tail_size[i],
-				sizeof(form->tail[i])))
-			return -EINVAL;
-		form->tail_count++;
-	}
-	return 0;
-}
-
-static int parse_pair(char *name, char *value, struct binder_cache_format *format)
-{
-	if (!strcmp(name, "lookup"))
-		return parse_codes(value, &format->lookup, NULL, NULL);
-	if (!strcmp(name, "readonly"))
-		return parse_codes(value, &format->readonly, format->others,
-				   &format->other_count);
-	if (!strcmp(name, "clients"))
-		return parse_codes(value, &format->clients, NULL, NULL);
-	if (!strcmp(name, "volatile"))
-		return kstrtou32(value, 10, &format->volatile_size) ||
-		       format->volatile_size > BINDER_CACHE_VOLATILE_MAX ? -EINVAL : 0;
-	if (!strcmp(name, "header"))
-		return parse_bytes(value, format->header, &format->header_size,
-				   BINDER_CACHE_HEADER_MAX);
-	if (!strcmp(name, "reply"))
-		return parse_reply(value, format);
-	if (!strcmp(name, "tail"))
-		return parse_tails(value, format);
-	return -EINVAL;
 }
 
 static ssize_t profile_store(struct binder_cache *cache, char *text)
 {
 	struct binder_cache_format *format;
-	int result = 0;
-	char *pair;
+	int result;
 
-	if (!*text) {
-		binder_cache_set_profile(cache, NULL);
-		return 0;
-	}
-	format = kzalloc(sizeof(*format), GFP_KERNEL);
+	if (!*text)
+		return binder_cache_set_profile(cache, NULL);
+	format = kmalloc(sizeof(*format), GFP_KERNEL);
 	if (!format)
 		return -ENOMEM;
-	while (!result && (pair = strsep(&text, " "))) {
-		char *name = strsep(&pair, "=");
-
-		if (!*name)
-			continue;
-		result = pair ? parse_pair(name, pair, format) : -EINVAL;
-	}
-	/* A call cannot be both a question and a change. */
-	if (!format->lookup || format->lookup & (format->clients | format->readonly))
-		result = -EINVAL;
-	/* nothing around the binder is a form, too */
-	if (!format->form_count)
-		format->form_count = 1;
+	result = binder_cache_parse_profile(text, format);
 	if (!result)
-		binder_cache_set_profile(cache, format);
+		result = binder_cache_set_profile(cache, format);
 	kfree(format);
 	return result;
 }
@@ -352,12 +205,12 @@ static ssize_t profile_store(struct binder_cache *cache, char *text)
 
 CACHE_ATTRIBUTE(mode, 0644, mode_show, mode_store);
 CACHE_ATTRIBUTE(state, 0444, state_show, NULL);
-CACHE_ATTRIBUTE(profile, 0644, profile_show, profile_store);
+CACHE_ATTRIBUTE(profile, 0600, profile_show, profile_store);
 CACHE_ATTRIBUTE(policy, 0644, policy_show, policy_store);
 CACHE_ATTRIBUTE(capacity, 0644, capacity_show, capacity_store);
 CACHE_ATTRIBUTE(uid_limit_bytes, 0644, uid_limit_bytes_show, uid_limit_bytes_store);
 CACHE_ATTRIBUTE(flush, 0200, NULL, flush_store);
-CACHE_ATTRIBUTE(stats, 0444, stats_show, NULL);
+CACHE_ATTRIBUTE(stats, 0400, stats_show, NULL);
 
 static const struct attribute *binder_cache_attrs[] = {
 	&mode_attribute.attr,
@@ -390,9 +243,13 @@ static ssize_t attribute_store(struct kobject *kobj, struct attribute *attr,
 {
 	struct binder_cache_attribute *attribute =
 		container_of(attr, struct binder_cache_attribute, attr);
-	char *text = kmemdup_nul(page, size, GFP_KERNEL);
 	ssize_t result;
+	char *text;
 
+	/* a container's root may own the file */
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	text = kmemdup_nul(page, size, GFP_KERNEL);
 	if (!text)
 		return -ENOMEM;
 	result = attribute->store(container_of(kobj, struct binder_cache, kobj), strim(text));
@@ -402,7 +259,7 @@ static ssize_t attribute_store(struct kobject *kobj, struct attribute *attr,
 
 static void release(struct kobject *kobj)
 {
-	kfree(container_of(kobj, struct binder_cache, kobj));
+	binder_cache_free(container_of(kobj, struct binder_cache, kobj));
 }
 
 static const struct sysfs_ops binder_cache_sysfs_ops = {
@@ -458,4 +315,17 @@ void binder_cache_show_entries(struct binder_cache *cache, struct dentry *root,
 {
 	cache->debugfs = debugfs_create_dir(name, root);
 	debugfs_create_file("entries", 0400, cache->debugfs, cache, &entries_fops);
+}
+
+static int hooks_show(struct seq_file *m, void *unused)
+{
+	seq_printf(m, "awake %d\nswitched %lu\n", READ_ONCE(binder_cache_hooks_awake),
+		   READ_ONCE(binder_cache_hooks_switched));
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(hooks);
+
+void binder_cache_show_hooks(struct dentry *root)
+{
+	debugfs_create_file("hooks", 0400, root, NULL, &hooks_fops);
 }

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/android/binderfs.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -129,18 +129,6 @@ void contexts_know_nothing_of_each_other(void)
 	CHECK(hits_while(FOUND, "plain", 2) == 2);
 }
 
-static bool make_device(const char *name)
-{
-	struct binderfs_device device = { 0 };
-	int control = open("/dev/binderfs/binder-control", O_RDONLY | O_CLOEXEC);
-	bool made;
-
-	strcpy(device.name, name);
-	made = control >= 0 && !ioctl(control, BINDER_CTL_ADD, &device);
-	close(control);
-	return made;
-}
-
 /* Where the driver has a binderfs: contexts come and go. */
 void a_made_context_has_its_own_cache(void)
 {
@@ -152,7 +140,7 @@ void a_made_context_has_its_own_cache(void)
 
 	if (access("/dev/binderfs/binder-control", F_OK))
 		return;
-	CHECK(make_device("made"));
+	CHECK(make_device("/dev/binderfs", "made"));
 	CHECK(!access("/dev/made", F_OK) || !symlink("/dev/binderfs/made", "/dev/made"));
 	folder_of("made", folder, sizeof(folder));
 	set_profile("made");
@@ -170,7 +158,7 @@ void a_made_context_has_its_own_cache(void)
 	CHECK(!unlink("/dev/binderfs/made"));
 	CHECK(look_up(&other, "plain") == FOUND);
 	free_reply(&other);
-	CHECK(make_device("made"));
+	CHECK(make_device("/dev/binderfs", "made"));
 	CHECK(stat_in("made", "entries") == 0);
 	CHECK(!unlink("/dev/binderfs/made"));
 	close_binder(&other);
@@ -183,14 +171,118 @@ void a_made_context_has_its_own_cache(void)
 
 void no_user_takes_all_memory(void)
 {
+	long evictions = stat_of("evictions"), refused = stat_of("refused_limit");
+	char drivers_own[32];
+
+	get("uid_limit_bytes", drivers_own, sizeof(drivers_own));
 	set("uid_limit_bytes", "600");
 	set("flush", "1");
 	CHECK(hits_while(FOUND, "plain", 2) == 1);
 	hits_while(FOUND, "exact.one", 2);
-	hits_while(FOUND, "label.one", 2);
-	CHECK(stat_of("refused_limit") > 0);
+	/* the one that was used longest ago goes, and what is new is kept */
+	CHECK(hits_while(FOUND, "label.one", 2) == 1);
+	CHECK(stat_of("evictions") == evictions + 1);
+	CHECK(stat_of("refused_limit") == refused);
 	CHECK(stat_of("bytes") <= 600);
-	set("uid_limit_bytes", "65536");
+	set("uid_limit_bytes", "100");
+	CHECK(hits_while(FOUND, "plain.2", 2) == 0);
+	CHECK(stat_of("refused_limit") == refused + 2);
+	set("uid_limit_bytes", drivers_own);
+}
+
+/* What the manager reads as "plain", by more keys than there is room for. */
+static void ask_by_many_keys(void)
+{
+	long fills = stat_of("fills"), refused = stat_of("refused_format");
+	uint32_t round;
+
+	for (round = 0; round < 400; round++) {
+		struct parcel p;
+
+		put_header(&p);
+		put_string(&p, round % 2 ? "plain" : "even");
+		/* behind the string, and in its padding */
+		if (round % 2)
+			put_u32(&p, round);
+		else
+			p.data[p.size - 1] = 1 + round / 2 % 255;
+		call(&client, 0, CODE_CHECK, 0, &p);
+		free_reply(&client);
+	}
+	CHECK(stat_of("fills") == fills);
+	CHECK(stat_of("refused_format") == refused + 400);
+}
+
+static void ask_for_many_services(void)
+{
+	char name[32];
+	int i;
+
+	for (i = 0; i < 60; i++) {
+		snprintf(name, sizeof(name), "flood.%d", i);
+		add_service(&client, name, 0xa0000 + 16 * i, CODE_ADD, 0);
+	}
+	open_binder(&client, DEVICE, MAP);
+	for (i = 0; i < 600; i++) {
+		snprintf(name, sizeof(name), "flood.%d", i % 60);
+		look_up(&client, name);
+		free_reply(&client);
+	}
+}
+
+/* Answers for everybody are on the account of the one who made the manager say them. */
+void one_client_does_not_end_shared_learning(void)
+{
+	char drivers_own[32];
+
+	if (!cooperative)
+		return;
+	get("uid_limit_bytes", drivers_own, sizeof(drivers_own));
+	add_service(&client, "even", 0x90000, CODE_ADD, 0);
+	set("uid_limit_bytes", "4000");
+	as_user(10001, ask_by_many_keys);
+	CHECK(hits_while(FOUND, "plain", 3) == 2);
+	as_user(10001, ask_for_many_services);
+	CHECK(hits_while(FOUND, "plain.2", 3) == 2);
+	CHECK(stat_of("bytes") <= 2 * 4000);
+	set("uid_limit_bytes", drivers_own);
+}
+
+#define REAL_SERVICES	300
+
+static void look_all_up(void)
+{
+	char name[64];
+	uint32_t code;
+	int i;
+
+	for (code = CODE_GET; code <= CODE_CHECK; code++) {
+		for (i = 0; i < REAL_SERVICES; i++) {
+			real_name(i, name, sizeof(name));
+			CHECK(look_up_by(&client, code, name) == FOUND);
+			free_reply(&client);
+		}
+	}
+}
+
+/* As many as a phone has, by both calls, for the system's users and an application. */
+void honest_use_is_within_the_limits(void)
+{
+	static const uid_t users[] = { 1000, 10001, 1041, 2000 };
+	long refused = stat_of("refused_limit"), evictions = stat_of("evictions"), hits;
+	size_t i, count = cooperative ? ARRAY_SIZE(users) : 2;
+	pid_t owner = start_services(DEVICE, 0x100000, REAL_SERVICES);
+
+	look_all_up();
+	for (i = 0; i < count; i++)
+		as_user(users[i], look_all_up);
+	hits = stat_of("hits");
+	look_all_up();
+	for (i = 0; i < count; i++)
+		as_user(users[i], look_all_up);
+	CHECK(stat_of("hits") == hits + 2 * REAL_SERVICES * (long)(1 + count));
+	CHECK(stat_of("refused_limit") == refused && stat_of("evictions") == evictions);
+	end(owner);
 }
 
 void only_the_manager_opts_in(void)

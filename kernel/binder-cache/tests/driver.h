@@ -6,21 +6,14 @@
 #ifndef _TEST_DRIVER_H
 #define _TEST_DRIVER_H
 
-#include <errno.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/string.h>
 #include <linux/types.h>
 #include <stdlib.h>
 
 #include "schedule.h"
-
-typedef u8 __u8;
-typedef u16 __u16;
-typedef u32 __u32;
-typedef u64 __u64;
-typedef int32_t __s32;
-typedef int __kernel_pid_t;
-typedef unsigned int __kernel_uid32_t;
 
 #include <linux/android/binder.h>
 
@@ -29,8 +22,6 @@ typedef unsigned int __kernel_uid32_t;
 #ifndef __always_inline
 #define __always_inline		inline __attribute__((__always_inline__))
 #endif
-#define ALIGN(value, to)	(((value) + (to) - 1) / (to) * (to))
-#define DIV_ROUND_UP(value, by)	(((value) + (by) - 1) / (by))
 #define READ_ONCE(place)	(*(volatile __typeof__(place) *)&(place))
 #define WRITE_ONCE(place, to)	(READ_ONCE(place) = (to))
 #define smp_load_acquire(place)	READ_ONCE(*(place))

@@ -7,11 +7,9 @@
 
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <linux/android/binderfs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -151,17 +149,16 @@ static void client_finds(void)
 static void write_settings(void)
 {
 	try_set("policy", "lru");
-	try_set("uid_limit_bytes", "65536");
+	try_set("uid_limit_bytes", "262144");
+	try_set_profile("binder");
 	try_set("flush", "1");
 }
 
-static void make_device(void)
+/* And the first allocation that its cache makes when it is to be turned on. */
+static void make_spare(void)
 {
-	struct binderfs_device device = { .name = "spare" };
-	int fd = open("/dev/binderfs/binder-control", O_RDONLY | O_CLOEXEC);
-
-	ioctl(fd, BINDER_CTL_ADD, &device);
-	close(fd);
+	if (make_device("/dev/binderfs", "spare"))
+		try_set_profile("spare");
 }
 
 static bool has_cache_of(const struct stat *device)
@@ -221,7 +218,7 @@ static const struct {
 	{ "a registration", open_fresh, register_fresh, it_can_be_registered },
 	{ "opening and closing", nothing_to_do, open_and_close, client_finds },
 	{ "writing settings", nothing_to_do, write_settings, client_finds },
-	{ "making a device", nothing_to_do, make_device, device_works },
+	{ "making a device", nothing_to_do, make_spare, device_works },
 	{ "mounting a binderfs", nothing_to_do, mount_another, unmount_it },
 };
 
@@ -272,6 +269,7 @@ void without_memory(void)
 		exit(2);
 	}
 	mkdir("/tmp/binderfs", 0755);
+	CHECK(!access("/dev/spare", F_OK) || !symlink(SPARE, "/dev/spare"));
 	set_profile("binder");
 	set("mode", cooperative ? "cooperative" : "transparent");
 	manager_pid = start_manager(DEVICE);

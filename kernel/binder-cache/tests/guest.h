@@ -30,8 +30,12 @@ void get(const char *file, char *text, size_t size);
 long stat_in(const char *context, const char *name);
 long stat_of(const char *name);
 
+/* For a process that is about to be no longer root. */
+void keep_stats(void);
+
 /* The profile of wire.c's manager. */
 void set_profile(const char *context);
+bool try_set_profile(const char *context);
 
 /* A process that does @body, which never returns; comes back once that called say_ready(). */
 pid_t start(void (*body)(const void *what, int ready), const void *what);
@@ -40,6 +44,13 @@ pid_t start_manager(const char *device);
 
 /* With the services that guest.c names, their binders from @first on. */
 pid_t start_server(const char *device, uint64_t first);
+
+/* With @count services whose names are as long as a phone's. */
+void real_name(int number, char *name, size_t size);
+pid_t start_services(const char *device, uint64_t first, int count);
+
+/* Makes a device in the binderfs at @folder. */
+bool make_device(const char *folder, const char *name);
 
 /* Kills, and waits until the driver has cleaned up. */
 void end(pid_t pid);

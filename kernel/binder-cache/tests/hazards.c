@@ -53,6 +53,7 @@ void as_user(uid_t uid, void (*body)(void))
 	pid = fork();
 	if (!pid) {
 		failures = 0;
+		keep_stats();
 		if (setresuid(uid, uid, uid))
 			_exit(99);
 		open_binder(&client, DEVICE, MAP);
@@ -96,6 +97,10 @@ static const struct {
 	ENTRY(a_made_context_has_its_own_cache),
 	ENTRY(another_format_turns_it_off),
 	ENTRY(no_user_takes_all_memory),
+	ENTRY(one_client_does_not_end_shared_learning),
+	ENTRY(honest_use_is_within_the_limits),
+	ENTRY(a_user_namespace_has_stock_devices),
+	ENTRY(a_user_namespace_has_caches_when_root_says_so),
 	ENTRY(only_the_manager_opts_in),
 	ENTRY(a_registration_older_than_the_cache_counts),
 	ENTRY(turned_off_and_on_it_confuses_no_answers),

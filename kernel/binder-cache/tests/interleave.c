@@ -23,6 +23,7 @@ bool binder_cache_key = true;
 
 static struct cred cred;
 static struct binder_cache cache;
+static struct binder_cache_tables tables;
 static struct binder_context binder = { .cache = &cache };
 static struct binder_proc manager, owner, client;
 static struct binder_thread caller;
@@ -79,6 +80,8 @@ static void prepare(void)
 	memset(&cache, 0, sizeof(cache));
 	cache.lock.rank = CACHE;
 	bc_init(&cache.core, 1);
+	bc_set_tables(&cache.core, &tables.core);
+	cache.format = &tables.format;
 	cache.core.capacity = 16;
 	cache.core.user_limit = 65536;
 	cache.mode = BINDER_CACHE_COOPERATIVE;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* See model.h. */
 
-#include <stdio.h>
-#include <stdlib.h>
+#include <linux/kernel.h>
 #include <string.h>
 
 #include "model.h"
@@ -16,23 +15,16 @@ static const u32 uids[] = { 0, 1000, 10001, 99001 };
 
 #define USERS ARRAY_SIZE(uids)
 
-#define MUST(condition)								\
-	do {									\
-		if (!(condition)) {						\
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			abort();						\
-		}								\
-	} while (0)
-
 struct plain_entry {
-	bool used;
-	u32 scope, uid, security_id, charged, name, code;
-	u64 object, hits, moved, place, bytes;
+	bool used, was_hit;
+	u32 scope, uid, security_id, name, code;
+	/* the higher the later: among all, and among those of its user */
+	u64 object, hits, place, place_in_account, bytes;
 };
 
 struct plain {
 	struct plain_entry entries[ENTRIES];
-	u64 generation, changes, clock, place, evictions;
+	u64 generation, changes, place, evictions;
 	u64 capacity, limit;
 	enum bc_policy policy;
 };
@@ -45,6 +37,7 @@ struct asked {
 
 struct state {
 	struct bc_core core;
+	struct bc_tables tables;
 	struct plain plain;
 	struct asked pending[PENDING];
 	const u8 *at, *end;
@@ -111,39 +104,61 @@ static u64 plain_count(const struct plain *p)
 	return count;
 }
 
-static u64 plain_bytes(const struct plain *p, u32 charged, bool all)
+#define ALL	-1
+
+static bool is_of(const struct plain_entry *e, s64 uid)
+{
+	return e->used && (uid == ALL || e->uid == uid);
+}
+
+static u64 plain_bytes(const struct plain *p, s64 uid)
 {
 	u64 bytes = 0;
 	int i;
 
 	for (i = 0; i < ENTRIES; i++)
-		if (p->entries[i].used && (all || p->entries[i].charged == charged))
+		if (is_of(&p->entries[i], uid))
 			bytes += p->entries[i].bytes;
 	return bytes;
 }
 
-static struct plain_entry *plain_victim(struct plain *p)
+static bool is_worse(const struct plain *p, const struct plain_entry *a,
+		     const struct plain_entry *b, bool all)
 {
-	struct plain_entry *victim = NULL;
-	int i;
+	if (p->policy != BC_POLICY_LRU && a->hits != b->hits)
+		return a->hits < b->hits;
+	return all ? a->place < b->place : a->place_in_account < b->place_in_account;
+}
 
-	for (i = 0; i < ENTRIES; i++) {
-		struct plain_entry *e = &p->entries[i];
-		bool worse;
+/* The worst one, of one user or all; of those that were hit the next, and they start again. */
+static struct plain_entry *plain_victim(struct plain *p, s64 uid)
+{
+	struct plain_entry *victim;
 
-		if (!e->used)
-			continue;
-		worse = !victim || e->place < victim->place;
-		if (victim && p->policy != BC_POLICY_LRU && e->hits != victim->hits)
-			worse = e->hits < victim->hits;
-		if (worse)
-			victim = e;
+	for (;;) {
+		int i;
+
+		victim = NULL;
+		for (i = 0; i < ENTRIES; i++)
+			if (is_of(&p->entries[i], uid) &&
+			    (!victim || is_worse(p, &p->entries[i], victim, uid == ALL)))
+				victim = &p->entries[i];
+		if (p->policy != BC_POLICY_LRU || !victim->was_hit)
+			return victim;
+		victim->was_hit = false;
+		victim->place = ++p->place;
+		victim->place_in_account = p->place;
 	}
-	return victim;
+}
+
+static void plain_evict(struct plain *p, s64 uid)
+{
+	plain_victim(p, uid)->used = false;
+	p->evictions++;
 }
 
 static enum bc_verdict plain_learn(struct plain *p, const struct asked *asked, u32 scope,
-				   u32 charged, u64 object, u64 bytes)
+				   u64 object, u64 bytes)
 {
 	struct plain_entry *known, *free_one;
 	u64 hits = 0;
@@ -155,19 +170,19 @@ static enum bc_verdict plain_learn(struct plain *p, const struct asked *asked, u
 		hits = known->hits;
 		known->used = false;
 	}
-	if (plain_bytes(p, charged, false) + bytes > p->limit)
+	if (bytes > p->limit)
 		return BC_OVER_LIMIT;
-	while (plain_count(p) >= p->capacity) {
-		plain_victim(p)->used = false;
-		p->evictions++;
-	}
+	while (plain_bytes(p, asked->uid) + bytes > p->limit)
+		plain_evict(p, asked->uid);
+	while (plain_count(p) >= p->capacity)
+		plain_evict(p, ALL);
 	for (free_one = p->entries; free_one->used; free_one++)
 		;
 	*free_one = (struct plain_entry){
 		.used = true, .scope = scope, .uid = asked->uid,
-		.security_id = asked->security_id, .charged = charged, .name = asked->name,
-		.code = asked->code, .object = object, .hits = hits, .moved = p->clock,
-		.place = ++p->place, .bytes = bytes,
+		.security_id = asked->security_id, .name = asked->name, .code = asked->code,
+		.object = object, .hits = hits, .bytes = bytes,
+		.place = ++p->place, .place_in_account = p->place,
 	};
 	return BC_KEPT;
 }
@@ -195,7 +210,6 @@ static void op_learn(struct state *s)
 	struct asked *asked = &s->pending[next(s, PENDING)];
 	u32 scope = BC_SCOPE_EXACT + next(s, 3);
 	u64 object = 1 + next(s, OBJECTS);
-	u32 charged = scope == BC_SCOPE_EXACT ? asked->uid : 1000;
 	enum bc_verdict verdict, expected;
 	struct bc_question question;
 	LIST_HEAD(gone);
@@ -204,10 +218,9 @@ static void op_learn(struct state *s)
 	if (!asked->entry)
 		return;
 	make_question(s, asked->name, asked->code, key, &question);
-	expected = plain_learn(&s->plain, asked, scope, charged, object,
-			       entry_bytes(&question));
+	expected = plain_learn(&s->plain, asked, scope, object, entry_bytes(&question));
 	asked->entry->answer.object = (void *)(uintptr_t)object;
-	verdict = bc_learn(&s->core, asked->entry, scope, charged, &gone);
+	verdict = bc_learn(&s->core, asked->entry, scope, &gone);
 	MUST(verdict == expected);
 	s->coverage->kept += verdict == BC_KEPT;
 	s->coverage->stale += verdict == BC_STALE;
@@ -241,10 +254,9 @@ static void op_find(struct state *s)
 		return;
 	MUST(entry->answer.object == (void *)(uintptr_t)expected->object);
 	expected->hits++;
-	if (++s->plain.clock - expected->moved > s->plain.capacity / 4) {
-		expected->moved = s->plain.clock;
+	expected->was_hit = true;
+	if (s->plain.policy != BC_POLICY_LRU)
 		expected->place = ++s->plain.place;
-	}
 }
 
 static void op_forget(struct state *s, u32 what)
@@ -298,6 +310,8 @@ static void op_change(struct state *s)
 
 static void op_policy(struct state *s)
 {
+	/* too small for any, so that a few entries fill it, or out of the way */
+	static const u32 limits[] = { 200, 1000, 1500, 2500, 65536, 65536 };
 	u32 capacity = 1 + next(s, 40);
 	enum bc_policy policy = next(s, 3);
 	LIST_HEAD(gone);
@@ -308,15 +322,14 @@ static void op_policy(struct state *s)
 	s->plain.capacity = capacity;
 	s->plain.generation++;
 	free_gone(s, &gone);
-	/* so small that a few entries fill it, or out of the way */
-	s->plain.limit = next(s, 2) ? 1500 : 65536;
+	s->plain.limit = limits[next(s, ARRAY_SIZE(limits))];
 	s->core.user_limit = s->plain.limit;
 }
 
 static void compare(struct state *s)
 {
 	MUST(s->core.entries == plain_count(&s->plain));
-	MUST(s->core.bytes == plain_bytes(&s->plain, 0, true));
+	MUST(s->core.bytes == plain_bytes(&s->plain, ALL));
 	MUST(s->core.evictions == s->plain.evictions);
 	MUST(s->core.entries <= s->core.capacity);
 }
@@ -324,6 +337,7 @@ static void compare(struct state *s)
 void run_program(const u8 *program, size_t size, struct coverage *coverage)
 {
 	struct state *s = calloc(1, sizeof(*s));
+	bool is_calm;
 	LIST_HEAD(gone);
 	int i;
 
@@ -331,13 +345,19 @@ void run_program(const u8 *program, size_t size, struct coverage *coverage)
 	s->end = program + size;
 	s->coverage = coverage;
 	bc_init(&s->core, 0x1234);
+	bc_set_tables(&s->core, &s->tables);
 	s->core.capacity = 16;
 	s->core.user_limit = 65536;
 	s->plain.capacity = 16;
 	s->plain.limit = 65536;
+	/* half of the programs forget so seldom that the cache fills up */
+	is_calm = next(s, 2);
 	while (s->at < s->end) {
 		u32 op = next(s, 256);
 
+		if (op >= 240 && is_calm && next(s, 16))
+			continue;
+		coverage->calls++;
 		if (op < 60)
 			op_ask(s);
 		else if (op < 120)

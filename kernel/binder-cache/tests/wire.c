@@ -15,7 +15,7 @@
 #include "../binder_cache.h"
 #include "wire.h"
 
-#define SERVICES	256
+#define SERVICES	512
 #define NAME		64
 #define WHILE_US	60000
 

@@ -91,7 +91,8 @@ fn text(report: &Report) -> String {
     }
     for Context { status, hit_ratio, kept } in &report.contexts {
         let _ = writeln!(text, "\n{BOLD}{}{BOLD:#}  {}, {}", status.context, status.mode, status.state);
-        let ratio = hit_ratio.map_or_else(|| "no look-ups yet".to_owned(), |ratio| format!("{:.1} %", ratio * 100.0));
+        let unknown = if status.counters.is_empty() { "only root may read it" } else { "no look-ups yet" };
+        let ratio = hit_ratio.map_or_else(|| unknown.to_owned(), |ratio| format!("{:.1} %", ratio * 100.0));
         let _ = writeln!(text, "  {:<18}{ratio}", "hit ratio");
         let _ = writeln!(text, "  {:<18}{}, room for {}", "policy", status.policy, status.capacity);
         for (name, value) in &status.counters {

@@ -41,8 +41,12 @@ fn of_contexts(contexts: &[CacheStatus]) -> Support {
     let active: Vec<&CacheStatus> = contexts.iter().filter(|context| context.state == "active").collect();
     if !active.is_empty() {
         let of = |context: &&CacheStatus| {
+            let name = format!("{} ({})", context.context, context.mode);
+            if context.counters.is_empty() {
+                return name;
+            }
             let (hits, misses) = (count(context, "hits"), count(context, "misses"));
-            format!("{} ({}): {hits} of {} look-ups", context.context, context.mode, hits + misses)
+            format!("{name}: {hits} of {} look-ups", hits + misses)
         };
         let answered = active.iter().map(of).collect::<Vec<_>>().join(", ");
         return Support {
@@ -104,6 +108,11 @@ mod tests {
         let (_folder, phone) = root_of(&[("dev/binder", ""), ("system/build.prop", "")]);
         let advice = support(&phone).advice;
         assert!(advice.contains("a kernel image of your own") && !advice.contains("DKMS"), "{advice}");
+        // As it is to those who may not read the counters.
+        let mut uncounted = context("active");
+        uncounted.last_mut().unwrap().1.clear();
+        let (state, reason) = state_of(&uncounted);
+        assert!(state == SupportState::Active && reason.ends_with("for binder (cooperative)"), "{reason}");
         let mut damaged = context("active");
         damaged.last_mut().unwrap().1 = "hits many\n".into();
         assert_eq!(state_of(&damaged).0, SupportState::Available);

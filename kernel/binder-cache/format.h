@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * How look-ups and their answers look on the wire, and the profile that says
+ * so.  Only bytes are read here: no driver types, no locks, no user memory.
+ */
+#ifndef _BINDER_CACHE_FORMAT_H
+#define _BINDER_CACHE_FORMAT_H
+
+#include <linux/kernel.h>
+#include <linux/types.h>
+
+#include "binder_cache.h"
+#include "core.h"
+
+#define BINDER_CACHE_VOLATILE_MAX	16
+#define BINDER_CACHE_PREFIX_WORDS \
+	DIV_ROUND_UP(BINDER_CACHE_VOLATILE_MAX + BINDER_CACHE_HEADER_MAX, 8)
+#define BINDER_CACHE_REQUEST_MAX \
+	(BINDER_CACHE_VOLATILE_MAX + BINDER_CACHE_HEADER_MAX + BC_KEY_MAX)
+#define BINDER_CACHE_REPLY_MAX		24
+#define BINDER_CACHE_FORMS		4
+#define BINDER_CACHE_TAILS		8
+#define BINDER_CACHE_OTHERS		16
+
+/*
+ * What stands around the one binder of an answer: @reply before it, one of
+ * @tail, with zeros up to a word, behind.
+ */
+struct binder_cache_form {
+	u32 reply_size;
+	u32 tail_count;
+	u32 tail_size[BINDER_CACHE_TAILS];
+	u64 tail[BINDER_CACHE_TAILS];
+	u8 reply[BINDER_CACHE_REPLY_MAX];
+};
+
+/*
+ * @prefix is what stands before a key, ending at a whole word, and @fixed those
+ * of its bits that must be as they are: both follow from the rest.  Without
+ * @forms an answer may have any.
+ */
+struct binder_cache_format {
+	u64 lookup;
+	u64 readonly;
+	u64 clients;
+	u32 others[BINDER_CACHE_OTHERS];
+	u32 other_count;
+	u32 volatile_size;
+	u32 header_size;
+	u32 form_count;
+	u32 uid_span;
+	u32 isolated_first;
+	u32 isolated_last;
+	u64 prefix[BINDER_CACHE_PREFIX_WORDS];
+	u64 fixed[BINDER_CACHE_PREFIX_WORDS];
+	u8 header[BINDER_CACHE_HEADER_MAX];
+	struct binder_cache_form forms[BINDER_CACHE_FORMS];
+};
+
+/* format.c */
+
+void binder_cache_align_header(struct binder_cache_format *format);
+
+/*
+ * A length, its characters, a zero, zeros as padding: nothing before, nothing
+ * after, so that a caller cannot ask for one name by many keys.
+ */
+bool binder_cache_is_string16(const u8 *bytes, size_t size);
+
+/*
+ * True when @request of @size bytes, whose key begins at @prefix, is a look-up.
+ * It lies in @room such that the key begins with a word.
+ */
+bool binder_cache_recognise(const struct binder_cache_format *format, u32 prefix, const u64 *room,
+			    const u8 *request, size_t size);
+
+/*
+ * Completes @answer, whose data hold @size bytes of a reply, zeros or not up to
+ * a word, and the offset of its one object; false: it is none to be kept.
+ */
+bool binder_cache_read_answer(const struct binder_cache_format *format, struct bc_answer *answer,
+			      size_t size);
+
+/* One of the forms stands around the binder that lies at the answer's offset. */
+bool binder_cache_is_answer(const struct binder_cache_format *format,
+			    const struct bc_answer *answer);
+
+/* profile.c */
+
+/* Takes @text apart; 0 or -EINVAL. */
+int binder_cache_parse_profile(char *text, struct binder_cache_format *format);
+
+/* The same as text in @page; returns its length. */
+size_t binder_cache_print_profile(const struct binder_cache_format *format, char *page);
+
+#endif /* _BINDER_CACHE_FORMAT_H */
