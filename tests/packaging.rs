@@ -38,7 +38,7 @@ fn recipes_and_the_readme_name_files_that_exist() {
     let mut named = 0;
     for file in [BUILDROOT, YOCTO, DEBIAN, "README.md"] {
         let text = text(file);
-        let words = text.split(|letter: char| letter.is_whitespace() || "\"'`()[]{},$@".contains(letter));
+        let words = text.split(|letter: char| letter.is_whitespace() || "\"'`()[]{},$@:".contains(letter));
         for word in words.filter_map(|word| word.find("packaging/").map(|at| &word[at..])) {
             named += 1;
             let path = word.trim_end_matches(['.', '/']);

@@ -37,8 +37,7 @@ Two sources, the first that is there:
 
 With --output a probe at the driver's entry records every lookup and registration, in order, with
 the service's name, the process and its user, for `brisk lookup simulate --replay FILE`. It needs
-CONFIG_KPROBE_EVENTS, costs each call of the context manager some microseconds while it records,
-and is removed afterwards.
+CONFIG_KPROBE_EVENTS, delays each binder call a little while it records, and is removed afterwards.
 
 Examples:
   sudo brisk lookup record                          ten seconds

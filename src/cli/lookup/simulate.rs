@@ -23,8 +23,8 @@ const SCHEMA: u32 = 1;
 #[command(after_help = "\
 The built-in traces are modelled: their file says what each stands on, and --file takes another one.
 A course of a trace is random but repeatable; ratios are means over all courses with their 95 %
-interval. --replay takes what `brisk lookup record --output FILE` has recorded on a device. The paper's cache is lfu 10 (its Bloom filter changes no hit, only
-what a miss costs).
+interval. --replay takes what `brisk lookup record --output FILE` has recorded on a device. The
+paper's cache is lfu 10 (its Bloom filter changes no hit, only what a miss costs).
 
 Examples:
   brisk lookup simulate                              every trace, 10 entries and room for all

@@ -122,7 +122,7 @@ fn an_empty_cache_is_filled_by_threads_of_several_processes_at_the_same_time() {
     let host = Host::with(&repository.source());
     host.update();
     let test = "an_empty_cache_is_filled_by_threads_of_several_processes_at_the_same_time";
-    [(); 3].map(|()| host.start(test, &repository.source())).map(said);
+    let _ = [(); 3].map(|()| host.start(test, &repository.source())).map(said);
     // No draft and no lock is left of all that.
     let drafts: Vec<_> = fs::read_dir(host.file("cache/drafts")).unwrap().collect();
     assert!(drafts.is_empty(), "{drafts:?}");
