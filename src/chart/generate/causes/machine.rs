@@ -344,10 +344,10 @@ impl Machine {
             let waited = grown(&mut process.disk_slots, slot);
             *waited = (*waited + STEP_MS as u16).min(SLOT_MS as u16);
         }
-        for cpu in 0..self.running.len() {
+        for (cpu, waits) in waits.into_iter().enumerate() {
             let place = match self.running[cpu] {
                 Some(index) => self.spend(index, slot),
-                None if waits[cpu] => 4,
+                None if waits => 4,
                 None => 3,
             };
             // The ticks of CPUs do not come at the same moment.
