@@ -77,8 +77,10 @@ fn with_tests(record: &str, printed: &str, when: &str) -> String {
     let passed = |test: &str| printed.lines().any(|line| line == format!("test {test} ... ok"));
     edit(record, |key| {
         let (file, name) = key.split_once("::")?;
-        let module = file.strip_prefix("tests/")?.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
-        passed(&format!("{module}::{name}")).then(|| format!("\"{when}\""))
+        let path = file.strip_prefix("tests/").or(file.strip_prefix("src/"))?;
+        let module = path.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
+        let names = [format!("{module}::{name}"), format!("{module}::tests::{name}")];
+        names.iter().any(|name| passed(name)).then(|| format!("\"{when}\""))
     })
 }
 
@@ -116,6 +118,7 @@ mod tests {
 [deep]
 \"tests/lab/mod.rs::a\" = \"not on record\"
 \"tests/lab/undo.rs::b\" = \"2026-01-01 0000000\"
+\"src/chart/a.rs::c\" = \"2026-01-01 0000000\"
 
 [measured]
 \"experiments/launch.toml\" = { quick = \"not on record\", full = \"not on record\" }
@@ -123,9 +126,12 @@ mod tests {
 
     #[test]
     fn tests_that_passed_get_the_day() {
-        let printed = "test lab::a ... ok\ntest lab::undo::b ... FAILED\ntest lab::undo::b has been running\n";
+        let printed = "test lab::a ... ok\ntest lab::undo::b ... FAILED\ntest lab::undo::b has been running\n\
+                       test chart::a::tests::c ... ok\n";
         let record = with_tests(RECORD, printed, "2026-11-23 abcdef0");
-        assert_eq!(record, RECORD.replacen("not on record", "2026-11-23 abcdef0", 1));
+        let expected = RECORD.replacen("not on record", "2026-11-23 abcdef0", 1);
+        let expected = expected.replace("c\" = \"2026-01-01 0000000", "c\" = \"2026-11-23 abcdef0");
+        assert_eq!(record, expected);
     }
 
     #[test]
