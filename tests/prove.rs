@@ -453,7 +453,7 @@ fn samples_of(folder: &Path) -> Vec<f64> {
 #[test]
 fn an_experiment_that_its_device_cannot_run_costs_only_itself() {
     let device = device();
-    let mut command = here(device.path(), 1);
+    let mut command = here(device.path(), 2);
     let text = std::fs::read_to_string(device.path().join("recorded.toml")).unwrap();
     let impossible = text.replace("\"recorded\"", "\"impossible\"").replace("sampling_rate", "sampling_rat");
     std::fs::write(device.path().join("impossible.toml"), impossible).unwrap();
@@ -462,7 +462,7 @@ fn an_experiment_that_its_device_cannot_run_costs_only_itself() {
     let text = std::fs::read_to_string(device.path().join("results/proof.json")).unwrap();
     let proof: Proof = serde_json::from_str(&text).unwrap();
     let [measured, failed] = &proof.experiments[..] else { panic!("{text}") };
-    assert_eq!((launches(measured, "stock").len(), &measured.failure), (1, &None));
+    assert_eq!((launches(measured, "stock").len(), &measured.failure), (2, &None));
     let failure = failed.failure.as_ref().expect("it failed");
     assert_eq!(failure.of, FailureOf::Experiment);
     assert!(failure.reason.contains("sampling_rat"), "{}", failure.reason);
@@ -470,15 +470,16 @@ fn an_experiment_that_its_device_cannot_run_costs_only_itself() {
     assert!(said.contains("impossible failed:") && said.contains("the same command goes on"), "{said}");
 }
 
-/// One replicate decides nothing.
+/// A gain that no run measures to a billionth is never as precise as the claim asks.
 #[test]
 fn an_inconclusive_claim_is_listed_and_counts_where_it_is_asked_for() {
     let device = device();
     let command = |strict: bool| {
-        let mut command = here(device.path(), 1);
+        let mut command = here(device.path(), 2);
+        command.arg("--full");
         let file = device.path().join("recorded.toml");
-        let claim =
-            "[[claim]]\nid = \"launch.one\"\ntext = \"\"\nmeasure = \"gain\"\narm = \"fast\"\nrequired = \">= 1\"\n";
+        let claim = "[[claim]]\nid = \"launch.imprecise\"\ntext = \"\"\nmeasure = \"gain\"\narm = \"fast\"\n\
+                     required = \">= -1000000\"\nprecision = 1e-9\n";
         std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + claim).unwrap();
         command.args(strict.then_some("--strict")).output().unwrap()
     };
