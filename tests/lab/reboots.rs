@@ -34,11 +34,11 @@ metric = "boot"
 arm = "hold"
 "#;
 
-/// What is beside brisk's: whoever cuts the power in the midst of a shutdown, before brisk has put on record that it is one, and
-/// whoever keeps a boot from completing.
+/// What is beside brisk's: a service that cuts the power during a shutdown, before brisk has put on record that it is one, and
+/// one that keeps a boot from completing. What the first one reads stays mounted until it has stopped.
 const BESIDE: &str = "[Unit]\nWants=cut.service slow.service\nAfter=slow.service\n";
 const CUT: &str = "[Unit]\nDescription=Cut the power\nDefaultDependencies=no\nAfter=brisk-reboots.service\n\
-                   Conflicts=shutdown.target\nBefore=shutdown.target\n\
+                   RequiresMountsFor=/var/lib/brisk\nConflicts=shutdown.target\nBefore=shutdown.target\n\
                    [Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\nExecStop=/bin/sh /reboots.sh cut\n";
 const SLOW: &str = "[Unit]\nDescription=What a boot waits for\nDefaultDependencies=no\n\
                     [Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart=/bin/sh /reboots.sh slow\n";
