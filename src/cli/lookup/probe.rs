@@ -14,9 +14,10 @@ use crate::mechanism::lookup::recording::{Call, Recording, Request};
 const EVENT: &str = "brisk/context_manager_call";
 /// `binder_transaction(proc, thread, struct binder_transaction_data *tr, reply, ...)`: the target's handle, the function's
 /// code, the size of the data and its first 256 bytes, by that structure's offsets on a 64-bit kernel
-/// (include/uapi/linux/android/binder.h). 256 bytes hold a request for a name of 89 characters.
+/// (include/uapi/linux/android/binder.h). The data is the caller's memory: kernels tell it from their own by its address
+/// (x86, arm64), and take no array that is marked as such (`+u`). 256 bytes hold a request for a name of 89 characters.
 const DEFINITION: &str = "binder_transaction handle=+0($arg3):u32 code=+16($arg3):u32 reply=$arg4:s32 \
-                          size=+32($arg3):u64 data=+u0(+48($arg3)):x32[64]";
+                          size=+32($arg3):u64 data=+0(+48($arg3)):x32[64]";
 /// So often what was recorded is read, while callers are alive and can be asked for their user.
 const PERIOD: Duration = Duration::from_millis(50);
 
