@@ -117,9 +117,10 @@ impl Holdings {
         }
     }
 
-    /// The device or the configuration changed: what was refused may be asked for again.
-    pub fn forget_refusals(&mut self) {
-        self.refusals.clear();
+    /// Lets those that were refused and `may_be_asked` be asked for again: the device or the configuration changed, or
+    /// there is a new reason to ask.
+    pub fn forget_refusals(&mut self, may_be_asked: impl Fn(&Target) -> bool) {
+        self.refusals.retain(|target, _| !may_be_asked(target));
     }
 
     /// True when nothing is held or asked for but what is to be restored.

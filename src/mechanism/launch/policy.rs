@@ -76,13 +76,13 @@ impl LaunchPolicy {
     }
 
     /// Gives back what is held, because a person or the device changed something: what the device has of itself can be
-    /// seen then. Launches go on, and [`Self::replace`] helps them again.
+    /// seen then. [`Self::replace`] helps the launches that go on again.
     pub fn let_go(&mut self, decisions: &mut Vec<Decision>) {
         self.release(decisions, "the device or the configuration changed");
     }
 
-    /// Takes another configuration or another plan, because a person or the device changed something. Launches go on
-    /// with the new plan.
+    /// Takes another configuration or another plan, because a person or the device changed something. Launches that are
+    /// followed to their end go on with the new plan.
     pub fn replace(
         &mut self,
         now: BootTime,
@@ -92,7 +92,9 @@ impl LaunchPolicy {
         decisions: &mut Vec<Decision>,
     ) {
         self.let_go(decisions);
-        self.leases.forget_refusals();
+        self.leases.forget_refusals(|_| true);
+        // A launch whose end does not matter has had its kick, and may have ended long ago.
+        let goes_on = self.end_matters();
         if (config.maximum_launches_per_minute, config.burst_launches)
             != (self.config.maximum_launches_per_minute, self.config.burst_launches)
         {
@@ -101,7 +103,7 @@ impl LaunchPolicy {
         self.config = config;
         self.plan = plan;
         self.cpu_count = cpu_count.max(1);
-        if !self.is_noticing() {
+        if !goes_on || !self.is_noticing() {
             self.launches.clear();
             self.pids.clear();
         }
@@ -230,6 +232,8 @@ impl LaunchPolicy {
                 if self.launches.len() >= MAXIMUM_LAUNCHES || !self.limiter.admit(now) {
                     return;
                 }
+                // What was refused to the launch before may be allowed by now. A process's clamp is its own launch's.
+                self.leases.forget_refusals(|target| !matches!(target, Target::UtilizationClampMinimum { .. }));
                 let (deadline, learned) = self.deadline_of(now, application);
                 let identity = process.map(|process| (process.pid, process.start_time_ticks));
                 self.pids.extend(identity.map(|(pid, _)| pid));

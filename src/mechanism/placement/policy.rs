@@ -150,7 +150,7 @@ impl PlacementPolicy {
         self.machine = machine;
         self.back_off.clear();
         self.without_groups = false;
-        self.leased.forget_refusals();
+        self.leased.forget_refusals(|_| true);
         self.neighbours.clear();
         if !self.is_on() {
             self.roster = Roster::default();

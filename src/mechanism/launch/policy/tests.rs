@@ -370,6 +370,20 @@ fn another_plan_takes_over_while_a_launch_goes_on() {
     assert_eq!((policy.activity(), policy.deadline()), (None, None));
 }
 
+/// Its end is not followed, so it may have ended; and a service would be refused, because the tunables of a governor that is
+/// chosen again are not granted to it yet.
+#[test]
+fn a_launch_that_was_kicked_is_not_kicked_again_when_the_device_changes() {
+    let mut policy = policy(|_| {}, &[kick_actuator()]);
+    assert_eq!(ask(&mut policy, at(0), &announced("browser")), KICK);
+    let mut decisions = Vec::new();
+    policy.let_go(&mut decisions);
+    policy.replace(at(100), policy.config.clone(), plan(&[kick_actuator()]), 1, &mut decisions);
+    assert!(decisions.is_empty(), "{decisions:?}");
+    assert_eq!((policy.activity(), policy.deadline()), (None, None));
+    assert_eq!(ask(&mut policy, at(200), &announced("editor")), KICK, "the next one is");
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Event(ProcessEventKind, u32),
@@ -518,4 +532,29 @@ fn what_is_refused_is_not_said_to_help() {
         assert_eq!(simulation.policy.activity().unwrap().1, expected);
         assert_eq!(simulation.policy.leases.is_empty(), is_refused);
     }
+}
+
+#[test]
+fn what_was_refused_to_one_launch_is_asked_for_again_by_the_next() {
+    let policy = policy(|_| {}, &[lease_actuator()]);
+    let kernel = Kernel::refusing(|now, _| (now < at(100)).then(|| Effect::Refused("EACCES".to_owned())));
+    let mut simulation = Simulation { policy, kernel, longest: Duration::from_secs(60) };
+    let mut begin = |milliseconds, application: &str| {
+        simulation.dispatch(at(milliseconds), &announced(application));
+        simulation.policy.leases.held().count()
+    };
+    assert_eq!(begin(0, "browser"), 0);
+    assert_eq!(begin(100, "editor"), 1);
+}
+
+#[test]
+fn what_was_refused_to_a_launch_is_not_asked_for_again_when_its_process_is_known() {
+    let mut policy = policy(|_| {}, &[lease_actuator()]);
+    assert_eq!(ask(&mut policy, at(0), &announced("browser")).len(), 1);
+    let effect = Effect::Refused("EACCES".to_owned());
+    let outcome = Outcome { target: tunable("policy0/scaling_min_freq"), effect, held: None };
+    policy.on_outcomes(at(0), &[outcome], &mut Vec::new());
+    let process = Process { pid: 7, ..Process::default() };
+    let again = Event::LaunchAnnounced { process: Some(process), application: "browser".to_owned() };
+    assert!(ask(&mut policy, at(1), &again).is_empty());
 }
