@@ -66,7 +66,7 @@ pub enum StoreError {
 /// What [`Store::open`] found in its folder.
 #[derive(Debug, PartialEq)]
 pub enum Found {
-    /// Nothing that was measured.
+    /// Nothing that was measured or noted.
     Nothing,
     /// A run of the same, which goes on: its lines.
     Same(Vec<Line>),
@@ -103,7 +103,7 @@ impl Store {
             Ok(Some((store, _))) if seed.is_some_and(|seed| seed != store.header.seed) => {
                 (store.folder, format!("its seed was {}", store.header.seed))
             }
-            Ok(Some((store, lines))) if has_measured(&lines) => return Ok((store, Found::Same(lines))),
+            Ok(Some((store, lines))) if has_findings(&lines) => return Ok((store, Found::Same(lines))),
             Ok(found) => {
                 // Its lock with it.
                 drop(found);
@@ -248,8 +248,9 @@ pub fn parse(text: &str) -> (Vec<Line>, usize) {
     (lines, whole_bytes)
 }
 
-fn has_measured(lines: &[Line]) -> bool {
-    lines.iter().any(|line| matches!(line, Line::Measured(_)))
+/// Whether a reader of the result would miss `lines`: a boot that was refused leaves a note alone.
+fn has_findings(lines: &[Line]) -> bool {
+    lines.iter().any(|line| matches!(line, Line::Measured(_) | Line::Note { .. }))
 }
 
 fn lock_path(folder: &Path) -> PathBuf {
@@ -268,10 +269,10 @@ fn lock(folder: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// Renames the run in `folder`, if it has measured anything: where it is now.
+/// Renames the run in `folder`, if it has measured or noted anything: where it is now.
 fn set_aside(folder: &Path) -> Result<Option<PathBuf>, StoreError> {
     let lines = fs::read_to_string(folder.join("replicates.jsonl")).unwrap_or_default();
-    if !has_measured(&parse(&lines).0) {
+    if !has_findings(&parse(&lines).0) {
         return Ok(None);
     }
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -330,6 +331,22 @@ mod tests {
         drop(store);
         let (_, lines) = Store::resume(&folder, &header(true, 1)).unwrap().unwrap();
         assert_eq!(lines, [note("one"), measured(2), note("three")]);
+    }
+
+    /// A series of reboots opens its run in each boot; the first one may have been refused, which its result says.
+    #[test]
+    fn a_note_outlives_a_run_that_has_measured_nothing_yet() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("x-quick");
+        let mut store = Store::create(&folder, &header(true, 7)).unwrap();
+        store.measure_on("6.1.0-50").unwrap();
+        store.add(&note("refused")).unwrap();
+        drop(store);
+        let (mut store, found) = Store::open(&folder, &header(true, 7), None, false).unwrap();
+        assert_eq!(found, Found::Same(vec![note("refused")]));
+        let Some(Found::Other { aside, .. }) = store.measure_on("6.1.0-51").unwrap() else { panic!("mixed") };
+        let kept = fs::read_to_string(aside.join("replicates.jsonl")).unwrap();
+        assert_eq!(parse(&kept).0, [note("refused")]);
     }
 
     /// Each part of what a run is a run of, changed alone: nothing is mixed, and nothing that was measured is lost.

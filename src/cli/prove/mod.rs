@@ -251,7 +251,7 @@ fn tell(members: &[Member], found: &[Found]) {
         let started = member.store.header().started.clone();
         since = Some(since.map_or(started.clone(), |since: String| since.min(started)));
     }
-    if let Some(since) = since {
+    if let Some(since) = since.filter(|_| replicates > 0) {
         let each = if experiments == 1 { "1 experiment".to_owned() } else { format!("{experiments} experiments") };
         eprintln!(
             "goes on with the run that began at {since}: {replicates} replicates of {each} are taken over (--restart measures them again)"
