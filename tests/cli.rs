@@ -1,4 +1,4 @@
-//! What a person sees: transcripts of `tests/cli/`. `TRYCMD=overwrite cargo test --test integration cli::` writes them anew.
+//! What a person sees: transcripts of `tests/cli/`. `TRYCMD=overwrite cargo test --test integration cli::` rewrites them.
 
 use std::process::Command;
 

@@ -1,7 +1,7 @@
 //! Recorded device trees through the real program: what doctor says of each, and that leases leave no trace in any.
 //!
 //! `tests/golden/NN-name/` is a device's /proc, /sys and /dev, as far as brisk reads them; `doctor.txt`, `doctor.json` and
-//! `memory-*.txt` in it are what is expected. `UPDATE_GOLDEN=1 cargo test --test integration golden::` writes them anew, for a person to look at.
+//! `memory-*.txt` in it are what is expected. `UPDATE_GOLDEN=1 cargo test --test integration golden::` rewrites them, for a person to look at.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -14,7 +14,7 @@ use crate::engine;
 #[command(after_help = "\
 Root runs it: the units of the service do. The user of the service is the owner of its runtime folder. It becomes the
 owner of the cpufreq tunables that the configured mechanisms write on this device, and of nothing else; what a boot has
-left held is restored. The kernel makes tunables anew when a governor is chosen again: then the daemon writes to the
+left held is restored. The kernel creates tunables again when a governor is chosen again: then the daemon writes to the
 file `grant` in its runtime folder, and brisk-grant.path runs this once more.")]
 pub struct Arguments {
     /// Make the tunables root's again

@@ -1,5 +1,5 @@
 //! Tunables of cpufreq in the hands of another user: they are root's, and chown(2) of a file of sysfs lets a service write it
-//! that has no capability for that. The kernel forgets it when it makes the file anew: a governor that is chosen again has
+//! that has no capability for that. The kernel forgets it when it creates the file again: a governor that is chosen again has
 //! new tunables, and so has a policy that comes back.
 
 use std::fs;
@@ -42,7 +42,7 @@ pub fn is_grantable(file: &Path) -> bool {
 pub fn give(root: &Root, file: &Path, user: u32) -> io::Result<bool> {
     let path = root.path(file);
     let metadata = path.symlink_metadata()?;
-    // Who else has it was somebody's choice.
+    // Another owner was set on purpose.
     if !metadata.is_file() || metadata.uid() != 0 || metadata.mode() & 0o200 == 0 {
         return Ok(false);
     }

@@ -22,7 +22,7 @@ pub(super) struct Shown {
 }
 
 impl Engine {
-    /// Begins anew: the configuration has been read.
+    /// Starts again: the configuration has been read.
     pub(super) fn follow_dry_run_config(&mut self, now: BootTime) {
         if !self.executor.is_dry() {
             return;

@@ -168,7 +168,7 @@ fn silent_clients_lock_nobody_out() {
     } else {
         assert!(error_of(&until_hung_up(&device.connect())[0]).contains("16 clients are served already"));
     }
-    // They are hung up on, and told why.
+    // They are notified and disconnected.
     let began = Instant::now();
     for client in &silent {
         let said = until_hung_up(client);

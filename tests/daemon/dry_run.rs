@@ -32,7 +32,7 @@ daily_kib = 1024
 lowest_adj = 500
 ";
 
-/// A phone with memory pressure, control groups, and a group of what is in front.
+/// A phone with memory pressure, control groups, and a group of foreground tasks.
 fn phone() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/01-android-4-phone");
@@ -59,7 +59,7 @@ fn write(tree: &Path, name: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Tasks in front have waited so long for memory, and the group in the background has so much.
+/// Foreground tasks have waited so long for memory, and the group in the background has so much.
 fn stall(tree: &Path, waited_ms: u64, resident_kib: u64) {
     let pressure = |us: u64| {
         format!("some avg10=1.00 avg60=0.00 avg300=0.00 total={us}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")

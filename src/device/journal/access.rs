@@ -55,7 +55,7 @@ impl Access {
         self.holder.may_hold(target, &self.mounts)
     }
 
-    /// The same for `lease`, which may have been read from a log that somebody forged.
+    /// The same for `lease`, which may have been read from a forged log.
     pub(super) fn may_restore(&mut self, lease: &Lease) -> bool {
         self.may_hold(&lease.target) && has_possible_original(lease)
     }

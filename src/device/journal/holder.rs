@@ -1,7 +1,7 @@
 //! Who holds: each of brisk's journals has its own folder, and a list of what it may hold.
 //!
 //! Root restores what the journals say, and the user of the service could forge its own. So what is not on the list is
-//! neither leased nor restored, whoever replays the journal. The list is what each holder really writes.
+//! neither leased nor restored, by any process that replays the journal. The list is what each holder really writes.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -12,7 +12,7 @@ use crate::device::BootTime;
 
 /// A client that reads nothing gets no more than this stored for it.
 const MAXIMUM_OUTPUT_BYTES: usize = 256 << 10;
-/// A client that has not read an answer for this long is hung up on.
+/// A client that has not read an answer for this long is disconnected.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 /// One that has connected, or begun a request, and has not ended one for this long as well.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
@@ -158,7 +158,7 @@ impl Client {
         !self.closing && self.output.is_empty() && self.input.contains(&b'\n')
     }
 
-    /// When it is hung up on, unless it asks or reads before.
+    /// When it is disconnected, unless it asks or reads before.
     pub fn deadline(&self) -> Option<BootTime> {
         let silent = self.silent_since.filter(|_| !self.watching).map(|since| since + SILENT_AFTER);
         self.blocked_since.map(|since| since + STUCK_AFTER).or(silent)

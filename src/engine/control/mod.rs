@@ -1,7 +1,7 @@
 //! The control socket: `brisk status`, `brisk launch` and other programs talk to the daemon here.
 //!
 //! Only root, the daemon's user and the socket's group may; a client that floods, sends garbage or says or reads nothing is
-//! told what was wrong and hung up on, while the others are served. How often somebody asks is counted by who he is
+//! told what was wrong and disconnected, while the others are served. How often a client asks is counted by who it is
 //! ([`rates`]); where all places are taken, those who have been idle for long make room, and root always gets one.
 
 pub mod client;
@@ -163,7 +163,7 @@ impl Control {
         Ok(caller)
     }
 
-    /// The client that makes room for `caller` where all places are taken: whoever has been idle longest, if for long; for
+    /// The client that makes room for `caller` where all places are taken: the one that has been idle longest, if for long; for
     /// root, and for a user who has fewer places by more than one, of the user who has most.
     fn least_missed(&self, now: BootTime, caller: Caller) -> Option<u32> {
         let places = |uid| self.clients.values().filter(|client| client.caller.uid == uid).count();

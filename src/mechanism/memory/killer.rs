@@ -76,7 +76,7 @@ pub fn protection(config: &KillerConfig, is_android: bool) -> Protection {
     protection
 }
 
-/// Who goes now of those above `threshold`, if anybody may. `group_of` looks a process's control group up: only that of who
+/// The victim of those above `threshold`, if there is one. `group_of` looks a process's control group up: only that of who
 /// would go is asked for.
 pub fn choose(
     config: &KillerConfig,
