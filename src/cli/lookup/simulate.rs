@@ -203,13 +203,14 @@ fn arms(arguments: &Arguments) -> Vec<Arm> {
 
 /// Runs the same courses of `trace` through every cache.
 fn simulate(trace: &Trace, traces: &Traces, arms: &[Arm], arguments: &Arguments) -> Row {
-    let mut tallies: Vec<Vec<Tally>> = vec![Vec::new(); arms.len()];
-    for replicate in 0..arguments.replicates {
+    let course = |replicate: u32| -> Vec<Tally> {
         let mut random = Random::stream(arguments.seed, u64::from(replicate));
         let events = trace.events(traces, &mut random);
-        arms.iter().zip(&mut tallies).for_each(|(arm, tallies)| tallies.push(arm.run(&events)));
-    }
-    let cell = |(&arm, tallies): (&Arm, &Vec<Tally>)| {
+        arms.iter().map(|arm| arm.run(&events)).collect()
+    };
+    let courses = in_parallel(arguments.replicates, &course);
+    let cell = |(place, &arm): (usize, &Arm)| {
+        let tallies: Vec<Tally> = courses.iter().map(|course| course[place]).collect();
         let ratios: Vec<f64> = tallies.iter().map(Tally::hit_ratio).collect();
         let mean_of = |drawn: &[usize]| drawn.iter().map(|&index| ratios[index]).sum::<f64>() / drawn.len() as f64;
         let ci = statistics::bootstrap(ratios.len(), &mut |drawn| mean_of(drawn));
@@ -222,8 +223,19 @@ fn simulate(trace: &Trace, traces: &Traces, arms: &[Arm], arguments: &Arguments)
         };
         Cell { arm, hit_ratio: statistics::mean(&ratios), ci: Some(ci), tally }
     };
-    let arms = arms.iter().zip(&tallies).map(cell).collect();
+    let arms = arms.iter().enumerate().map(cell).collect();
     Row { trace: trace.name.clone(), title: trace.title.clone(), basis: trace.basis.clone(), arms }
+}
+
+/// What `course` gives for each number below `count`, in their order, with a thread for each CPU.
+fn in_parallel<T: Send>(count: u32, course: &(dyn Fn(u32) -> T + Sync)) -> Vec<T> {
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u32).min(count);
+    let share = |thread: u32| (thread..count).step_by(threads as usize).map(course).collect::<Vec<T>>();
+    let mut shares: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || share(thread))).collect();
+        running.into_iter().map(|thread| thread.join().expect("a course does not panic").into_iter()).collect()
+    });
+    (0..count as usize).filter_map(|number| shares[number % threads as usize].next()).collect()
 }
 
 const BOLD: Style = Style::new().bold();

@@ -1,9 +1,9 @@
 //! What a cache of lookups stores answers under.
 
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 
 /// What an answer is stored under.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The service's name, by number.
     pub name: u32,
@@ -25,7 +25,14 @@ fn mix(mut hash: u64) -> u64 {
     hash ^ hash >> 33
 }
 
-/// Hashes keys of a simulation: nobody chooses them to collide, so the standard library's hash is dearer than it need be.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash64());
+    }
+}
+
+/// Takes [`Key::hash64`] as it is: no caller chooses a simulation's keys so that they collide, and the standard library's
+/// hash, which guards against that, takes longer than all the rest of a look-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyHasher(u64);
 
@@ -39,19 +46,11 @@ impl BuildHasher for KeyHasher {
 
 impl Hasher for KeyHasher {
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(u64::from(value));
-    }
-
-    fn write_isize(&mut self, value: isize) {
-        self.write_u64(value.cast_unsigned() as u64);
+        bytes.iter().for_each(|&byte| self.0 = mix(self.0 ^ u64::from(byte)));
     }
 
     fn write_u64(&mut self, value: u64) {
-        self.0 = mix(self.0 ^ value);
+        self.0 = value;
     }
 
     fn finish(&self) -> u64 {
