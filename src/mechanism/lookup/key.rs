@@ -31,8 +31,8 @@ impl Hash for Key {
     }
 }
 
-/// Takes [`Key::hash64`] as it is: no caller chooses a simulation's keys so that they collide, and the standard library's
-/// hash, which guards against that, takes longer than all the rest of a look-up.
+/// Takes [`Key::hash64`] as it is: no caller chooses a simulation's keys so that they collide, so the standard library's hash,
+/// which guards against that, is not needed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyHasher(u64);
 
