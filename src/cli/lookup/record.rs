@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
@@ -98,13 +98,11 @@ struct Row {
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let device = &arguments.context.device;
     let context = device.file_name().context("the device has no name")?.to_string_lossy().into_owned();
-    let has_cache = cache::entries(root, &context).is_ok();
-    let source = arguments.source.unwrap_or(if has_cache { Source::Cache } else { Source::Trace });
-    let source = if arguments.output.is_some() { Source::Probe } else { source };
-    let counts = match source {
-        Source::Cache => record_cache(root, &context, arguments.seconds)?,
-        Source::Trace => record_trace(root, arguments)?,
-        Source::Probe => record_calls(root, arguments)?,
+    let (source, counts) = match (&arguments.output, arguments.source) {
+        (Some(output), _) => (Source::Probe, record_calls(root, arguments, output)?),
+        (None, Some(Source::Trace)) => (Source::Trace, record_trace(root, arguments)?),
+        (None, None) if cache::entries(root, &context).is_err() => (Source::Trace, record_trace(root, arguments)?),
+        (None, _) => (Source::Cache, record_cache(root, &context, arguments.seconds)?),
     };
     let report = Report::of(source, arguments.seconds, counts);
     answer::print(&report, arguments.json, text)?;
@@ -151,12 +149,10 @@ fn record_trace(root: &Root, arguments: &Arguments) -> anyhow::Result<BTreeMap<S
     Ok(by_process(&events, node, own, &format.look_up_codes()))
 }
 
-fn record_calls(root: &Root, arguments: &Arguments) -> anyhow::Result<BTreeMap<String, u64>> {
+fn record_calls(root: &Root, arguments: &Arguments, output: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
     let duration = Duration::from_secs(arguments.seconds);
     let recording = probe::record(root, arguments.context.format, BUFFER_KIB, duration)?;
-    if let Some(path) = &arguments.output {
-        std::fs::write(path, recording.to_text()).with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    std::fs::write(output, recording.to_text()).with_context(|| format!("cannot write {}", output.display()))?;
     Ok(recording.lookups())
 }
 
