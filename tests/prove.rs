@@ -489,6 +489,37 @@ fn an_inconclusive_claim_is_listed_and_counts_where_it_is_asked_for() {
     assert_code(&command(true), 1);
 }
 
+/// On a terminal that script(1) makes, with and without NO_COLOR, and into a pipe.
+#[test]
+fn a_run_prints_one_screen_and_colours_only_a_terminal_that_wants_them() {
+    let device = device();
+    let mut piped = here(device.path(), 2);
+    let output = piped.output().unwrap();
+    assert_code(&output, 0);
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(stdout.lines().count() + stderr.lines().count() <= 40, "{stdout}{stderr}");
+    assert!(!stdout.contains('\u{1b}') && !stderr.contains('\u{1b}'), "{stdout}{stderr}");
+    let page = device.path().join("results/report.html");
+    assert!(stderr.contains(&format!("report: {}", page.display())), "{stderr}");
+    assert!(!stdout.contains("median"), "the tables are for --verbose: {stdout}");
+    let tables = here(device.path(), 2).arg("--verbose").output().unwrap();
+    assert!(String::from_utf8_lossy(&tables.stdout).contains("median"), "{tables:?}");
+
+    let words: Vec<String> = std::iter::once(piped.get_program())
+        .chain(piped.get_args())
+        .map(|word| format!("'{}'", word.to_string_lossy()))
+        .collect();
+    for (no_color, is_coloured) in [(None, true), (Some("1"), false)] {
+        let mut script = Command::new("script");
+        script.args(["-qec", &format!("{} 2>/dev/null", words.join(" ")), "/dev/null"]).env("TERM", "xterm-256color");
+        script.env_remove("NO_COLOR").envs(no_color.map(|value| ("NO_COLOR", value)));
+        let output = script.stdin(Stdio::null()).output().expect("script(1) is part of util-linux");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("nothing required"), "{said}");
+        assert_eq!(said.contains("\u{1b}["), is_coloured, "NO_COLOR {no_color:?}: {said:?}");
+    }
+}
+
 #[test]
 fn a_killed_runner_leaves_nothing_changed() {
     let device = device();

@@ -4,7 +4,7 @@ use brisk::report::proof::{
     ArmResult, Change, ClaimResult, CourseResult, DeviceDescription, ExperimentResult, Failure, FailureOf, Mode, Proof,
     Rejection, SelfCheck, Verdict,
 };
-use brisk::report::{html, json, plot, table};
+use brisk::report::{brief, html, json, plot, table};
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -169,9 +169,19 @@ proptest! {
     }
 
     #[test]
+    fn the_summary_is_one_screen_and_cannot_move_the_cursor(proof in proof(), width in 0usize..200) {
+        let text = brief::render(&proof, width, false);
+        prop_assert!(text.lines().count() <= brief::MOST_LINES, "{text}");
+        prop_assert!(!text.contains(CURSOR) && !text.contains(DIRECTION), "a control character got through");
+        for line in text.lines() {
+            prop_assert!(line.width() <= width.max(60), "{} of {width}: {line:?}", line.width());
+        }
+    }
+
+    #[test]
     fn figures_that_cannot_be_had_are_not_printed(proof in proof()) {
         let proof = without_names(proof);
-        for text in [html::render(&proof), table::render(&proof, 80, false)] {
+        for text in [html::render(&proof), table::render(&proof, 80, false), brief::render(&proof, 80, false)] {
             prop_assert!(!text.contains("NaN") && !text.contains("inf "), "{text}");
         }
         for drawing in proof.experiments.iter().filter_map(plot::standalone) {
@@ -230,4 +240,58 @@ fn an_empty_proof_says_so() {
     proof.experiments.clear();
     assert!(html::render(&proof).contains("No experiment was run"));
     assert_eq!(table::render(&proof, 80, false), "No experiment was run.\n");
+}
+
+/// As many experiments as the quick run has, each with claims of every verdict, one of them failed.
+fn of_a_whole_run() -> Proof {
+    let mut proof = json::parse(FIXTURE).expect("the fixture is a proof");
+    let kick = proof.experiments.remove(1);
+    let mechanisms = ["boot", "launch", "placement", "lookup", "memory"];
+    let number = |number: usize| ExperimentResult {
+        name: format!("{}-{number}", mechanisms[number % 5]),
+        mechanism: mechanisms[number * 5 / 18].to_owned(),
+        ..kick.clone()
+    };
+    proof.experiments = (0..18).map(number).collect();
+    let reason = "cannot get the package linux-image-none: no such package\nits second line".to_owned();
+    proof.experiments[3].failure = Some(Failure { of: FailureOf::Lab, reason });
+    proof
+}
+
+#[test]
+fn the_summary_of_a_whole_run_is_one_screen_and_says_what_was_not_shown() {
+    for mut proof in [json::parse(FIXTURE).expect("the fixture is a proof"), of_a_whole_run()] {
+        let text = brief::render(&proof, 100, false);
+        assert!(text.lines().count() <= 38, "{} lines:\n{text}", text.lines().count());
+        assert!(table::render(&proof, 100, false).lines().count() > 80, "the tables are longer");
+        for words in ["claims shown", "Refuted: ", "Open: ", "launch.gap-closed-exec", "launch.steady"] {
+            assert!(text.contains(words), "{words}:\n{text}");
+        }
+        let failed = proof.experiments.iter().any(|experiment| experiment.failure.is_some());
+        assert_eq!(text.contains("linux-image-none: no such package"), failed, "{text}");
+        assert!(!text.contains("its second line"));
+        let coloured = brief::render(&proof, 100, true);
+        assert!(coloured.contains("\u{1b}["));
+        assert_eq!(
+            anstream::adapter::strip_str(&coloured).to_string().replace(" \n", "\n").lines().count(),
+            text.lines().count()
+        );
+        proof.experiments.truncate(0);
+        assert_eq!(brief::render(&proof, 100, false), "No experiment was run.\n");
+    }
+}
+
+/// Each experiment has a line of its own where there is room for it.
+#[test]
+fn each_experiment_of_a_run_has_its_line() {
+    let mut proof = of_a_whole_run();
+    for experiment in &mut proof.experiments {
+        experiment.claims.retain(|claim| claim.verdict == Verdict::Shown);
+        experiment.failure = None;
+    }
+    let text = brief::render(&proof, 100, false);
+    for experiment in &proof.experiments {
+        assert_eq!(text.matches(&format!("\u{2713} {} ", experiment.name)).count(), 1, "{}:\n{text}", experiment.name);
+    }
+    assert!(text.contains("Everything that is required was shown."), "{text}");
 }

@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         Ok(io::stdout().flush()?)
     };
     runner::run(&plan, root, &interrupted, &mut print).inspect_err(|error| {
-        // Nobody may read it any more; the exit status tells as well.
+        // Its reader may have ended; the exit status tells as well.
         let _ = print(&Line::Failed { failed: format!("{error:#}") });
     })?;
     Ok(ExitCode::SUCCESS)

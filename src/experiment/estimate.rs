@@ -133,3 +133,120 @@ pub fn words(left: Duration) -> String {
         seconds => format!("about {} min left", (seconds / 60.0).round()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    fn expected(set_up_s: &[f64], measure_s: f64) -> Expected {
+        Expected { set_up_s: set_up_s.to_vec(), measure_s }
+    }
+
+    fn left_s(estimate: &Estimate, now_s: f64) -> f64 {
+        estimate.left(seconds(now_s)).as_secs_f64()
+    }
+
+    /// Steps of two experiments of 60 s each, of which the first sets up a device for 40 s; after each step, what is left.
+    #[test]
+    fn time_left_falls_with_what_is_done_and_follows_the_pace() {
+        enum Step {
+            Wait,
+            Prepared,
+            Done(f64),
+            Ended,
+        }
+        use Step::{Done, Ended, Prepared, Wait};
+        // The time, the step, what is left.
+        let cases: &[(&str, &[(f64, Step, f64)])] = &[
+            (
+                "as expected",
+                &[
+                    (0.0, Wait, 160.0),
+                    (20.0, Wait, 140.0),
+                    (40.0, Prepared, 120.0),
+                    (70.0, Done(0.5), 90.0),
+                    (85.0, Wait, 75.0),
+                    (100.0, Done(1.0), 60.0),
+                    (100.0, Ended, 60.0),
+                    (130.0, Done(0.5), 30.0),
+                    (160.0, Done(1.0), 0.0),
+                ],
+            ),
+            // A set-up that takes longer says nothing about the pace; it is simply not over.
+            ("slow network", &[(40.0, Wait, 120.0), (90.0, Wait, 120.0), (90.0, Prepared, 120.0)]),
+            // A host that is half as fast: 140 s of experience for 80 s that were expected.
+            ("slow host", &[(40.0, Prepared, 120.0), (160.0, Done(1.0), 60.0), (160.0, Ended, 60.0 * 140.0 / 80.0)]),
+            // The guest boots before its first replicate: that is no pace yet.
+            ("a boot", &[(40.0, Prepared, 120.0), (52.0, Wait, 108.0), (53.0, Done(0.1), 60.0 + 54.0 * 33.0 / 26.0)]),
+        ];
+        for (name, steps) in cases {
+            let mut estimate = Estimate::new(vec![expected(&[40.0], 60.0), expected(&[], 60.0)]);
+            estimate.begin(0, Duration::ZERO);
+            for (now_s, step, left) in *steps {
+                match step {
+                    Wait => {}
+                    Prepared => estimate.prepared(seconds(*now_s)),
+                    Done(share) => estimate.advance(*share, seconds(*now_s)),
+                    Ended => estimate.end(seconds(*now_s)),
+                }
+                let found = left_s(&estimate, *now_s);
+                // What later experiments take follows the pace as well.
+                assert!((found - left).abs() < 10.0, "{name} at {now_s} s: {found} s, not {left} s");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_measured_before_is_not_expected_again() {
+        let mut estimate = Estimate::new(vec![expected(&[1.0], 0.0), expected(&[1.0], 15.0), expected(&[1.0], 60.0)]);
+        assert_eq!(left_s(&estimate, 0.0), 78.0);
+        estimate.begin(0, Duration::ZERO);
+        estimate.prepared(seconds(1.0));
+        estimate.measures(0.0, seconds(1.0));
+        estimate.end(seconds(1.0));
+        assert_eq!(left_s(&estimate, 1.0), 77.0, "an experiment of which nothing is missing");
+        // The kernel turns out to be another one: all of it is measured again.
+        estimate.prepared(seconds(2.0));
+        estimate.measures(45.0, seconds(2.0));
+        assert_eq!(left_s(&estimate, 2.0), 106.0);
+    }
+
+    /// However a host is loaded, what is said after a third of a run errs by no more than the load does.
+    #[test]
+    fn a_host_of_another_speed_is_noticed() {
+        for speed in [0.3, 0.5, 1.0, 2.0, 5.0] {
+            let rows: Vec<Expected> = (0..12).map(|_| expected(&[], 50.0)).collect();
+            let mut estimate = Estimate::new(rows);
+            let mut now_s = 0.0;
+            for index in 0..12 {
+                estimate.begin(index, seconds(now_s));
+                for tenth in 1..=10 {
+                    now_s += 5.0 * speed;
+                    estimate.advance(f64::from(tenth) / 10.0, seconds(now_s));
+                    let truth_s = 600.0 * speed - now_s;
+                    let error = (left_s(&estimate, now_s) - truth_s).abs() / (600.0 * speed);
+                    assert!(index < 4 || error < 0.15, "speed {speed}, experiment {index}: {error}");
+                }
+                estimate.end(seconds(now_s));
+            }
+        }
+    }
+
+    #[test]
+    fn words_round_to_what_is_known() {
+        for (left_s, expected) in [
+            (0.0, "a few seconds left"),
+            (4.0, "a few seconds left"),
+            (12.0, "about 20 s left"),
+            (90.0, "about 90 s left"),
+            (96.0, "about 2 min left"),
+            (640.0, "about 11 min left"),
+        ] {
+            assert_eq!(words(seconds(left_s)), expected);
+        }
+    }
+}

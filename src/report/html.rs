@@ -208,7 +208,10 @@ fn headline(proof: &Proof) -> (String, String) {
     }
     let words = summary::verdict_words(&proof.experiments);
     let (first, rest) = words.split_once(", ").unwrap_or((&words, ""));
-    let first = first.strip_prefix("no claim").map_or_else(|| first.to_owned(), |rest| format!("No claim{rest}"));
+    let mut first = first.to_owned();
+    if let Some(letter) = first.get_mut(..1) {
+        letter.make_ascii_uppercase();
+    }
     (first, rest.to_owned())
 }
 

@@ -3,6 +3,7 @@
 //! Nothing here measures or decides: a [`Proof`](crate::report::proof::Proof) goes in, text comes out. No input
 //! makes it panic, and whatever a name holds is escaped.
 
+pub mod brief;
 pub mod course;
 pub mod figure;
 pub mod html;

@@ -3,8 +3,7 @@
 use super::summary::Tally;
 use crate::report::proof::{FailureOf, Proof};
 
-/// What a proof says in one word. The greatest that applies counts: a failure hides what was refuted from nobody, for the
-/// report lists it.
+/// What a proof says in one word. The greatest that applies counts; the report lists what it hides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     /// No claim was refuted.

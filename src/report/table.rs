@@ -42,15 +42,15 @@ pub fn render(proof: &Proof, width: usize, colour: bool) -> String {
     out.text
 }
 
-fn bold() -> Style {
+pub(super) fn bold() -> Style {
     Style::new().bold()
 }
 
-fn dim() -> Style {
+pub(super) fn dim() -> Style {
     Style::new().dimmed()
 }
 
-fn style(mark: Mark) -> Style {
+pub(super) fn style(mark: Mark) -> Style {
     match mark {
         Mark::Verdict(Verdict::Shown) => bold().fg_color(Some(AnsiColor::Green.into())),
         Mark::Verdict(Verdict::NotShown) => bold().fg_color(Some(AnsiColor::Red.into())),
@@ -230,7 +230,7 @@ fn plain_words(finding: &Finding) -> Vec<String> {
 }
 
 /// Names without what could move the cursor or turn the text: control and direction characters.
-fn clean(text: &str) -> String {
+pub(super) fn clean(text: &str) -> String {
     let hidden = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
         .map(|c| match c {
@@ -243,7 +243,7 @@ fn clean(text: &str) -> String {
 
 /// Breaks `text` into lines of at most `width` columns: between words, else after a hyphen and the like, else anywhere.
 /// An indent is kept, and what goes on stands two columns further in.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let indent = text.chars().take_while(|c| *c == ' ').count().min(width / 2);
     let hang = if indent > 0 && indent + 2 < width { indent + 2 } else { indent };
     let mut lines = Vec::new();

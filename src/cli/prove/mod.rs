@@ -67,6 +67,9 @@ pub struct Arguments {
     /// The full form, at publishing strength
     #[arg(long)]
     full: bool,
+    /// Print the tables as well: every arm, every claim
+    #[arg(short, long, conflicts_with = "json")]
+    verbose: bool,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -297,12 +300,16 @@ fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: Str
     if arguments.json {
         writeln!(anstream::stdout(), "{}", json.trim_end())?;
     } else {
+        // What is written obeys NO_COLOR, as everything does that anstream writes.
         let terminal = std::io::stdout().is_terminal();
         let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col.into());
         let width = if width == 0 { TABLE_WIDTH } else { width };
-        write!(anstream::stdout(), "{}", report::table::render(&proof, width, terminal))?;
+        if arguments.verbose {
+            write!(anstream::stdout(), "{}", report::table::render(&proof, width, terminal))?;
+        }
+        write!(anstream::stdout(), "{}", report::brief::render(&proof, width, terminal))?;
     }
-    for member in members.iter().filter(|member| !member.quick) {
+    for member in members.iter().filter(|member| !member.quick && arguments.verbose) {
         member.run().state(&member.findings).iter().for_each(|line| eprintln!("{line}"));
     }
     // What is whole is not gone on with; what is not is, with all that was measured beside it.

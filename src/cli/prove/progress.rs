@@ -85,6 +85,7 @@ struct Measured {
     name: String,
     title: String,
     devices: u32,
+    guests: usize,
     /// What each replicate costs, relative to the others.
     cost_ms: BTreeMap<u32, u64>,
     missing: BTreeSet<u32>,
@@ -99,6 +100,7 @@ impl Measured {
             name: name.clone(),
             title: title.clone(),
             devices: place.devices(run.experiment),
+            guests: run.scenarios().iter().filter(|plan| plan.scenario.is_some()).count(),
             cost_ms: run.missing(&Findings::default()).map(|(replicate, cost_ms)| (replicate.id, cost_ms)).collect(),
             missing: run.missing(&member.findings).map(|(replicate, _)| replicate.id).collect(),
             done_ms: 0,
@@ -147,7 +149,8 @@ impl Progress {
             }
             Event::Measures => {
                 self.since = Instant::now();
-                let expected_s = self.costs.measure_s(&experiment.name, experiment.left_ms(), experiment.devices);
+                let Measured { name, devices, guests, .. } = &*experiment;
+                let expected_s = self.costs.measure_s(name, experiment.left_ms(), *devices, *guests);
                 self.estimate.measures(expected_s, now);
             }
             Event::Line(Line::Measured(measured)) => {

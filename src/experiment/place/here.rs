@@ -76,7 +76,7 @@ impl Place for Here {
             read.and(status)
         })?;
         if !status.success() {
-            bail!("measuring ended with {status}: {}", reason.as_deref().unwrap_or("what it said is above"));
+            bail!(reason.unwrap_or_else(|| format!("measuring ended with {status}; what it said is above")));
         }
         Ok(Vec::new())
     }
