@@ -281,6 +281,22 @@ fn the_summary_of_a_whole_run_is_one_screen_and_says_what_was_not_shown() {
     }
 }
 
+/// Who runs it beside other work learns that this is why a claim stays open.
+#[test]
+fn the_summary_says_what_was_rejected_and_why() {
+    let mut proof = json::parse(FIXTURE).expect("the fixture is a proof");
+    proof.experiments.iter_mut().for_each(|experiment| experiment.rejections.clear());
+    assert!(!brief::render(&proof, 120, false).contains("rejected"));
+    let is_open = |claim: &ClaimResult| claim.verdict == Verdict::Inconclusive;
+    let open = proof.experiments.iter_mut().find(|experiment| experiment.claims.iter().any(is_open)).unwrap();
+    for (reason, count) in [("a rare one", 1), ("the host kept a virtual CPU waiting", 4)] {
+        let (arm, point) = (String::new(), String::new());
+        open.rejections.push(Rejection { arm, point, reason: reason.to_owned(), count });
+    }
+    let text = brief::render(&proof, 120, false);
+    assert!(text.contains("    5 replicates were rejected: the host kept a virtual CPU waiting\n"), "{text}");
+}
+
 /// Each experiment has a line of its own where there is room for it.
 #[test]
 fn each_experiment_of_a_run_has_its_line() {

@@ -1,5 +1,6 @@
 //! The proof on one screen: a line an experiment, then what was not shown, what failed, and what that means.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
@@ -69,6 +70,8 @@ struct Ending<'a> {
     refuted: Vec<(&'a ExperimentResult, &'a ClaimResult)>,
     open: Vec<(&'a ExperimentResult, &'a ClaimResult)>,
     failed: Vec<&'a ExperimentResult>,
+    /// What was measured in vain in the experiments with open claims, and why most of it was.
+    rejected: Option<String>,
 }
 
 impl<'a> Ending<'a> {
@@ -80,9 +83,11 @@ impl<'a> Ending<'a> {
                 .flat_map(|experiment| experiment.claims.iter().map(move |it| (experiment, it)));
             all.filter(move |(_, claim)| Mark::of(claim) == Mark::Verdict(verdict)).collect()
         };
+        let open: Vec<(&ExperimentResult, &ClaimResult)> = claims(Verdict::Inconclusive);
         Self {
             refuted: claims(Verdict::NotShown),
-            open: claims(Verdict::Inconclusive),
+            rejected: rejected(proof, &open),
+            open,
             failed: proof.experiments.iter().filter(|experiment| experiment.failure.is_some()).collect(),
         }
     }
@@ -91,7 +96,8 @@ impl<'a> Ending<'a> {
     fn lines(&self) -> usize {
         let list =
             |count: usize| if count == 0 { 0 } else { 2 + count.min(MOST_LISTED) + usize::from(count > MOST_LISTED) };
-        list(self.refuted.len()) + list(self.open.len()) + list(self.failed.len()) + usize::from(self.is_empty()) * 2
+        let lists = list(self.refuted.len()) + list(self.open.len()) + list(self.failed.len());
+        lists + usize::from(self.rejected.is_some()) + usize::from(self.is_empty()) * 2
     }
 
     fn is_empty(&self) -> bool {
@@ -108,6 +114,9 @@ impl<'a> Ending<'a> {
         let advice = if more { "; --full decides more" } else { "" };
         let heading = format!("Open: too few replicates, or too much scatter, to decide{advice}.");
         out.claims(&heading, Verdict::Inconclusive, &self.open);
+        if let Some(rejected) = &self.rejected {
+            out.line(&[(dim(), NOTE_INDENT), (dim(), rejected)]);
+        }
         out.list("Failed, while the others ran on; the same command tries again:", self.failed.len(), |out, index| {
             let experiment = self.failed[index];
             let reason = summary::failure(experiment).unwrap_or_default();
@@ -119,6 +128,20 @@ impl<'a> Ending<'a> {
             ]);
         });
     }
+}
+
+/// How many replicates of the experiments with `open` claims were rejected, and the reason that most of them share.
+fn rejected(proof: &Proof, open: &[(&ExperimentResult, &ClaimResult)]) -> Option<String> {
+    let is_open = |experiment: &&ExperimentResult| open.iter().any(|(of, _)| std::ptr::eq(*of, *experiment));
+    let mut by_reason: BTreeMap<&str, u32> = BTreeMap::new();
+    for rejection in proof.experiments.iter().filter(is_open).flat_map(|experiment| &experiment.rejections) {
+        let count = by_reason.entry(rejection.reason.as_str()).or_default();
+        *count = count.saturating_add(rejection.count);
+    }
+    let total = by_reason.values().fold(0u32, |total, count| total.saturating_add(*count));
+    let (reason, _) = by_reason.into_iter().max_by_key(|(_, count)| *count)?;
+    let word = if total == 1 { "replicate was" } else { "replicates were" };
+    Some(format!("{total} {word} rejected: {reason}"))
 }
 
 fn failed() -> Style {
