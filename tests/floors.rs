@@ -180,3 +180,21 @@ fn the_checks_find_what_is_wrong() {
     assert!(imports.iter().any(|(from, to)| floor(from) > floor(to)));
     assert_eq!(circles(imports).len(), 2);
 }
+
+/// The engine drives a list of mechanisms and knows none of them; what a process of its own does beside it, may.
+#[test]
+fn the_engine_names_no_mechanism() {
+    const OWN_PROCESSES: [&str; 5] = ["boot", "killer", "memory", "restraint", "dry_run"];
+    const MECHANISMS: [&str; 5] = ["boot", "launch", "lookup", "memory", "placement"];
+    let is_apart = |module: &Module| module.get(1).is_some_and(|name| OWN_PROCESSES.contains(&name.as_str()));
+    let mut faults = Vec::new();
+    for (module, text) in modules(&source()) {
+        if module.first().is_none_or(|first| first != "engine") || is_apart(&module) {
+            continue;
+        }
+        let names = |path: &Module| path.len() > 1 && path[0] == "mechanism" && MECHANISMS.contains(&path[1].as_str());
+        let named = named(&module, &text).into_iter().filter(names);
+        faults.extend(named.map(|path| format!("{} names {}", module.join("::"), path.join("::"))));
+    }
+    assert_eq!(faults, Vec::<String>::new());
+}

@@ -1,15 +1,19 @@
 //! The smallest mechanism: it counts programs that start and does nothing about them. CONTRIBUTING.md starts from it;
 //! here it is kept honest.
 
+use std::cell::RefCell;
+use std::fs;
 use std::time::Duration;
 
-use brisk::device::BootTime;
+use brisk::device::{BootTime, Root};
+use brisk::engine::{Engine, Options, Purpose};
 use brisk::mechanism::{
-    Decision, Event, Interest, Mechanism, Outcome, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, Support,
-    SupportState,
+    Action, Decision, Event, Facts, Interest, Kept, LaunchHelp, Mechanism, News, Outcome, Process, ProcessEvent,
+    ProcessEventKind, ProcessEventKinds, Question, Support, SupportState, Surroundings, Target, ThreadDemand, list,
 };
 
 /// Watches programs start and says how many there were in the last minute.
+#[derive(Debug)]
 struct Nothing {
     support: Support,
     minute_began: Option<BootTime>,
@@ -37,6 +41,9 @@ impl Mechanism for Nothing {
     fn support(&self) -> &Support {
         &self.support
     }
+
+    // The only place where it may read the device: it has nothing to read, and no section of the configuration.
+    fn follow(&mut self, _now: BootTime, _surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {}
 
     // The engine subscribes to what is asked for here and to nothing else.
     fn interest(&self) -> Interest {
@@ -97,4 +104,153 @@ fn it_counts_for_a_minute_and_decides_nothing() {
     assert_eq!(mechanism.support().state, SupportState::Active);
     assert_eq!(mechanism.name(), "nothing");
     assert!(mechanism.interest().kinds.contains(ProcessEventKind::Exec));
+}
+
+/// A mechanism that uses everything that the engine offers: it helps one launch by a lease, asks a question meanwhile, and
+/// notes what it hears.
+#[derive(Debug, Default)]
+struct Everything {
+    support: Support,
+    until: Option<BootTime>,
+    questions: Vec<Question>,
+    news: Vec<News>,
+}
+
+thread_local! {
+    /// What it has heard: the engine runs in its test's thread.
+    static HEARD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+fn hear(what: impl Into<String>) {
+    HEARD.with_borrow_mut(|heard| heard.push(what.into()));
+}
+
+impl Mechanism for Everything {
+    fn name(&self) -> &'static str {
+        "everything"
+    }
+
+    fn support(&self) -> &Support {
+        &self.support
+    }
+
+    fn follow(&mut self, _now: BootTime, surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {
+        let present = surroundings.root.read("/sys/devices/system/cpu/present").unwrap_or_default();
+        hear(format!("CPUs {} are present", present.trim()));
+        self.support = Support { state: SupportState::Active, ..Support::default() };
+    }
+
+    fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
+        match event {
+            Event::LaunchAnnounced { application, .. } => {
+                hear(format!("{application} starts"));
+                self.until = Some(now + MINUTE);
+                self.questions.push(Question::StorageWait { processes: [1].into() });
+                self.news.push(News { is_new_launch: true, text: None });
+                let (target, value) = (Target::Tunable("/sys/a".into()), "1".to_owned());
+                let action = Action::Lease { target, value, until: now + MINUTE };
+                decisions.push(Decision { action, reason: "to be seen".to_owned() });
+            }
+            Event::Facts(Facts::StorageWait { waited, .. }) => {
+                hear(format!("answered: {waited:?}"));
+                self.until = Some(now + Duration::from_millis(1));
+            }
+            Event::Deadline if self.until.is_some_and(|until| until <= now) => {
+                hear("its deadline");
+                self.until = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn on_outcomes(&mut self, _now: BootTime, outcomes: &[Outcome], _decisions: &mut Vec<Decision>) {
+        outcomes.iter().for_each(|outcome| hear(format!("{} holds {:?}", outcome.target, outcome.held)));
+    }
+
+    fn deadline(&self) -> Option<BootTime> {
+        self.until
+    }
+
+    fn activity(&self) -> Option<(BootTime, String)> {
+        None
+    }
+
+    fn stop(&mut self, decisions: &mut Vec<Decision>) {
+        let action = Action::Release { target: Target::Tunable("/sys/a".into()) };
+        decisions.push(Decision { action, reason: "the end".to_owned() });
+    }
+
+    fn begin_in_foreground(&mut self, _pids: &[u32]) {}
+
+    fn demand_threads(&self, _now: BootTime, demand: &mut ThreadDemand) {
+        demand.facts.push(1);
+    }
+
+    fn take_questions(&mut self, questions: &mut Vec<Question>) {
+        questions.append(&mut self.questions);
+    }
+
+    fn unreserved_cpus(&self) -> Option<&[u32]> {
+        Some(&[0])
+    }
+
+    fn append_tunables(&self, tunables: &mut Vec<Target>) {
+        tunables.push(Target::Tunable("/sys/a".into()));
+    }
+
+    fn launch_help(&self) -> Option<LaunchHelp<'_>> {
+        Some(LaunchHelp { support: &self.support, is_going_on: self.until.is_some() })
+    }
+
+    fn take_news(&mut self, news: &mut Vec<News>) {
+        news.append(&mut self.news);
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        Some(Kept { file: "everything.json", what: "it", if_damaged: "it is lost", text: "known".to_owned() })
+    }
+
+    fn recall(&mut self, text: &str) -> bool {
+        hear(format!("it has kept {text}"));
+        true
+    }
+}
+
+/// One line in the list, and the engine drives it as it drives the product's own.
+#[test]
+fn a_mechanism_plugs_in_by_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    };
+    write("sys/devices/system/cpu/present", "0-1\n");
+    write("var/lib/brisk/everything.json", "something");
+    write("sys/a", "0\n");
+    let config = write("brisk.toml", "[launch]\ntriggers = [\"announced\"]\n");
+    let mechanisms = || {
+        let mut mechanisms = list::all();
+        mechanisms.push(Box::<Everything>::default());
+        mechanisms
+    };
+    let purpose = Purpose::DryRun { json: true };
+    let options = Options { root: Root::at(folder.path()), config: Some(config), purpose, mechanisms };
+    let engine = Engine::start(options).unwrap();
+    let status = engine.status(BootTime::now());
+    let names: Vec<&str> = status.mechanisms.iter().map(|mechanism| mechanism.name.as_str()).collect();
+    assert!(names.contains(&"launch") && names.contains(&"everything"), "{names:?}");
+    engine.help("mail", 1).unwrap();
+    let expected = [
+        "it has kept something",
+        "CPUs 0-1 are present",
+        "mail starts",
+        "/sys/a holds Some(\"1\")",
+        "answered: None",
+        "its deadline",
+        "/sys/a holds None",
+    ];
+    assert_eq!(HEARD.take(), expected);
+    assert_eq!(fs::read_to_string(folder.path().join("sys/a")).unwrap(), "0\n", "a dry run writes nothing");
 }

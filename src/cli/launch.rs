@@ -22,6 +22,7 @@ use crate::engine::control::protocol::{MAXIMUM_NAME_BYTES, Request};
 use crate::engine::{Engine, Options, Purpose};
 use crate::mechanism::launch::Notice;
 use crate::mechanism::launch::notice::EndReason;
+use crate::mechanism::list;
 use crate::mechanism::{Support, SupportState};
 
 /// Signals that the command gets in brisk's place.
@@ -127,9 +128,9 @@ fn announce(root: &Root, application: &str) -> Option<Connection> {
 
 /// Boosts from this process until the launch is over.
 fn help(root: &Root, application: &str, pid: u32) {
-    let options = Options { root: root.clone(), config: None, purpose: Purpose::OneLaunch };
+    let options = Options { root: root.clone(), config: None, purpose: Purpose::OneLaunch, mechanisms: list::all };
     let helped = Engine::start(options).and_then(|engine| {
-        let support = engine.launch_support();
+        let Some(support) = engine.launch_support() else { return Ok(()) };
         tracing::info!("{}", support.reason);
         if support.state == SupportState::Active { engine.help(application, pid) } else { Ok(()) }
     });

@@ -8,6 +8,7 @@ use tracing::Level;
 use super::log;
 use crate::device::Root;
 use crate::engine::{Engine, Options, Purpose};
+use crate::mechanism::list;
 
 /// Arguments of `brisk run`.
 #[derive(Debug, clap::Args)]
@@ -40,7 +41,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     log::start(if arguments.verbose { Level::DEBUG } else { Level::INFO });
     let purpose = if arguments.dry_run { Purpose::DryRun { json: arguments.json } } else { Purpose::Daemon };
-    let options = Options { root: root.clone(), config: arguments.config.clone(), purpose };
+    let options = Options { root: root.clone(), config: arguments.config.clone(), purpose, mechanisms: list::all };
     Engine::start(options)?.run()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,13 +5,16 @@
 pub mod error;
 pub mod layers;
 
+use std::any::Any;
+
 use serde::{Deserialize, Serialize};
 
 pub use error::ConfigError;
 pub use layers::{Layers, Setting};
 
+use crate::mechanism::Settings;
 use crate::mechanism::launch::LaunchConfig;
-use crate::mechanism::launch::config::within;
+use crate::mechanism::launch::config::{Trigger, within};
 use crate::mechanism::memory::MemoryConfig;
 use crate::mechanism::placement::PlacementConfig;
 
@@ -29,7 +32,27 @@ pub struct Config {
     pub control: ControlConfig,
 }
 
+impl Settings for Config {
+    fn section(&self, name: &str) -> Option<&dyn Any> {
+        Some(match name {
+            "launch" => &self.launch,
+            "placement" => &self.placement,
+            "memory" => &self.memory,
+            _ => return None,
+        })
+    }
+}
+
 impl Config {
+    /// This configuration for a process that helps one announced launch and does nothing beside.
+    #[must_use]
+    pub fn for_one_launch(mut self) -> Self {
+        self.launch.triggers = vec![Trigger::Announced];
+        self.placement.storage = false;
+        self.memory = MemoryConfig::default();
+        self
+    }
+
     /// Reads one document. This is the parser that the fuzzer drives.
     ///
     /// # Errors

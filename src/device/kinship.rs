@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{BootTime, Root, process};
 
 /// More kin than this is not followed.
@@ -12,7 +14,7 @@ const MOST: usize = 4096;
 const TICK: Duration = Duration::from_millis(process::TICK_MS);
 
 /// A thread that came to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Kin {
     /// Its number.
     pub tid: u32,

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{DeviceError, Root};
 
@@ -49,7 +49,7 @@ pub fn start_time_ticks(root: &Root, pid: u32) -> Result<u64, DeviceError> {
 }
 
 /// One life of a process: a number goes to another one when its owner has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Life {
     /// Its number.
     pub pid: u32,

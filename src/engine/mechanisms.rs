@@ -1,107 +1,162 @@
-//! The mechanisms that this daemon drives: built from the configuration and the device, and again when either changes.
+//! The list of mechanisms, and what they want together.
 
-use crate::config::Config;
 use crate::device::{BootTime, Root, Target};
-use crate::mechanism::launch::{DeviceFacts, LaunchConfig, LaunchPolicy, LearnedDurations, Plan, triggers};
-use crate::mechanism::placement::{PlacementPolicy, probe};
-use crate::mechanism::{Decision, Interest, Mechanism, ProcessEventKind};
+use crate::mechanism::{
+    Decision, Interest, LaunchHelp, Mechanism, News, ProcessEventKind, Question, Surroundings, ThreadDemand,
+    ThreadSampling,
+};
 
-/// All of them. A further mechanism is a field here and a line in each function.
+/// All of them. It begins idle, until [`Mechanisms::follow`].
 #[derive(Debug)]
-pub struct Mechanisms {
-    /// Application launches.
-    pub launch: LaunchPolicy,
-    /// Room for what is in front.
-    pub placement: PlacementPolicy,
-}
+pub struct Mechanisms(Vec<Box<dyn Mechanism>>);
 
-/// The device, and the launch mechanism's configuration with the triggers that it means there.
-fn launch_on(root: &Root, config: &Config) -> (DeviceFacts, LaunchConfig) {
-    let facts = DeviceFacts::probe(root);
-    let launch = LaunchConfig { triggers: triggers::chosen(&config.launch, &facts), ..config.launch.clone() };
-    (facts, launch)
-}
-
-/// How many there are.
-pub const MECHANISM_COUNT: usize = 2;
-
-/// What each of them has decided, in the order of [`Mechanisms::each`].
-pub type Decided = [Vec<Decision>; MECHANISM_COUNT];
+/// What each of them has decided, in their order.
+pub type Decided = Vec<Vec<Decision>>;
 
 impl Mechanisms {
-    /// Probes the device below `root` and builds each mechanism.
-    pub fn new(root: &Root, config: &Config, durations: LearnedDurations) -> Self {
-        let (facts, launch) = launch_on(root, config);
-        let plan = Plan::of(&facts, &launch);
-        let machine = probe::machine(root);
-        let support = probe::support(root, &config.placement, &machine);
-        Self {
-            launch: LaunchPolicy::new(launch, plan, facts.cpu_count, durations),
-            placement: PlacementPolicy::new(config.placement.clone(), support, machine),
-        }
+    /// These, in the order in which they hear of an event.
+    pub fn new(mechanisms: Vec<Box<dyn Mechanism>>) -> Self {
+        Self(mechanisms)
     }
 
-    /// Gives back what each holds, so that the device shows what is its own; what goes on goes on with [`Self::replace`].
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// One of them, to be driven.
+    pub fn at(&mut self, index: usize) -> &mut dyn Mechanism {
+        self.0[index].as_mut()
+    }
+
+    /// Each of them.
+    pub fn all(&self) -> impl Iterator<Item = &dyn Mechanism> {
+        self.0.iter().map(AsRef::as_ref)
+    }
+
+    /// Where in the list the one called `name` is.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|mechanism| mechanism.name() == name)
+    }
+
+    fn decide(&mut self, mut decide: impl FnMut(&mut dyn Mechanism, &mut Vec<Decision>)) -> Decided {
+        let decided = self.0.iter_mut().map(|mechanism| {
+            let mut decisions = Vec::new();
+            decide(mechanism.as_mut(), &mut decisions);
+            decisions
+        });
+        decided.collect()
+    }
+
+    /// Releases what would hide the device's own values; [`Mechanisms::follow`] comes next.
     pub fn let_go(&mut self) -> Decided {
-        self.decide(LaunchPolicy::let_go, PlacementPolicy::let_go)
+        self.decide(|mechanism, decisions| mechanism.let_go(decisions))
     }
 
-    /// Probes again and lets each mechanism go on under what is there now.
-    pub fn replace(&mut self, now: BootTime, root: &Root, config: &Config) -> Decided {
-        let (facts, launch) = launch_on(root, config);
-        let plan = Plan::of(&facts, &launch);
-        let machine = probe::machine(root);
-        let support = probe::support(root, &config.placement, &machine);
-        self.decide(
-            |policy, decisions| policy.replace(now, launch, plan, facts.cpu_count, decisions),
-            |placement, decisions| placement.replace(config.placement.clone(), support, machine, decisions),
-        )
+    /// Lets each of them probe, and go on under what is there now.
+    pub fn follow(&mut self, now: BootTime, surroundings: Surroundings<'_>) -> Decided {
+        self.decide(|mechanism, decisions| mechanism.follow(now, &surroundings, decisions))
     }
 
     /// Ends everything.
     pub fn stop(&mut self) -> Decided {
-        self.decide(LaunchPolicy::stop, PlacementPolicy::stop)
-    }
-
-    fn decide(
-        &mut self,
-        launch: impl FnOnce(&mut LaunchPolicy, &mut Vec<Decision>),
-        placement: impl FnOnce(&mut PlacementPolicy, &mut Vec<Decision>),
-    ) -> Decided {
-        let (mut of_launch, mut of_placement) = (Vec::new(), Vec::new());
-        launch(&mut self.launch, &mut of_launch);
-        placement(&mut self.placement, &mut of_placement);
-        [of_launch, of_placement]
-    }
-
-    /// Each of them, to be driven.
-    pub fn each(&mut self) -> [&mut dyn Mechanism; MECHANISM_COUNT] {
-        [&mut self.launch, &mut self.placement]
-    }
-
-    /// Each of them, to be looked at.
-    pub fn all(&self) -> [&dyn Mechanism; MECHANISM_COUNT] {
-        [&self.launch, &self.placement]
+        self.decide(|mechanism, decisions| mechanism.stop(decisions))
     }
 
     /// What all want to hear.
     pub fn interest(&self) -> Interest {
-        self.all().iter().fold(Interest::default(), |interest, mechanism| interest.and(mechanism.interest()))
+        self.all().fold(Interest::default(), |interest, mechanism| interest.and(mechanism.interest()))
     }
 
     /// True when none has a use for an event of `kind` about `pid`.
     pub fn ignore(&self, now: BootTime, kind: ProcessEventKind, pid: u32) -> bool {
-        let wants = |mechanism: &&dyn Mechanism| mechanism.interest().kinds.contains(kind);
-        self.all().into_iter().filter(wants).all(|mechanism| mechanism.ignores(now, kind, pid))
+        let mut interested = self.all().filter(|mechanism| mechanism.interest().kinds.contains(kind));
+        interested.all(|mechanism| mechanism.ignores(now, kind, pid))
+    }
+
+    /// The processes whose end any of them awaits.
+    pub fn awaited_exits(&self) -> Vec<u32> {
+        self.all().flat_map(|mechanism| mechanism.awaited_exits()).copied().collect()
     }
 
     /// The earliest moment that any wants.
     pub fn deadline(&self) -> Option<BootTime> {
-        self.all().iter().filter_map(|mechanism| mechanism.deadline()).min()
+        self.all().filter_map(Mechanism::deadline).min()
     }
 
-    /// The tunables that they write.
-    pub fn tunables(&self) -> impl Iterator<Item = &Target> {
-        self.launch.plan().tunables().into_iter()
+    /// The targets that they write.
+    pub fn tunables(&self) -> Vec<Target> {
+        let mut tunables = Vec::new();
+        self.all().for_each(|mechanism| mechanism.append_tunables(&mut tunables));
+        tunables
     }
+
+    /// What they want with the next sample of threads, each thread once.
+    pub fn thread_demand(&self, now: BootTime) -> ThreadDemand {
+        let mut demand = ThreadDemand::default();
+        self.all().for_each(|mechanism| mechanism.demand_threads(now, &mut demand));
+        demand.facts.sort_unstable();
+        demand.facts.dedup();
+        demand
+    }
+
+    /// How threads are sampled: as the first says whom that matters to.
+    pub fn thread_sampling(&self) -> Option<ThreadSampling<'_>> {
+        self.all().find_map(Mechanism::thread_sampling)
+    }
+
+    /// The CPUs that are left for the daemon by all that reserve some; `None` when none does, or nothing would be left.
+    pub fn unreserved_cpus(&self) -> Option<Vec<u32>> {
+        let mut unreserved = self.all().filter_map(Mechanism::unreserved_cpus);
+        let mut cpus = unreserved.next()?.to_vec();
+        unreserved.for_each(|others| cpus.retain(|cpu| others.contains(cpu)));
+        (!cpus.is_empty()).then_some(cpus)
+    }
+
+    /// What is done for launches, by the first that helps them.
+    pub fn launch_help(&self) -> Option<LaunchHelp<'_>> {
+        self.all().find_map(Mechanism::launch_help)
+    }
+
+    /// True while any of them helps a launch.
+    pub fn is_helping_launch(&self) -> bool {
+        self.all().filter_map(Mechanism::launch_help).any(|help| help.is_going_on)
+    }
+
+    /// Tells all whether a client wants to hear their news.
+    pub fn set_watched(&mut self, watched: bool) {
+        self.0.iter_mut().for_each(|mechanism| mechanism.set_watched(watched));
+    }
+
+    /// Tells all which processes were in the foreground when that began to be watched.
+    pub fn begin_in_foreground(&mut self, pids: &[u32]) {
+        self.0.iter_mut().for_each(|mechanism| mechanism.begin_in_foreground(pids));
+    }
+
+    /// What clients are told.
+    pub fn take_news(&mut self, news: &mut Vec<News>) {
+        self.0.iter_mut().for_each(|mechanism| mechanism.take_news(news));
+    }
+
+    /// What they ask, and which of them asks.
+    pub fn take_questions(&mut self, asked: &mut impl Extend<(usize, Question)>) {
+        let mut questions = Vec::new();
+        for (index, mechanism) in self.0.iter_mut().enumerate() {
+            mechanism.take_questions(&mut questions);
+            asked.extend(questions.drain(..).map(|question| (index, question)));
+        }
+    }
+
+    /// What each offers, in one sentence.
+    pub fn describe(&self) -> String {
+        let each = self.all().map(|mechanism| format!("{}: {}", mechanism.name(), mechanism.support().reason));
+        each.collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// What they write on the device below `root`, if they are configured so; nothing is carried out.
+pub fn tunables_of(mut mechanisms: Mechanisms, root: &Root, settings: &dyn crate::mechanism::Settings) -> Vec<Target> {
+    let surroundings = Surroundings { root, settings, is_new_configuration: true };
+    drop(mechanisms.follow(BootTime::now(), surroundings));
+    mechanisms.tunables()
 }

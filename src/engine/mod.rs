@@ -4,6 +4,7 @@ pub mod boot;
 pub mod control;
 mod dry_run;
 pub mod executor;
+mod kept;
 pub mod killer;
 mod mechanisms;
 mod memory;
@@ -14,11 +15,10 @@ mod requests;
 mod restraint;
 mod sensor;
 mod signals;
-mod state_file;
 pub mod status;
-mod storage;
 mod subscriptions;
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,20 +35,21 @@ use crate::device::journal::{Holder, Journal};
 use crate::device::process_events::monotonic_ns;
 use crate::device::session::Sessions;
 use crate::device::{BootTime, Root, Timer, grant, own_code, scheduling};
-use crate::mechanism::launch::config::Trigger;
-use crate::mechanism::launch::{LearnedDurations, Notice};
-use crate::mechanism::{Decision, Effect, Event, Mechanism, Outcome, Process, ProcessEvent, ProcessEventKind, Target};
+use crate::mechanism::{
+    Decision, Effect, Event, Outcome, Process, ProcessEvent, ProcessEventKind, Question, Surroundings, Target,
+    ThreadSampling, list,
+};
 use control::Control;
 use executor::{Executor, Sink};
-use mechanisms::{Decided, MECHANISM_COUNT, Mechanisms};
+use kept::KeptFiles;
+use mechanisms::{Decided, Mechanisms};
 use memory::Memory;
 use metrics::Metrics;
 pub use options::{Options, Purpose};
 use poller::{Poller, Token};
+use sensor::facts;
 use sensor::processes::look_up;
 use signals::Signals;
-use state_file::StateFile;
-use storage::Storage;
 use subscriptions::Subscriptions;
 
 /// A guardian that dies is replaced; one that dies at once is not, more often than this.
@@ -60,16 +61,15 @@ const PROBE_PAUSE: Duration = Duration::from_secs(1);
 /// How the daemon is scheduled, where it may be, while it does not work at leisure.
 const REAL_TIME: &str = "real-time";
 /// So often a mechanism may decide again about what became of its decisions.
-const MOST_ROUNDS: u32 = 8;
+const MOST_ROUNDS: u32 = 32;
 
 /// The tunables that a daemon under `config` writes on this device as it is now, named as on the device.
 pub fn tunables(root: &Root, config: &Config) -> Vec<PathBuf> {
-    let mechanisms = Mechanisms::new(root, config, LearnedDurations::default());
-    let file = |target: &Target| match target {
-        Target::Tunable(file) => Some(file.clone()),
+    let file = |target: Target| match target {
+        Target::Tunable(file) => Some(file),
         _ => None,
     };
-    mechanisms.tunables().filter_map(file).collect()
+    mechanisms::tunables_of(Mechanisms::new(list::all()), root, config).into_iter().filter_map(file).collect()
 }
 
 /// The running daemon.
@@ -83,7 +83,6 @@ pub struct Engine {
     signals: Option<Signals>,
     mechanisms: Mechanisms,
     memory: Memory,
-    storage: Storage,
     executor: Executor,
     subscriptions: Subscriptions,
     control: Option<Control>,
@@ -91,13 +90,13 @@ pub struct Engine {
     guardian_due: Option<BootTime>,
     probe_due: Option<BootTime>,
     last_probe: BootTime,
-    state_file: StateFile<LearnedDurations>,
+    kept: KeptFiles,
     metrics: Metrics,
     scheduling: String,
     own_mask: OwnMask,
     since: BootTime,
     stopping: bool,
-    notices: Vec<Notice>,
+    questions: VecDeque<(usize, Question)>,
 }
 
 impl Engine {
@@ -107,10 +106,7 @@ impl Engine {
     /// # Errors
     /// A configuration that is not right, a second daemon, a control socket that cannot be opened.
     pub fn start(options: Options) -> anyhow::Result<Self> {
-        let mut layers = options.read_config()?;
-        if options.purpose == Purpose::OneLaunch {
-            layers.config.launch.triggers = vec![Trigger::Announced];
-        }
+        let layers = options.read_config()?;
         let (root, config) = (&options.root, &layers.config);
         let poller = Poller::new().context("cannot wait for events")?;
         let timer = Timer::new().context("cannot set a timer")?;
@@ -130,11 +126,12 @@ impl Engine {
             Purpose::Daemon => Some(Control::open(root, &config.control, &poller)?),
             _ => None,
         };
-        let state_file = StateFile::<LearnedDurations>::read(root);
-        let mechanisms = Mechanisms::new(root, config, state_file.saved().clone());
-        let mut executor = Executor::new(root.clone(), sink);
-        let is_denied = executor.prepare(mechanisms.tunables());
         let now = BootTime::now();
+        let mut mechanisms = Mechanisms::new((options.mechanisms)());
+        let kept = KeptFiles::recall(root, &mut mechanisms);
+        let decided = mechanisms.follow(now, Surroundings { root, settings: config, is_new_configuration: true });
+        let mut executor = Executor::new(root.clone(), sink);
+        let is_denied = executor.prepare(&mechanisms.tunables());
         let mut engine = Self {
             config_error: None,
             poller,
@@ -142,7 +139,6 @@ impl Engine {
             signals,
             mechanisms,
             memory: Memory::default(),
-            storage: Storage::default(),
             executor,
             subscriptions: Subscriptions::default(),
             control,
@@ -150,13 +146,13 @@ impl Engine {
             guardian_due: None,
             probe_due: None,
             last_probe: now,
-            state_file,
+            kept,
             metrics: Metrics::default(),
             scheduling: String::new(),
             own_mask: OwnMask::default(),
             since: now,
             stopping: false,
-            notices: Vec::new(),
+            questions: VecDeque::new(),
             layers,
             options,
         };
@@ -167,10 +163,10 @@ impl Engine {
             engine.ask_for_grant();
         }
         engine.follow_device();
+        engine.carry_out(now, decided);
         engine.listen(now);
         if engine.options.purpose != Purpose::OneLaunch {
             engine.follow_memory_config(now);
-            engine.follow_storage_config(now);
         }
         engine.scheduling = match scheduling::become_real_time() {
             Ok(()) => REAL_TIME.to_owned(),
@@ -206,7 +202,7 @@ impl Engine {
         let process = Some(self.announced_process(pid));
         let event = Event::LaunchAnnounced { process, application: application.to_owned() };
         self.dispatch(BootTime::now(), &event);
-        let outcome = self.work_until(|engine| engine.mechanisms.launch.activity().is_none());
+        let outcome = self.work_until(|engine| !engine.mechanisms.is_helping_launch());
         self.stop();
         outcome
     }
@@ -216,7 +212,7 @@ impl Engine {
         while !is_over(self) {
             let pending = self.control.as_ref().and_then(Control::next_pending);
             let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let at_most = pending.map(|_| &at_once);
+            let at_most = (pending.is_some() || !self.questions.is_empty()).then_some(&at_once);
             self.set_timer().and_then(|()| self.poller.wait(&mut ready, at_most)).context("cannot wait for events")?;
             ready.extend(pending.map(Token::Client).filter(|token| !ready.contains(token)));
             // Clients come last and one request of each at a time: a launch never waits for more than that.
@@ -226,6 +222,7 @@ impl Engine {
                 }
             }
             ready.clear();
+            self.answer_question();
         }
         Ok(())
     }
@@ -289,9 +286,6 @@ impl Engine {
         if self.subscriptions.threads.deadline().is_some_and(|due| due <= now) {
             self.at_leisure(|engine| engine.look_at_threads(now));
         }
-        if self.storage.next.is_some_and(|next| next <= now) {
-            self.at_leisure(|engine| engine.look_at_storage(now));
-        }
         let ended = self.executor.expire(now);
         self.tell_ended(now, ended);
         if self.executor.has_restored_late() {
@@ -321,9 +315,8 @@ impl Engine {
     }
 
     fn look_at_threads(&mut self, now: BootTime) {
-        let placement = &self.mechanisms.placement;
-        let asked = (placement.unknown(), placement.wants_groups(now));
-        if let Some(event) = self.subscriptions.threads.look(now, &self.options.root, asked) {
+        let demand = self.mechanisms.thread_demand(now);
+        if let Some(event) = self.subscriptions.threads.look(now, &self.options.root, &demand) {
             self.dispatch(now, &event);
         }
     }
@@ -423,18 +416,37 @@ impl Engine {
     /// Lets every mechanism decide about `event` and carries the decisions out. True when something was written.
     fn dispatch(&mut self, now: BootTime, event: &Event) -> bool {
         let mut written = false;
-        for index in 0..MECHANISM_COUNT {
+        for index in 0..self.mechanisms.len() {
             let mut decisions = Vec::new();
-            self.mechanisms.each()[index].on_event(now, event, &mut decisions);
+            self.mechanisms.at(index).on_event(now, event, &mut decisions);
             written |= self.settle(now, index, decisions);
         }
-        self.stand_aside();
-        self.tell_watchers(now);
+        self.follow_mechanisms(now);
         // Within a batch of process events the subscription itself is lent out; it follows at the batch's end.
         if self.subscriptions.processes.is_some() || !matches!(event, Event::Process(_)) {
             self.listen(now);
         }
         written
+    }
+
+    /// Answers the oldest question of a mechanism; one at a time, so that no event waits for more than that.
+    fn answer_question(&mut self) {
+        let Some((index, question)) = self.questions.pop_front() else { return };
+        self.at_leisure(|engine| {
+            let event = Event::Facts(facts::answer(&engine.options.root, &question));
+            let (now, mut decisions) = (BootTime::now(), Vec::new());
+            engine.mechanisms.at(index).on_event(now, &event, &mut decisions);
+            engine.settle(now, index, decisions);
+            engine.follow_mechanisms(now);
+            engine.listen(now);
+        });
+    }
+
+    /// Does what mechanisms ask for beside decisions.
+    fn follow_mechanisms(&mut self, now: BootTime) {
+        self.stand_aside();
+        self.tell_watchers(now);
+        self.mechanisms.take_questions(&mut self.questions);
     }
 
     /// Carries out what the mechanism at `index` has decided, tells it what became of that, and goes on with what it
@@ -445,13 +457,13 @@ impl Engine {
             if decisions.is_empty() {
                 return written;
             }
-            let mechanism = &mut self.mechanisms.each()[index];
+            let mechanism = self.mechanisms.at(index);
             let outcomes = self.executor.execute_each(now, mechanism.name(), &decisions);
             decisions.clear();
             mechanism.on_outcomes(now, &outcomes, &mut decisions);
             written |= self.count(now, &outcomes);
         }
-        let name = self.mechanisms.each()[index].name();
+        let name = self.mechanisms.at(index).name();
         tracing::error!("{name} decides again and again; {} decisions are not carried out", decisions.len());
         written
     }
@@ -480,15 +492,11 @@ impl Engine {
     fn tell_ended(&mut self, now: BootTime, ended: Vec<(&'static str, Outcome)>) {
         for (owner, outcome) in ended {
             let outcomes = [outcome];
-            for index in 0..MECHANISM_COUNT {
-                let mechanism = &mut self.mechanisms.each()[index];
-                if mechanism.name() == owner {
-                    let mut decisions = Vec::new();
-                    mechanism.on_outcomes(now, &outcomes, &mut decisions);
-                    self.settle(now, index, decisions);
-                }
+            if let Some(index) = self.mechanisms.position(owner) {
+                let mut decisions = Vec::new();
+                self.mechanisms.at(index).on_outcomes(now, &outcomes, &mut decisions);
+                self.settle(now, index, decisions);
             }
-            self.storage.on_outcomes(now, &outcomes);
             self.memory.on_outcomes(&outcomes);
         }
     }
@@ -496,7 +504,7 @@ impl Engine {
     /// Keeps off the cores that are kept free for others: the daemon runs before every ordinary task.
     fn stand_aside(&mut self) {
         if !self.executor.is_dry() && self.options.root.is_system() {
-            self.own_mask.narrow_to(self.mechanisms.placement.split().map(|split| split.rest.as_slice()));
+            self.own_mask.narrow_to(self.mechanisms.unreserved_cpus().as_deref());
         }
     }
 
@@ -504,27 +512,24 @@ impl Engine {
     fn listen(&mut self, now: BootTime) {
         let mut ended = Vec::new();
         let interest = self.mechanisms.interest().and(self.memory_interest());
-        let exits = self.mechanisms.launch.awaited_exits();
-        self.subscriptions.follow(now, interest, exits, (&self.options.root, &self.poller), &mut ended);
+        let exits = self.mechanisms.awaited_exits();
+        self.subscriptions.follow(now, interest, &exits, (&self.options.root, &self.poller), &mut ended);
         for pid in ended {
             self.take_exit(now, pid);
         }
         if let Some(pids) = self.subscriptions.first_foreground() {
-            self.mechanisms.launch.set_in_front(&pids);
+            self.mechanisms.begin_in_foreground(&pids);
             self.tell_foreground(now, pids);
         }
-        self.follow_storage(now);
     }
 
     fn tell_watchers(&mut self, now: BootTime) {
-        self.mechanisms.launch.take_notices(&mut self.notices);
-        for notice in std::mem::take(&mut self.notices) {
-            if matches!(notice, Notice::Began { first: true, .. }) {
-                self.metrics.launches += 1;
-            }
-            if let Some(control) = self.control.as_mut().filter(|control| control.is_watched()) {
-                let value = serde_json::to_value(&notice).unwrap_or_default();
-                control.broadcast(&control::protocol::answer(&value), now, &self.poller);
+        let mut all = Vec::new();
+        self.mechanisms.take_news(&mut all);
+        for news in all {
+            self.metrics.launches += u64::from(news.is_new_launch);
+            if let (Some(text), Some(control)) = (&news.text, &mut self.control) {
+                control.broadcast(&control::protocol::answer(text), now, &self.poller);
             }
         }
     }
@@ -535,7 +540,6 @@ impl Engine {
             self.executor.next_deadline(),
             self.subscriptions.load.deadline(),
             self.subscriptions.threads.deadline(),
-            self.storage.next,
             self.guardian_due,
             self.memory.killer_due,
             self.probe_due,
@@ -572,29 +576,29 @@ impl Engine {
     fn probe(&mut self, now: BootTime) {
         self.last_probe = now;
         self.dispatch(now, &Event::DeviceChanged);
-        let before = self.mechanisms.launch.plan().clone();
-        self.rebuild(now);
-        if *self.mechanisms.launch.plan() != before {
-            tracing::info!("the device changed; launch: {}", self.mechanisms.launch.plan().support.reason);
+        let before = self.mechanisms.describe();
+        self.rebuild(now, false);
+        let described = self.mechanisms.describe();
+        if described != before {
+            tracing::info!("the device changed; {described}");
         }
     }
 
     /// Lets the mechanisms go on under the configuration and the device as they are now.
-    fn rebuild(&mut self, now: BootTime) {
+    fn rebuild(&mut self, now: BootTime, is_new_configuration: bool) {
         // What is leased is not what the device has: it is given back before anybody looks.
         let decided = self.mechanisms.let_go();
         self.carry_out(now, decided);
         let ended = self.executor.retry(now);
         self.tell_ended(now, ended);
-        let decided = self.mechanisms.replace(now, &self.options.root, &self.layers.config);
-        if self.executor.prepare(self.mechanisms.tunables()) {
+        let (root, settings) = (&self.options.root, &self.layers.config);
+        let decided = self.mechanisms.follow(now, Surroundings { root, settings, is_new_configuration });
+        if self.executor.prepare(&self.mechanisms.tunables()) {
             self.ask_for_grant();
         }
         self.carry_out(now, decided);
         self.follow_device();
-        if self.options.purpose != Purpose::OneLaunch {
-            self.follow_storage_config(now);
-        }
+        self.follow_mechanisms(now);
         self.listen(now);
     }
 
@@ -609,8 +613,10 @@ impl Engine {
     fn follow_device(&mut self) {
         let root = &self.options.root;
         self.subscriptions.watch_device(root, &self.poller);
-        self.subscriptions.threads.groups = Groups::of(root, &self.layers.config.placement.groups);
-        self.subscriptions.threads.set_sensing(self.layers.config.placement.sensing);
+        if let Some(ThreadSampling { sensing, groups }) = self.mechanisms.thread_sampling() {
+            self.subscriptions.threads.groups = Groups::of(root, groups);
+            self.subscriptions.threads.set_sensing(sensing);
+        }
     }
 
     fn carry_out(&mut self, now: BootTime, decided: Decided) {
@@ -627,9 +633,9 @@ impl Engine {
             Ok(layers) => {
                 self.layers = layers;
                 self.config_error = None;
-                self.rebuild(now);
+                self.rebuild(now, true);
                 self.follow_memory_config(now);
-                tracing::info!("configuration reloaded; launch: {}", self.mechanisms.launch.plan().support.reason);
+                tracing::info!("configuration reloaded; {}", self.mechanisms.describe());
             }
             Err(error) => {
                 let reason = sentence(error.as_ref());
@@ -653,7 +659,7 @@ impl Engine {
 
     fn save(&mut self) {
         if !self.executor.is_dry() {
-            self.state_file.save(self.mechanisms.launch.durations());
+            self.kept.save(&mut self.mechanisms);
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::config::{ConfigError, Layers};
 use crate::device::Root;
+use crate::mechanism::Mechanism;
 
 /// How the daemon runs.
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// What it is for.
     pub purpose: Purpose,
+    /// Makes the mechanisms that it drives.
+    pub mechanisms: fn() -> Vec<Box<dyn Mechanism>>,
 }
 
 /// What an engine is for.
@@ -32,9 +35,13 @@ pub enum Purpose {
 
 impl Options {
     pub(super) fn read_config(&self) -> Result<Layers, ConfigError> {
-        match &self.config {
-            Some(file) => Layers::read_only(file),
-            None => Layers::read(&self.root),
+        let mut layers = match &self.config {
+            Some(file) => Layers::read_only(file)?,
+            None => Layers::read(&self.root)?,
+        };
+        if self.purpose == Purpose::OneLaunch {
+            layers.config = layers.config.for_one_launch();
         }
+        Ok(layers)
     }
 }

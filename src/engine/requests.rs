@@ -7,7 +7,7 @@ use super::control::protocol::{self, Request};
 use super::sensor::processes::look_up;
 use super::status::{Activity, MechanismStatus, Status};
 use crate::device::BootTime;
-use crate::mechanism::{Event, Process, ProcessFacts, Support};
+use crate::mechanism::{Event, Mechanism, Process, ProcessFacts, Support};
 
 impl Engine {
     /// Client `number` became ready: takes what it sent, and answers what is complete.
@@ -30,7 +30,7 @@ impl Engine {
         if let Some(control) = &mut self.control {
             control.settle(number, now, &self.poller);
             let watched = control.is_watched();
-            self.mechanisms.launch.set_watched(watched);
+            self.mechanisms.set_watched(watched);
         }
         self.listen(now);
     }
@@ -54,7 +54,8 @@ impl Engine {
                 Ok(Value::Null)
             }
             Request::Placement => {
-                serde_json::to_value(self.mechanisms.placement.snapshot()).map_err(|error| error.to_string())
+                let mechanism = self.mechanisms.all().find(|mechanism| mechanism.name() == "placement");
+                mechanism.and_then(Mechanism::details).ok_or_else(|| "nothing is known of that".to_owned())
             }
             Request::Reload => {
                 self.reload(now);
@@ -78,9 +79,9 @@ impl Engine {
         process
     }
 
-    /// What this device offers to the launch mechanism.
-    pub fn launch_support(&self) -> &Support {
-        &self.mechanisms.launch.plan().support
+    /// What this device offers to launches; `None` when no mechanism helps them.
+    pub fn launch_support(&self) -> Option<&Support> {
+        self.mechanisms.launch_help().map(|help| help.support)
     }
 
     /// What the daemon does and did.
@@ -102,7 +103,7 @@ impl Engine {
             dry_run: self.executor.is_dry(),
             sensors: self.subscriptions.describe(&self.scheduling),
             guardian_pid: self.guardian.as_ref().map(crate::device::guardian::Guardian::pid),
-            mechanisms: driven.into_iter().chain([self.memory_status()]).collect(),
+            mechanisms: driven.chain([self.memory_status()]).collect(),
             leases: self.executor.leases().to_vec(),
             decisions: self.executor.history().cloned().collect(),
             metrics,

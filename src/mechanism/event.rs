@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::facts::Facts;
 use crate::device::cgroup::weight::WeighedGroup;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
@@ -55,6 +56,8 @@ pub enum Event {
     },
     /// CPUs came or went, or a cpufreq policy changed its governor: tunables must be looked up again.
     DeviceChanged,
+    /// The answer to a question of the mechanism that hears this.
+    Facts(Facts),
     /// The deadline that a mechanism asked for has come.
     Deadline,
 }

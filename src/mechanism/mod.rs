@@ -1,41 +1,56 @@
 //! The five mechanisms and what they share: events in, decisions with reasons out, and what became of each back in.
 //!
 //! A mechanism's `policy.rs` is pure: it takes events and the time, and returns [`Decision`]s. It does no I/O, reads
-//! no clock and keeps no globals, so that unit tests are tables, recordings replay and `--dry-run` is free.
+//! no clock and keeps no globals, so that unit tests are tables, recordings replay and `--dry-run` is free. Only
+//! [`Mechanism::follow`] reads the device, through the mechanism's `probe.rs`.
 
 pub mod action;
 pub mod boot;
+pub mod demand;
 pub mod event;
+pub mod facts;
 pub mod glob;
 pub mod holdings;
 pub mod interest;
 pub mod launch;
+pub mod list;
 pub mod lookup;
 pub mod memory;
+pub mod news;
 pub mod outcome;
 pub mod placement;
 mod recency;
 #[cfg(test)]
 mod simulated;
 pub mod support;
+pub mod surroundings;
 
 pub use action::{Action, Decision, Target};
+pub use demand::{Kept, LaunchHelp, ThreadDemand, ThreadSampling};
 pub use event::{Event, Process, ProcessEvent, ProcessEventKind};
+pub use facts::{Facts, Question};
 pub use glob::Glob;
 pub use holdings::{Demands, Holdings};
 pub use interest::{Interest, ProcessEventKinds, ProcessFacts};
+pub use news::News;
 pub use outcome::{Effect, Outcome};
 pub use support::{Support, SupportState};
+pub use surroundings::{Settings, Surroundings};
 
 use crate::device::BootTime;
 
-/// A mechanism as the engine sees it.
-pub trait Mechanism {
+/// A mechanism as the engine sees it: the engine holds a list of these and knows none by name. All but the first seven
+/// methods may be left as they are.
+pub trait Mechanism: std::fmt::Debug {
     /// Its name on the command line, in the configuration and in reports: one lower-case word.
     fn name(&self) -> &'static str;
 
     /// What this device offers to it, and what to do about the rest.
     fn support(&self) -> &Support;
+
+    /// Probes the device and takes its configuration: at the start, and whenever either has changed. Appends what should
+    /// be done from then on. What it held was released before, by [`Mechanism::let_go`].
+    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>);
 
     /// Takes one event at the time `now` and appends what should be done about it.
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>);
@@ -43,6 +58,22 @@ pub trait Mechanism {
     /// Takes what became of its decisions, one outcome for each in their order, and later of leases that ended by
     /// themselves; appends what should be done about that. Until then it knows only what it has asked for.
     fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], decisions: &mut Vec<Decision>);
+
+    /// When it wants an [`Event::Deadline`], if nothing happens before.
+    fn deadline(&self) -> Option<BootTime>;
+
+    /// What it does now, in one sentence for `brisk status`, and since when; `None` while it does nothing.
+    fn activity(&self) -> Option<(BootTime, String)>;
+
+    /// Releases what would hide the device's own values from a probe; [`Mechanism::follow`] comes next.
+    fn let_go(&mut self, decisions: &mut Vec<Decision>) {
+        let _ = decisions;
+    }
+
+    /// Ends everything: the daemon stops. Leases that remain are released after that, in reverse order.
+    fn stop(&mut self, decisions: &mut Vec<Decision>) {
+        let _ = decisions;
+    }
 
     /// What it wants to hear now.
     fn interest(&self) -> Interest {
@@ -61,9 +92,66 @@ pub trait Mechanism {
         &[]
     }
 
-    /// When it wants an [`Event::Deadline`], if nothing happens before.
-    fn deadline(&self) -> Option<BootTime>;
+    /// Takes the processes that were in the foreground before it heard of any change.
+    fn begin_in_foreground(&mut self, pids: &[u32]) {
+        let _ = pids;
+    }
 
-    /// What it does now, in one sentence for `brisk status`, and since when; `None` while it does nothing.
-    fn activity(&self) -> Option<(BootTime, String)>;
+    /// Appends to `demand` what it wants to know with the next sample of threads at `now`.
+    fn demand_threads(&self, now: BootTime, demand: &mut ThreadDemand) {
+        let _ = (now, demand);
+    }
+
+    /// How threads are to be sampled for it; `None` where that does not matter to it.
+    fn thread_sampling(&self) -> Option<ThreadSampling<'_>> {
+        None
+    }
+
+    /// Appends what it wants to know that no event brings. Each question is answered by one [`Event::Facts`] to it alone,
+    /// at leisure.
+    fn take_questions(&mut self, questions: &mut Vec<Question>) {
+        let _ = questions;
+    }
+
+    /// While it reserves CPUs for the foreground: those that are left for the rest, the daemon included.
+    fn unreserved_cpus(&self) -> Option<&[u32]> {
+        None
+    }
+
+    /// Appends the targets that it writes on this device, so that they are opened, and granted to the service's user,
+    /// before they are needed.
+    fn append_tunables(&self, tunables: &mut Vec<Target>) {
+        let _ = tunables;
+    }
+
+    /// Whether it helps launches, and one that was announced now; `None` when it does not.
+    fn launch_help(&self) -> Option<LaunchHelp<'_>> {
+        None
+    }
+
+    /// Takes whether a client wants to hear its news.
+    fn set_watched(&mut self, watched: bool) {
+        let _ = watched;
+    }
+
+    /// Appends what has happened since the last call that clients want to hear.
+    fn take_news(&mut self, news: &mut Vec<News>) {
+        let _ = news;
+    }
+
+    /// The file in which it keeps across runs what it has learned.
+    fn kept(&self) -> Option<Kept> {
+        None
+    }
+
+    /// Takes what an earlier run has kept; false when the text is damaged, and is forgotten.
+    fn recall(&mut self, text: &str) -> bool {
+        let _ = text;
+        true
+    }
+
+    /// What it knows in detail, where a client asks for that by its name.
+    fn details(&self) -> Option<serde_json::Value> {
+        None
+    }
 }

@@ -14,6 +14,16 @@ pub enum SupportState {
     Active,
 }
 
+impl Default for Support {
+    fn default() -> Self {
+        Self {
+            state: SupportState::Available,
+            reason: "the device was not probed yet".to_owned(),
+            advice: String::new(),
+        }
+    }
+}
+
 /// A state, why it is so, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Support {

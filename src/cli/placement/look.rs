@@ -7,7 +7,7 @@ use crate::device::cgroup::membership::Groups;
 use crate::device::threads::Threads;
 use crate::device::{BootTime, Root, hotplug, thread_facts};
 use crate::mechanism::placement::{PlacementConfig, PlacementPolicy, Snapshot, probe};
-use crate::mechanism::{Event, Mechanism as _, Process, SupportState};
+use crate::mechanism::{Event, Mechanism as _, Process, SupportState, ThreadDemand};
 
 /// A policy whose decisions nobody carries out.
 #[derive(Debug)]
@@ -47,9 +47,11 @@ impl Onlooker {
     pub fn look(&mut self) -> anyhow::Result<()> {
         let now = BootTime::now();
         let look = self.threads.look(now).context("threads cannot be looked at")?;
-        let facts = thread_facts::of_each(&self.root, self.policy.unknown(), &self.groups);
+        let mut demand = ThreadDemand::default();
+        self.policy.demand_threads(now, &mut demand);
+        let facts = thread_facts::of_each(&self.root, &demand.facts, &self.groups);
         let online = hotplug::online(&self.root).unwrap_or_default();
-        let groups = self.policy.wants_groups(now).then(|| self.groups.weighed(&self.root));
+        let groups = demand.groups.then(|| self.groups.weighed(&self.root));
         self.tell(now, &Event::Threads { look, facts, online, groups });
         Ok(())
     }

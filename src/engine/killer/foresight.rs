@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::learned::Learned;
 use super::look::{Looks, page_kib};
+use super::state_file::StateFile;
 use crate::device::{BootTime, DeviceError, Root, kernel, meminfo, process, process_memory, zram_writeback};
-use crate::engine::state_file::StateFile;
 use crate::mechanism::memory::candidates;
 use crate::mechanism::memory::config::{KillerConfig, PageoutConfig, WritebackConfig};
 use crate::mechanism::memory::killer::{self, Need};

@@ -1,7 +1,7 @@
 //! What the killer learned, and where it is kept: never read or written on the way to a kill.
 
+use super::state_file::StateFile;
 use crate::device::Root;
-use crate::engine::state_file::StateFile;
 use crate::mechanism::launch::LearnedDurations;
 use crate::mechanism::memory::LearnedRatios;
 use crate::mechanism::memory::victim::Candidate;

@@ -10,6 +10,7 @@ mod learned;
 mod look;
 mod pageout;
 mod prefetch;
+mod state_file;
 mod writeback;
 
 use std::io;

@@ -5,9 +5,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::look::page_kib;
+use super::state_file::StateFile;
 use crate::device::zram_writeback::{self, Pages, incompressible_first};
 use crate::device::{BootTime, DeviceError, Root, kernel, pagemap, process, process_reclaim, scheduling, zram};
-use crate::engine::state_file::StateFile;
 use crate::mechanism::memory::candidates;
 use crate::mechanism::memory::config::WritebackConfig;
 use crate::mechanism::memory::constant::{ConstantPages, Pieces};

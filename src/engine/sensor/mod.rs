@@ -2,6 +2,7 @@
 
 pub mod device_changes;
 pub mod exits;
+pub mod facts;
 pub mod load;
 pub mod processes;
 pub mod threads;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::device::cgroup::membership::Groups;
 use crate::device::threads::{Sensing, Threads};
 use crate::device::{BootTime, Root, hotplug, thread_facts};
-use crate::mechanism::Event;
+use crate::mechanism::{Event, ThreadDemand};
 
 /// The sampler: silent, and without a descriptor, until it is given a period.
 #[derive(Debug, Default)]
@@ -52,8 +52,8 @@ impl ThreadSampler {
         self.next
     }
 
-    /// A look, when one is due, with the facts of the threads `asked`, and with what groups weigh where that is wanted.
-    pub fn look(&mut self, now: BootTime, root: &Root, (asked, with_groups): (&[u32], bool)) -> Option<Event> {
+    /// A look, when one is due, with what `demand` asks for.
+    pub fn look(&mut self, now: BootTime, root: &Root, demand: &ThreadDemand) -> Option<Event> {
         let (threads, period) = (self.threads.as_mut()?, self.period?);
         if self.next.is_some_and(|next| next > now) {
             return None;
@@ -61,8 +61,8 @@ impl ThreadSampler {
         self.next = Some(now + period);
         match threads.look(now) {
             Ok(look) => {
-                let facts = thread_facts::of_each(root, asked, &self.groups);
-                let groups = with_groups.then(|| self.groups.weighed(root));
+                let facts = thread_facts::of_each(root, &demand.facts, &self.groups);
+                let groups = demand.groups.then(|| self.groups.weighed(root));
                 Some(Event::Threads { look, facts, online: hotplug::online(root).unwrap_or_default(), groups })
             }
             Err(error) => {

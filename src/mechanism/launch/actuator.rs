@@ -65,7 +65,7 @@ pub struct Choice {
 }
 
 /// What is done on this device, or why nothing.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// One entry for each set of tunables; empty when the mechanism stays off.
     pub choices: Vec<Choice>,

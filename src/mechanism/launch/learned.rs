@@ -19,6 +19,9 @@ const HEADROOM: f64 = 1.25;
 /// The number of the state file's format.
 const VERSION: u32 = 1;
 
+/// The name of the state file.
+pub const FILE: &str = "launch-durations.json";
+
 /// What was learned, kept across runs as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LearnedDurations {

@@ -8,13 +8,14 @@ use std::time::Duration;
 use super::actuator::{Actuator, Plan};
 use super::boost::{Boost, Wanted};
 use super::config::{LaunchConfig, Trigger};
-use super::learned::LearnedDurations;
+use super::learned::{self, LearnedDurations};
 use super::limiter::RateLimiter;
 use super::notice::{EndReason, Notice};
+use super::triggers;
 use crate::device::BootTime;
 use crate::mechanism::{
-    Decision, Event, Holdings, Interest, Mechanism, Outcome, Process, ProcessEvent, ProcessEventKind,
-    ProcessEventKinds, ProcessFacts, Support, SupportState, Target,
+    Decision, Event, Holdings, Interest, Kept, LaunchHelp, Mechanism, News, Outcome, Process, ProcessEvent,
+    ProcessEventKind, ProcessEventKinds, ProcessFacts, Support, SupportState, Surroundings, Target,
 };
 
 /// So many launches are followed at once; more are not noticed until one of them has ended.
@@ -40,7 +41,7 @@ pub struct LaunchPolicy {
     in_front: Vec<u32>,
     quiet_periods: u64,
     watched: bool,
-    notices: Vec<Notice>,
+    news: Vec<News>,
 }
 
 /// A launch that goes on.
@@ -53,6 +54,12 @@ struct Launch {
     deadline: BootTime,
     /// The deadline is that of the learned duration.
     learned: bool,
+}
+
+impl Default for LaunchPolicy {
+    fn default() -> Self {
+        Self::new(LaunchConfig::default(), Plan::default(), 1, LearnedDurations::default())
+    }
 }
 
 impl LaunchPolicy {
@@ -71,14 +78,8 @@ impl LaunchPolicy {
             in_front: Vec::new(),
             quiet_periods: 0,
             watched: false,
-            notices: Vec::new(),
+            news: Vec::new(),
         }
-    }
-
-    /// Gives back what is held, because a person or the device changed something: what the device has of itself can be
-    /// seen then. [`Self::replace`] helps the launches that go on again.
-    pub fn let_go(&mut self, decisions: &mut Vec<Decision>) {
-        self.release(decisions, "the device or the configuration changed");
     }
 
     /// Takes another configuration or another plan, because a person or the device changed something. Launches that are
@@ -112,36 +113,10 @@ impl LaunchPolicy {
         }
     }
 
-    /// Ends everything now: the daemon stops.
-    pub fn stop(&mut self, decisions: &mut Vec<Decision>) {
-        self.launches.clear();
-        self.pids.clear();
-        self.release(decisions, "the daemon stops");
-    }
-
-    /// What was learned so far: the engine keeps it across runs.
-    pub fn durations(&self) -> &LearnedDurations {
-        &self.durations
-    }
-
-    /// What is done on this device, or why nothing.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// Whether somebody wants to hear of launches even where nothing is done about them.
-    pub fn set_watched(&mut self, watched: bool) {
-        self.watched = watched;
-    }
-
-    /// `pids` are in the foreground already: their launches are over.
-    pub fn set_in_front(&mut self, pids: &[u32]) {
-        self.in_front = pids.to_vec();
-    }
-
-    /// The beginnings and ends since the last call.
-    pub fn take_notices(&mut self, notices: &mut Vec<Notice>) {
-        notices.append(&mut self.notices);
+    fn note(&mut self, notice: &Notice) {
+        let is_new_launch = matches!(notice, Notice::Began { first: true, .. });
+        let text = self.watched.then(|| serde_json::to_value(notice).unwrap_or_default());
+        self.news.push(News { is_new_launch, text });
     }
 
     fn is_noticing(&self) -> bool {
@@ -245,18 +220,14 @@ impl LaunchPolicy {
         self.quiet_periods = 0;
         let launch = &self.launches[index];
         let pid = launch.process.map(|(pid, _)| pid);
-        self.notices.push(Notice::Began {
-            at: now,
-            application: launch.application.clone(),
-            pid,
-            trigger,
-            first: known.is_none(),
-        });
+        let application = launch.application.clone();
+        let began = Notice::Began { at: now, application, pid, trigger, first: known.is_none() };
         let reason = match (launch.application.as_str(), pid) {
             (UNNAMED, Some(pid)) => format!("launch of process {pid}, noticed by {trigger}"),
             (name, Some(pid)) => format!("launch of {name} (process {pid}), noticed by {trigger}"),
             (name, None) => format!("launch of {name}, noticed by {trigger}"),
         };
+        self.note(&began);
         self.boost(now, &reason, decisions);
     }
 
@@ -329,7 +300,7 @@ impl LaunchPolicy {
                 self.durations.learn(&launch.application, duration, cut_off);
             }
             let (application, pid) = (launch.application, launch.process.map(|(pid, _)| pid));
-            self.notices.push(Notice::Ended { at: now, application, pid, duration, reason });
+            self.note(&Notice::Ended { at: now, application, pid, duration, reason });
         }
     }
 
@@ -360,6 +331,22 @@ impl Mechanism for LaunchPolicy {
         &self.plan.support
     }
 
+    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        let (facts, config) = triggers::on(surroundings);
+        let plan = Plan::of(&facts, &config);
+        self.replace(now, config, plan, facts.cpu_count, decisions);
+    }
+
+    fn let_go(&mut self, decisions: &mut Vec<Decision>) {
+        self.release(decisions, "the device or the configuration changed");
+    }
+
+    fn stop(&mut self, decisions: &mut Vec<Decision>) {
+        self.launches.clear();
+        self.pids.clear();
+        self.release(decisions, "the daemon stops");
+    }
+
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
         self.limiter.recover(now);
         self.end_where(now, EndReason::Deadline, |launch| launch.deadline <= now);
@@ -379,6 +366,7 @@ impl Mechanism for LaunchPolicy {
             | Event::Threads { .. }
             | Event::DeviceChanged
             | Event::Session { .. }
+            | Event::Facts(_)
             | Event::Deadline => {}
         }
         self.settle(decisions);
@@ -440,6 +428,42 @@ impl Mechanism for LaunchPolicy {
 
     fn awaited_exits(&self) -> &[u32] {
         if self.end_matters() { &self.pids } else { &[] }
+    }
+
+    fn begin_in_foreground(&mut self, pids: &[u32]) {
+        self.in_front = pids.to_vec();
+    }
+
+    fn append_tunables(&self, tunables: &mut Vec<Target>) {
+        tunables.extend(self.plan.tunables().into_iter().cloned());
+    }
+
+    fn launch_help(&self) -> Option<LaunchHelp<'_>> {
+        Some(LaunchHelp { support: &self.plan.support, is_going_on: self.activity().is_some() })
+    }
+
+    fn set_watched(&mut self, watched: bool) {
+        self.watched = watched;
+    }
+
+    fn take_news(&mut self, news: &mut Vec<News>) {
+        news.append(&mut self.news);
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        Some(Kept {
+            file: learned::FILE,
+            what: "learned durations",
+            if_damaged: "durations are learned anew",
+            text: self.durations.to_text(),
+        })
+    }
+
+    fn recall(&mut self, text: &str) -> bool {
+        let durations = LearnedDurations::parse(text);
+        let is_whole = durations.is_some();
+        self.durations = durations.unwrap_or_default();
+        is_whole
     }
 
     fn deadline(&self) -> Option<BootTime> {

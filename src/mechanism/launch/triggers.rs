@@ -2,9 +2,18 @@
 
 use super::config::{LaunchConfig, Trigger};
 use super::probe::DeviceFacts;
+use crate::mechanism::Surroundings;
 
 /// What tells of launches where Android moves applications between cpusets.
 pub const TOP_APP: &str = "the top-app cpuset";
+
+/// The device, and the configuration with the triggers that it means there.
+pub(super) fn on(surroundings: &Surroundings<'_>) -> (DeviceFacts, LaunchConfig) {
+    let facts = DeviceFacts::probe(surroundings.root);
+    let config: LaunchConfig = surroundings.section("launch");
+    let triggers = chosen(&config, &facts);
+    (facts, LaunchConfig { triggers, ..config })
+}
 
 /// The triggers of `config`; none in it are those that the device has.
 pub fn chosen(config: &LaunchConfig, facts: &DeviceFacts) -> Vec<Trigger> {

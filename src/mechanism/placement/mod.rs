@@ -11,6 +11,7 @@ mod back_off;
 mod broods;
 pub mod classify;
 pub mod config;
+mod contention;
 pub mod cores;
 pub mod gain;
 mod heirs;

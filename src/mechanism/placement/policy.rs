@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use super::back_off::BackOff;
 use super::config::{PlacementConfig, Rule};
+use super::contention::Contention;
 use super::cores::Machine;
 use super::gain::Window;
 use super::heirs::Heirs;
 use super::neighbours::Neighbours;
+use super::probe;
 use super::roster::Roster;
 use super::step::{Rung, Step};
 use super::thesis;
@@ -23,7 +25,8 @@ use crate::device::cgroup::weight::WeighedGroup;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
 use crate::mechanism::{
-    Decision, Effect, Event, Holdings, Interest, Mechanism, Outcome, Support, SupportState, Target,
+    Decision, Effect, Event, Holdings, Interest, Mechanism, Outcome, Question, Support, SupportState, Surroundings,
+    Target, ThreadDemand, ThreadSampling,
 };
 
 /// Nothing is decided before so much was seen of a foreground.
@@ -76,6 +79,8 @@ pub struct PlacementPolicy {
     is_start: bool,
     /// Light tasks that missed their rhythm away from the cores that are kept free: they go where they like.
     late: BTreeSet<u32>,
+    /// Who keeps the foreground waiting for storage.
+    storage: Contention,
     /// Why it does what it does.
     reason: String,
 }
@@ -98,6 +103,12 @@ struct Held {
 impl Held {
     fn new(step: Step, now: BootTime, trial: Option<Trial>, rhythms: Rhythms, before: Option<Step>) -> Self {
         Self { step, since: now, until: now + CHOSEN_FOR, trial, rhythms, before, is_parted: false }
+    }
+}
+
+impl Default for PlacementPolicy {
+    fn default() -> Self {
+        Self::new(PlacementConfig::default(), Support::default(), Machine::equal(1))
     }
 }
 
@@ -126,13 +137,9 @@ impl PlacementPolicy {
             refused: None,
             is_start: true,
             late: BTreeSet::new(),
+            storage: Contention::default(),
             reason: "nothing was looked at yet".to_owned(),
         }
-    }
-
-    /// Gives back what is held.
-    pub fn let_go(&mut self, decisions: &mut Vec<Decision>) {
-        self.release_all("the device or the configuration changed", decisions);
     }
 
     /// Takes another configuration or machine; who is there and who is in front stays known.
@@ -158,25 +165,10 @@ impl PlacementPolicy {
         }
     }
 
-    /// Ends everything: the daemon stops.
-    pub fn stop(&mut self, decisions: &mut Vec<Decision>) {
-        self.release_all("the daemon stops", decisions);
-    }
-
-    /// Bulk threads whose facts are wanted with the next look.
-    pub fn unknown(&self) -> &[u32] {
-        &self.unknown
-    }
-
-    /// True when the groups of the delegated sub-tree are wanted with the next look.
-    pub fn wants_groups(&self, now: BootTime) -> bool {
+    /// True when the groups of the delegated sub-tree are wanted with the next sample.
+    fn wants_groups(&self, now: BootTime) -> bool {
         let has_tree = matches!(self.config.groups, Choice::Tree(_));
         has_tree && self.roster.has_front() && self.neighbours.are_due(now)
-    }
-
-    /// The processes in front, descendants included; nobody while the mechanism is off.
-    pub fn front(&self) -> &BTreeSet<u32> {
-        self.roster.front()
     }
 
     fn is_on(&self) -> bool {
@@ -290,11 +282,30 @@ impl Mechanism for PlacementPolicy {
         &self.support
     }
 
+    fn follow(&mut self, _now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        let (config, support, machine) = probe::on(surroundings);
+        self.storage.replace(probe::lowest_io_priority(surroundings.root, &config), &config);
+        self.replace(config, support, machine, decisions);
+    }
+
+    fn let_go(&mut self, decisions: &mut Vec<Decision>) {
+        let why = "the device or the configuration changed";
+        self.release_all(why, decisions);
+        self.storage.leave(why, decisions);
+    }
+
+    fn stop(&mut self, decisions: &mut Vec<Decision>) {
+        self.release_all("the daemon stops", decisions);
+        self.storage.leave("the daemon stops", decisions);
+    }
+
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
         if !self.is_on() {
             return;
         }
         match event {
+            Event::Facts(facts) => self.storage.take(now, facts, self.roster.front(), decisions),
+            Event::Deadline => self.storage.on_deadline(now, self.roster.front()),
             Event::Threads { look, facts, online, groups } => {
                 self.on_look(now, (look, facts, groups.as_deref()), online, decisions);
             }
@@ -307,11 +318,15 @@ impl Mechanism for PlacementPolicy {
             }
             _ => {}
         }
+        self.storage.follow_front(now, self.roster.has_front(), decisions);
     }
 
     fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], decisions: &mut Vec<Decision>) {
         let (mut makes_do, mut refusal) = (false, None);
-        for outcome in outcomes {
+        let is_of_storage = |outcome: &&Outcome| matches!(outcome.target, Target::IoPriority { .. });
+        let of_storage: Vec<Outcome> = outcomes.iter().filter(is_of_storage).cloned().collect();
+        self.storage.on_outcomes(now, &of_storage);
+        for outcome in outcomes.iter().filter(|outcome| !is_of_storage(outcome)) {
             self.leased.take(now, outcome);
             self.parted.take(now, outcome);
             let Some(error) = outcome.error().filter(|_| outcome.held.is_none()) else { continue };
@@ -358,8 +373,29 @@ impl Mechanism for PlacementPolicy {
         }
     }
 
+    fn demand_threads(&self, now: BootTime, demand: &mut ThreadDemand) {
+        demand.facts.extend(&self.unknown);
+        demand.groups |= self.wants_groups(now);
+    }
+
+    fn thread_sampling(&self) -> Option<ThreadSampling<'_>> {
+        Some(ThreadSampling { sensing: self.config.sensing, groups: &self.config.groups })
+    }
+
+    fn take_questions(&mut self, questions: &mut Vec<Question>) {
+        self.storage.take_questions(questions);
+    }
+
+    fn unreserved_cpus(&self) -> Option<&[u32]> {
+        self.split().map(|split| split.rest.as_slice())
+    }
+
+    fn details(&self) -> Option<serde_json::Value> {
+        serde_json::to_value(self.snapshot()).ok()
+    }
+
     fn deadline(&self) -> Option<BootTime> {
-        None
+        self.storage.deadline()
     }
 
     fn activity(&self) -> Option<(BootTime, String)> {

@@ -3,10 +3,31 @@
 use super::config::PlacementConfig;
 use super::cores::{Core, FULL_CAPACITY, Machine};
 use crate::device::cgroup::membership::Groups;
+use crate::device::io_priority::{self, IoPriority};
 use crate::device::threads::{self, Sensing};
 use crate::device::uclamp::Fitting;
 use crate::device::{Root, capacity, foreground, hotplug};
-use crate::mechanism::{Support, SupportState};
+use crate::mechanism::{Support, SupportState, Surroundings};
+
+/// The configuration, what it makes of this device, and the device's CPUs.
+pub(super) fn on(surroundings: &Surroundings<'_>) -> (PlacementConfig, Support, Machine) {
+    let config: PlacementConfig = surroundings.section("placement");
+    let machine = machine(surroundings.root);
+    let support = support(surroundings.root, &config, &machine);
+    (config, support, machine)
+}
+
+/// The lowest rank that a thread's requests to storage can have under `config`; `None` where nothing is done about storage.
+pub(super) fn lowest_io_priority(root: &Root, config: &PlacementConfig) -> Option<IoPriority> {
+    if !config.enabled || !config.storage {
+        return None;
+    }
+    let lowest = io_priority::lowest(root);
+    if lowest.is_none() {
+        tracing::warn!("placement: nobody gives way for storage: no disk has bfq or mq-deadline as its scheduler");
+    }
+    lowest
+}
 
 /// The CPUs that are online, each with its capacity, and what clamps do there. A device that does not say has one CPU.
 pub fn machine(root: &Root) -> Machine {

@@ -13,6 +13,7 @@ use crate::device::io_priority::{IoClass, IoPriority};
 use crate::device::kinship::Kin;
 use crate::device::process::Life;
 use crate::device::{BootTime, Target};
+use crate::mechanism::facts::ThreadOfProcess;
 use crate::mechanism::{Action, Decision, Holdings, Outcome};
 
 /// How often storage is looked at while something is in front.
@@ -53,6 +54,13 @@ pub struct StorageThread {
     pub start_time_ticks: u64,
     /// How it ranks now.
     pub priority: IoPriority,
+}
+
+impl StorageThread {
+    pub(super) fn of(thread: &ThreadOfProcess) -> Self {
+        let ThreadOfProcess { tid, start_time_ticks, io_priority: priority, .. } = *thread;
+        Self { tid, start_time_ticks, priority }
+    }
 }
 
 /// What the foreground did in some looks.

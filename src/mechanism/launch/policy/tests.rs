@@ -213,7 +213,7 @@ fn falling_load_ends_a_launch_but_not_at_once() {
         assert_eq!(!asked.is_empty(), ends, "{moment}");
     }
     assert_eq!(policy.interest().load_period, None);
-    let learned = policy.durations().get("browser").unwrap();
+    let learned = policy.durations.get("browser").unwrap();
     assert!((learned.mean_ms - 200.0).abs() < 1.0, "over when the quiet began: {learned:?}");
 }
 
@@ -223,7 +223,7 @@ fn a_kick_alone_needs_no_look_at_the_load() {
     ask(&mut policy, at(0), &announced("browser"));
     assert_eq!(policy.interest().load_period, None);
     ask(&mut policy, at(3_000), &Event::Deadline);
-    assert_eq!(policy.durations(), &LearnedDurations::default(), "a deadline is no duration");
+    assert_eq!(policy.durations, LearnedDurations::default(), "a deadline is no duration");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn the_foreground_begins_or_ends_launches_as_configured() {
     assert_eq!(ask(&mut begins, at(0), &front(&[7])), KICK);
     assert!(ask(&mut begins, at(10), &front(&[7])).is_empty(), "it was in front already");
     assert_eq!(ask(&mut begins, at(20), &front(&[7, 8])), KICK);
-    begins.set_in_front(&[9]);
+    begins.begin_in_foreground(&[9]);
     assert!(ask(&mut begins, at(30), &front(&[9])).is_empty(), "it was in the foreground before it was watched");
 
     let mut ends = policy(|config| config.end.foreground = true, &[lease_actuator()]);
@@ -322,15 +322,12 @@ fn a_learned_duration_ends_a_launch_sooner_than_the_deadline() {
         ask(&mut policy, at(begin + 400), &Event::LaunchFinished { application: "browser".to_owned() });
     }
     let asked = ask(&mut policy, at(100_000), &announced("browser"));
-    let limit_ms = policy.durations().limit("browser").unwrap().as_millis();
+    let limit_ms = policy.durations.limit("browser").unwrap().as_millis();
     assert!((500..1_000).contains(&limit_ms), "{limit_ms}");
     assert_eq!(asked, [format!("lease scaling_min_freq 1200000 until {}", 100_000 + limit_ms)]);
-    let before = *policy.durations().get("browser").unwrap();
+    let before = *policy.durations.get("browser").unwrap();
     ask(&mut policy, at(102_000), &Event::Deadline);
-    assert!(
-        policy.durations().get("browser").unwrap().mean_ms > before.mean_ms,
-        "cut off: it takes longer than thought"
-    );
+    assert!(policy.durations.get("browser").unwrap().mean_ms > before.mean_ms, "cut off: it takes longer than thought");
 }
 
 #[test]

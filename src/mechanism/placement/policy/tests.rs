@@ -433,7 +433,7 @@ fn a_thread_made_by_one_that_makes_room_is_not_made_to() {
     device.next_look();
     device.end(302);
     assert!(
-        device.policy.heirs.tids().next().is_none() && !device.policy.unknown().contains(&302),
+        device.policy.heirs.tids().next().is_none() && !device.policy.unknown.contains(&302),
         "it ended before it was known"
     );
 }

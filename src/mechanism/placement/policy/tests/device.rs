@@ -299,7 +299,7 @@ impl Device {
     }
 
     fn look(&mut self) {
-        let asked = self.policy.unknown().to_vec();
+        let asked = self.policy.unknown.to_vec();
         let mut look = Look::default();
         for sim in self.threads.values_mut() {
             if std::mem::take(&mut sim.is_new) {

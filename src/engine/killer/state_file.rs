@@ -1,10 +1,10 @@
-//! What is learned and kept across runs in `/var/lib/brisk`, on Android in `/data/misc/brisk`, each file written whole or not
+//! What the killer learns and keeps across runs in `/var/lib/brisk`, on Android in `/data/misc/brisk`, each file written whole or not
 //! at all.
 
 use std::path::PathBuf;
 
 use crate::device::{Root, durable_file};
-use crate::mechanism::launch::LearnedDurations;
+use crate::mechanism::launch::{LearnedDurations, learned as durations};
 use crate::mechanism::memory::wear::{self, Wear};
 use crate::mechanism::memory::{LearnedRatios, learned};
 
@@ -30,7 +30,7 @@ pub(super) trait State: Clone + Default + PartialEq {
 }
 
 impl State for LearnedDurations {
-    const FILE: &'static str = "launch-durations.json";
+    const FILE: &'static str = durations::FILE;
     const DAMAGED: &'static str = "durations are learned anew";
     const NAME: &'static str = "learned durations";
 

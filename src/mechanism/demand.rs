@@ -1,0 +1,45 @@
+//! What mechanisms need of the engine beside events: samples of threads, help for launches, and a file to keep what they learn.
+
+use super::Support;
+use crate::device::cgroup::membership::Choice;
+use crate::device::threads::Sensing;
+
+/// What is wanted with the next sample of threads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ThreadDemand {
+    /// The threads whose facts are wanted.
+    pub facts: Vec<u32>,
+    /// True when the groups of the sub-tree that is delegated to brisk are wanted.
+    pub groups: bool,
+}
+
+/// How threads are sampled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ThreadSampling<'mechanism> {
+    /// By what interface.
+    pub sensing: Sensing,
+    /// Which control groups threads may be moved to for a while.
+    pub groups: &'mechanism Choice,
+}
+
+/// What a mechanism does for launches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaunchHelp<'mechanism> {
+    /// Whether it can help them here.
+    pub support: &'mechanism Support,
+    /// True while it helps one.
+    pub is_going_on: bool,
+}
+
+/// A file for what is learned, in `/var/lib/brisk`, on Android in `/data/misc/brisk`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its name.
+    pub file: &'static str,
+    /// What is in it, in words.
+    pub what: &'static str,
+    /// What happens when it is damaged, in words.
+    pub if_damaged: &'static str,
+    /// What is to be in it now.
+    pub text: String,
+}

@@ -1,0 +1,81 @@
+//! What a mechanism may ask the engine beside events, and the answers: plain data, fetched at leisure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::BootTime;
+use crate::device::io_priority::IoPriority;
+use crate::device::kinship::Kin;
+use crate::device::process::Life;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// How long processes wait for storage.
+    StorageWait {
+        /// Which.
+        processes: BTreeSet<u32>,
+    },
+    /// What every process moves from and to storage.
+    StorageUse {
+        /// A group whose members are wanted as well.
+        group: Option<PathBuf>,
+        /// Processes whose later threads and children are wanted, and since when.
+        parents: Vec<(Life, BootTime)>,
+    },
+    /// The threads of processes.
+    Threads {
+        /// Which. Those of the kernel, and those that have ended, have none.
+        processes: Vec<Life>,
+    },
+}
+
+/// An answer, by the name of its question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "facts", rename_all = "kebab-case")]
+pub enum Facts {
+    /// How long the processes wait for storage.
+    StorageWait {
+        /// The control group that is theirs alone, where there is one.
+        group: Option<PathBuf>,
+        /// How long some task in it has waited since boot; `None` where the kernel does not say.
+        waited: Option<Duration>,
+    },
+    /// What every process moves.
+    StorageUse {
+        /// How long disks were busy since boot, each for itself.
+        busy: Duration,
+        /// Bytes that each process has moved, the daemon excepted. Processes that may not be seen are missing.
+        moved: Vec<(Life, u64)>,
+        /// Who is in the group.
+        members: Vec<u32>,
+        /// Threads and children that each of the parents has made since.
+        children: Vec<(Life, Vec<Kin>)>,
+    },
+    /// The threads of the processes.
+    Threads {
+        /// In no order.
+        threads: Vec<ThreadOfProcess>,
+    },
+}
+
+/// A thread by its number, its name and its rank.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadOfProcess {
+    /// Its number.
+    pub tid: u32,
+    /// Field 22 of /proc/TID/stat.
+    pub start_time_ticks: u64,
+    /// Its name (`comm`).
+    pub command: String,
+    /// How its requests to storage rank.
+    pub io_priority: IoPriority,
+}
+
+/// The bytes that each process has moved, to be searched.
+pub fn by_life(moved: &[(Life, u64)]) -> BTreeMap<Life, u64> {
+    moved.iter().copied().collect()
+}
