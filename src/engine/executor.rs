@@ -1,5 +1,8 @@
 //! Carries decisions out: leases through the journal, rewrites and pulses through kept descriptors.
 
+mod claims;
+mod holding;
+
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
@@ -11,6 +14,7 @@ use super::killer::Foreseen;
 use crate::device::journal::{self, Journal, JournalError, Lease, Restoration};
 use crate::device::{BootTime, DeviceError, Root, Target, Tunable};
 use crate::mechanism::{Action, Decision, Effect, Outcome};
+use claims::{Claim, Claims};
 
 /// Decisions that `brisk status` shows.
 const REMEMBERED_DECISIONS: usize = 32;
@@ -50,7 +54,10 @@ pub struct Executor {
     root: Root,
     sink: Sink,
     tunables: BTreeMap<Target, Tunable>,
+    claims: Claims,
     known: BTreeMap<Target, Known>,
+    /// What became of leases that owners lost by what another owner did.
+    lost: Vec<(&'static str, Outcome)>,
     has_restored_late: bool,
     history: VecDeque<Executed>,
 }
@@ -58,8 +65,8 @@ pub struct Executor {
 /// What is known of a target.
 #[derive(Debug, Default)]
 struct Known {
-    /// Who leased it last.
-    owner: &'static str,
+    /// The owners of a lease that could not be restored.
+    waiting: Vec<&'static str>,
     /// Its last error, so that a refusal at every launch is reported once.
     fault: Option<String>,
     /// It could not be restored so far.
@@ -69,8 +76,16 @@ struct Known {
 impl Executor {
     /// An executor that writes below `root`, or only prints.
     pub fn new(root: Root, sink: Sink) -> Self {
-        let (tunables, known) = (BTreeMap::new(), BTreeMap::new());
-        Self { root, sink, tunables, known, has_restored_late: false, history: VecDeque::new() }
+        Self {
+            root,
+            sink,
+            tunables: BTreeMap::new(),
+            claims: Claims::default(),
+            known: BTreeMap::new(),
+            lost: Vec::new(),
+            has_restored_late: false,
+            history: VecDeque::new(),
+        }
     }
 
     /// Opens `targets`, which decisions will write, so that the first write need not; forgets all others. True when this
@@ -99,23 +114,16 @@ impl Executor {
     pub fn execute_each(&mut self, now: BootTime, mechanism: &'static str, decisions: &[Decision]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(decisions.len());
         for together in decisions.chunk_by(|one, next| released(one).is_some() && released(next).is_some()) {
-            let effects = match &mut self.sink {
-                Sink::Device(_) if together.len() > 1 => {
-                    let targets: Vec<_> = together.iter().filter_map(released).collect();
-                    self.release(now, &targets).into_iter().map(Ok).collect()
-                }
-                Sink::Device(_) => together.iter().map(|decision| self.apply(now, decision)).collect::<Vec<_>>(),
-                Sink::DryRun { json, leases } => {
-                    let effect = |decision| {
-                        let effect = pretend(leases, now, decision);
-                        if effect == Effect::Written {
-                            print(*json, now, mechanism, decision);
-                        }
-                        Ok(effect)
-                    };
-                    together.iter().map(effect).collect()
-                }
+            let effects: Vec<_> = if together.len() > 1 {
+                let targets: Vec<_> = together.iter().filter_map(released).collect();
+                self.release(now, mechanism, &targets).into_iter().map(Ok).collect()
+            } else {
+                together.iter().map(|decision| self.apply(now, mechanism, decision)).collect()
             };
+            if let Sink::DryRun { json, .. } = self.sink {
+                let written = together.iter().zip(&effects).filter(|(_, effect)| matches!(effect, Ok(Effect::Written)));
+                written.for_each(|(decision, _)| print(json, now, mechanism, decision));
+            }
             let done = together.iter().zip(effects);
             outcomes.extend(done.map(|(decision, effect)| self.conclude(now, mechanism, decision, effect)));
         }
@@ -153,10 +161,9 @@ impl Executor {
         let target = target_of(&decision.action);
         let effect = match effect {
             Ok(effect) => effect,
-            Err(fault) if fault.is_missing() => Effect::Missing(fault.text()),
-            Err(fault) => Effect::Refused(fault.text()),
+            Err(fault) => fault.effect(),
         };
-        let outcome = self.outcome(target, effect);
+        let outcome = self.outcome(mechanism, target, effect);
         // Threads end whenever they like, and nothing of the device has changed by that.
         let has_ended = matches!(outcome.effect, Effect::Missing(_)) && target.thread().is_some();
         let fault = outcome.error().filter(|_| !has_ended).map(str::to_owned);
@@ -165,7 +172,6 @@ impl Executor {
             self.known.remove(target);
         } else {
             let known = self.known.entry(target.clone()).or_default();
-            known.owner = mechanism;
             // A restoration that is refused has been reported.
             if let Some(text) = fault.as_ref().filter(|_| known.fault != fault && !is_stuck) {
                 tracing::warn!("{mechanism}: {text}");
@@ -182,21 +188,29 @@ impl Executor {
         outcome
     }
 
-    fn outcome(&self, target: &Target, effect: Effect) -> Outcome {
-        let held = self.leases().iter().find(|lease| lease.target == *target).map(|lease| lease.value.clone());
-        Outcome { target: target.clone(), effect, held }
+    /// An outcome for `owner`, to whom counts what the target holds only while it claims it or waits for its restoration.
+    fn outcome(&self, owner: &str, target: &Target, effect: Effect) -> Outcome {
+        let waits = || self.known.get(target).is_some_and(|known| known.waiting.contains(&owner));
+        let counts = self.claims.get(target, owner).is_some() || waits();
+        let held = self.leases().iter().find(|lease| counts && lease.target == *target);
+        Outcome { target: target.clone(), effect, held: held.map(|lease| lease.value.clone()) }
     }
 
-    fn apply(&mut self, now: BootTime, decision: &Decision) -> Result<Effect, Fault> {
-        let Sink::Device(journal) = &mut self.sink else { return Ok(Effect::Unchanged) };
+    fn apply(&mut self, now: BootTime, mechanism: &'static str, decision: &Decision) -> Result<Effect, Fault> {
         match &decision.action {
             Action::Lease { target, value, until } => {
-                let leased = journal.lease(now, target, value, *until, &decision.reason);
-                // Whatever came of it, it is a new lease that counts from now on.
-                self.known.entry(target.clone()).or_default().is_stuck = false;
-                leased?;
+                let claim = Claim { value: value.clone(), until: *until, reason: decision.reason.clone() };
+                self.claim(now, target, mechanism, claim)?;
+                return Ok(Effect::Written);
             }
-            Action::Release { target } => return Ok(self.release(now, &[target]).pop().unwrap_or(Effect::Unchanged)),
+            Action::Release { target } => {
+                return Ok(self.release(now, mechanism, &[target]).pop().unwrap_or(Effect::Unchanged));
+            }
+            _ => {}
+        }
+        let Sink::Device(journal) = &mut self.sink else { return Ok(Effect::Written) };
+        match &decision.action {
+            Action::Lease { .. } | Action::Release { .. } => {}
             Action::Disinherit { target, inherited, original } => {
                 return match journal.disinherit(now, target, inherited, original)? {
                     Some(restoration) => Ok(self.report(&restoration)),
@@ -214,16 +228,6 @@ impl Executor {
         Ok(Effect::Written)
     }
 
-    /// Gives `targets` back together, in this order.
-    fn release(&mut self, now: BootTime, targets: &[&Target]) -> Vec<Effect> {
-        let Sink::Device(journal) = &mut self.sink else { return Vec::new() };
-        let restorations = journal.release_each(now, targets);
-        // Where there is none its deadline came first, or it was refused when it was asked for.
-        let effect =
-            |restored: Option<Restoration>| restored.map_or(Effect::Unchanged, |restored| self.report(&restored));
-        restorations.into_iter().map(effect).collect()
-    }
-
     fn tunable(&mut self, target: &Target) -> Result<&mut Tunable, Fault> {
         let Target::Tunable(path) = target else {
             return Err(Fault::Journal(JournalError::NotLeasable { target: target.clone() }));
@@ -234,8 +238,9 @@ impl Executor {
         })
     }
 
-    /// Restores the leases whose deadline has come: what became of each, and whose it was.
+    /// Ends the claims and restores the leases whose deadline has come: what became of each, and whose it was.
     pub fn expire(&mut self, now: BootTime) -> Vec<(&'static str, Outcome)> {
+        let mut ended = self.expire_claims(now);
         let restorations = match &mut self.sink {
             Sink::Device(journal) => journal.expire(now),
             Sink::DryRun { json, leases } => {
@@ -243,35 +248,27 @@ impl Executor {
                 let end = |lease: Lease| {
                     let reason = "its deadline has come".to_owned();
                     let decision = Decision { action: Action::Release { target: lease.target.clone() }, reason };
-                    let owner = self.known.get(&lease.target).map_or("", |known| known.owner);
-                    print(*json, now, owner, &decision);
+                    print(*json, now, self.claims.owners(&lease.target).next().unwrap_or_default(), &decision);
                     let Lease { target, original, .. } = lease;
                     Restoration { target, original, outcome: journal::Outcome::Restored }
                 };
                 due.map(end).collect()
             }
         };
-        self.ended(restorations)
+        ended.extend(self.ended(now, restorations));
+        ended
     }
 
     /// Tries again at once what could not be restored: what became of each, and whose it was.
     pub fn retry(&mut self, now: BootTime) -> Vec<(&'static str, Outcome)> {
         let Sink::Device(journal) = &mut self.sink else { return Vec::new() };
         let restorations = journal.retry(now);
-        self.ended(restorations)
+        self.ended(now, restorations)
     }
 
-    fn ended(&mut self, restorations: Vec<Restoration>) -> Vec<(&'static str, Outcome)> {
-        let end = |restoration: Restoration| {
-            let effect = self.report(&restoration);
-            let outcome = self.outcome(&restoration.target, effect);
-            let owner = match &outcome.held {
-                Some(_) => self.known.get(&outcome.target).map(|known| known.owner),
-                None => self.known.remove(&outcome.target).map(|known| known.owner),
-            };
-            (owner.unwrap_or_default(), outcome)
-        };
-        restorations.into_iter().map(end).collect()
+    /// What became of leases that owners have lost since this was last asked, because of what another owner did.
+    pub fn lost(&mut self) -> Vec<(&'static str, Outcome)> {
+        std::mem::take(&mut self.lost)
     }
 
     /// True once after something was restored that could not be before: what the mechanisms know of the device was read
@@ -284,13 +281,13 @@ impl Executor {
     pub fn release_all(&mut self) {
         if let Sink::Device(journal) = &mut self.sink {
             let restorations = journal.release_all();
-            self.ended(restorations);
+            self.ended(BootTime::default(), restorations);
         }
     }
 
     /// When [`Executor::expire`] has something to do.
     pub fn next_deadline(&self) -> Option<BootTime> {
-        self.leases().iter().map(|lease| lease.until).min()
+        self.leases().iter().map(|lease| lease.until).chain(self.claims.next_deadline()).min()
     }
 
     /// What is leased now, or would be.
@@ -340,24 +337,6 @@ impl Executor {
     }
 }
 
-/// What `decision` would do to what is leased.
-fn pretend(leases: &mut Vec<Lease>, now: BootTime, decision: &Decision) -> Effect {
-    let target = target_of(&decision.action).clone();
-    let held = leases.iter().position(|lease| lease.target == target);
-    match (&decision.action, held) {
-        (Action::Lease { value, until, .. }, held) => {
-            held.map(|index| leases.remove(index));
-            let (value, reason) = (value.clone(), decision.reason.clone());
-            let (original, observed) = (String::new(), None);
-            leases.push(Lease { target, original, value, observed, since: now, until: *until, reason });
-        }
-        (Action::Release { .. }, Some(index)) => drop(leases.remove(index)),
-        (Action::Release { .. }, None) => return Effect::Unchanged,
-        _ => {}
-    }
-    Effect::Written
-}
-
 enum Fault {
     Journal(JournalError),
     Device(DeviceError),
@@ -376,6 +355,10 @@ impl From<DeviceError> for Fault {
 }
 
 impl Fault {
+    fn effect(&self) -> Effect {
+        if self.is_missing() { Effect::Missing(self.text()) } else { Effect::Refused(self.text()) }
+    }
+
     fn text(&self) -> String {
         match self {
             Self::Journal(error) => error.to_string(),

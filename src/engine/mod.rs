@@ -286,7 +286,8 @@ impl Engine {
         if self.subscriptions.threads.deadline().is_some_and(|due| due <= now) {
             self.at_leisure(|engine| engine.look_at_threads(now));
         }
-        let ended = self.executor.expire(now);
+        let mut ended = self.executor.expire(now);
+        ended.append(&mut self.executor.lost());
         self.tell_ended(now, ended);
         if self.executor.has_restored_late() {
             self.probe_soon(now);
@@ -421,6 +422,8 @@ impl Engine {
             self.mechanisms.at(index).on_event(now, event, &mut decisions);
             written |= self.settle(now, index, decisions);
         }
+        let lost = self.executor.lost();
+        self.tell_ended(now, lost);
         self.follow_mechanisms(now);
         // Within a batch of process events the subscription itself is lent out; it follows at the batch's end.
         if self.subscriptions.processes.is_some() || !matches!(event, Event::Process(_)) {

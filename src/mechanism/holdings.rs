@@ -25,6 +25,9 @@ pub struct Holdings {
 
 #[derive(Debug)]
 struct Holding {
+    /// What was asked for.
+    asked: String,
+    /// What the target holds: another owner may have the last word.
     value: String,
     until: BootTime,
     state: State,
@@ -50,12 +53,12 @@ impl Holdings {
         reason: &str,
         decisions: &mut Vec<Decision>,
     ) {
-        let is_held = |held: &Holding| held.state != State::Ending && held.value == value && held.until >= until;
+        let is_held = |held: &Holding| held.state != State::Ending && held.asked == value && held.until >= until;
         let is_refused = self.refusals.get(target).is_some_and(|(over, _)| now < *over);
         if is_refused || self.leases.get(target).is_some_and(is_held) {
             return;
         }
-        let holding = Holding { value: value.to_owned(), until, state: State::Asked };
+        let holding = Holding { asked: value.to_owned(), value: value.to_owned(), until, state: State::Asked };
         self.leases.insert(target.clone(), holding);
         let action = Action::Lease { target: target.clone(), value: value.to_owned(), until };
         decisions.push(Decision { action, reason: reason.to_owned() });
@@ -87,7 +90,7 @@ impl Holdings {
         self.release_where(reason_of_release, decisions, |target| !wanted.contains_key(target));
         for (target, value) in wanted {
             let lasts = |held: &Holding| {
-                held.state != State::Ending && held.value == *value && held.until.since(now) * 2 >= lasting
+                held.state != State::Ending && held.asked == *value && held.until.since(now) * 2 >= lasting
             };
             if !self.leases.get(target).is_some_and(lasts) {
                 self.lease(now, (target, value), now + lasting, reason, decisions);

@@ -353,6 +353,12 @@ impl Journal {
         })
     }
 
+    /// True when `target` is leased and another tool has written it since.
+    pub fn is_disturbed(&mut self, target: &Target) -> bool {
+        let Some(lease) = self.leases.iter().find(|lease| lease.target == *target) else { return false };
+        self.access.read(target).is_ok_and(|found| self.access.is_ours(lease, &found).is_ok_and(|is_ours| !is_ours))
+    }
+
     /// Gives `target` back now; when it refuses, [`Journal::expire`] tries again.
     ///
     /// # Errors
