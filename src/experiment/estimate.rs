@@ -159,9 +159,10 @@ mod tests {
             Done(f64),
             Ended,
         }
+        /// The time, the step, what is left.
+        type Course<'a> = &'a [(f64, Step, f64)];
         use Step::{Done, Ended, Prepared, Wait};
-        // The time, the step, what is left.
-        let cases: &[(&str, &[(f64, Step, f64)])] = &[
+        let cases: &[(&str, Course<'_>)] = &[
             (
                 "as expected",
                 &[
