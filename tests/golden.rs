@@ -139,6 +139,65 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Files below a root, each with its text.
+type Files = &'static [(&'static str, &'static str)];
+
+/// What shows each manager: its name, the mechanism of its job, and a file of the recorded device.
+const OTHER_MANAGERS: [(&str, &str, Files); 14] = [
+    ("tuned", "launch", &[("sys/fs/cgroup/system.slice/tuned.service/cgroup.procs", "7\n")]),
+    (
+        "power-profiles-daemon",
+        "launch",
+        &[("sys/fs/cgroup/system.slice/power-profiles-daemon.service/cgroup.procs", "7\n")],
+    ),
+    ("TLP", "launch", &[("run/tlp/last_pwr", "0\n")]),
+    ("auto-cpufreq", "launch", &[("proc/7/comm", "auto-cpufreq\n"), ("proc/7/status", "Uid:\t0\t0\t0\t0\n")]),
+    ("GameMode", "launch", &[("proc/7/comm", "gamemoded\n"), ("proc/7/status", "Uid:\t1000\t0\t0\t0\n")]),
+    (
+        "Android's power HAL",
+        "launch",
+        &[
+            ("proc/7/comm", "android.hardwar\n"),
+            ("proc/7/cmdline", "/vendor/bin/hw/android.hardware.power-service\0"),
+            ("proc/7/status", "Uid:\t0\t0\t0\t0\n"),
+        ],
+    ),
+    ("ananicy", "placement", &[("sys/fs/cgroup/system.slice/ananicy-cpp.service/cgroup.procs", "7\n")]),
+    ("earlyoom", "memory.killer", &[("sys/fs/cgroup/system.slice/earlyoom.service/cgroup.procs", "7\n")]),
+    ("systemd-oomd", "memory.killer", &[("sys/fs/cgroup/system.slice/systemd-oomd.service/cgroup.procs", "7\n")]),
+    ("nohang", "memory.killer", &[("sys/fs/cgroup/system.slice/nohang-desktop.service/cgroup.procs", "7\n")]),
+    ("lmkd", "memory.killer", &[("proc/7/comm", "lmkd\n"), ("proc/7/status", "Uid:\t999\t0\t0\t0\n")]),
+    ("zram-generator", "memory.zram", &[("etc/systemd/zram-generator.conf", "[zram0]\n")]),
+    ("zramswap", "memory.zram", &[("etc/default/zramswap", "PERCENT=50\n")]),
+    ("mmd", "memory.zram", &[("proc/7/comm", "mmd\n"), ("proc/7/status", "Uid:\t0\t0\t0\t0\n")]),
+];
+
+/// On a board whose ondemand samples rarely, launches would be helped: each manager of frequencies switches that off.
+#[test]
+fn doctor_names_each_other_manager_and_what_is_left_to_it() {
+    let report = |files: &[(&str, &str)]| -> serde_json::Value {
+        let folder = tempfile::tempdir().unwrap();
+        copy(&trees().join("06-embedded-board"), folder.path());
+        for (file, text) in files {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        serde_json::from_slice(&brisk(folder.path(), &["doctor", "--json"]).stdout).unwrap()
+    };
+    assert_eq!(report(&[])["other_managers"], serde_json::json!([]));
+    assert_eq!(report(&[])["enabled"][0]["on"], true, "{}", report(&[])["enabled"][0]);
+    for (name, mechanism, files) in OTHER_MANAGERS {
+        let report = report(files);
+        let found = &report["other_managers"];
+        assert_eq!((&found[0]["name"], &found[0]["mechanism"]), (&name.into(), &mechanism.into()), "{found}");
+        assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
+        let enabled = report["enabled"].as_array().unwrap().iter().find(|it| it["mechanism"] == mechanism).unwrap();
+        let reason = enabled["reason"].as_str().unwrap();
+        assert!(enabled["on"] == false && reason.contains(&format!("left to {name} (")), "{name}: {enabled}");
+    }
+}
+
 #[test]
 fn doctor_on_a_broken_device() {
     doctor_says(BROKEN, broken_tree().path());

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use crate::config::{ConfigError, Layers, Setting};
-use crate::device::Root;
+use crate::config::{ConfigError, Layers, Setting, Standing, standings};
+use crate::device::{Root, other_managers};
 use crate::insertion_sort::insertion_sort;
+use crate::mechanism::Enabled;
 
 /// Arguments of `brisk config`.
 #[derive(Debug, clap::Args)]
@@ -52,7 +53,7 @@ Files count in this order, the later the stronger: brisk.toml from the first of 
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         Command::Check { file } => check(file.as_deref(), root),
-        Command::Show { origin, json, config } => show(*origin, *json, &read(config.as_deref(), root)?),
+        Command::Show { origin, json, config } => show(*origin, *json, &read(config.as_deref(), root)?, root),
     }
 }
 
@@ -82,22 +83,34 @@ fn check(file: Option<&Path>, root: &Root) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn show(origin: bool, json: bool, layers: &Layers) -> anyhow::Result<ExitCode> {
+fn show(origin: bool, json: bool, layers: &Layers, root: &Root) -> anyhow::Result<ExitCode> {
     let mut stdout = anstream::stdout();
+    let standings = standings(root, &layers.config, &other_managers::find(root));
     if json {
         let settings = layers.settings.iter().map(|(name, setting)| {
             let value = serde_json::to_value(&setting.value).unwrap_or_default();
-            (name.clone(), json!({ "value": value, "origin": setting.origin }))
+            let mut entry = json!({ "value": value, "origin": setting.origin });
+            if let Some(standing) = standing_of(&standings, name) {
+                entry["on"] = standing.on.into();
+                entry["reason"] = standing.reason.clone().into();
+            }
+            (name.clone(), entry)
         });
         writeln!(stdout, "{}", serde_json::Value::Object(settings.collect()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    write!(stdout, "{}", as_toml(layers, origin))?;
+    write!(stdout, "{}", as_toml(layers, origin, &standings))?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// What the setting `name` means here, if it is the `enabled` of a mechanism.
+fn standing_of<'a>(standings: &'a [Standing], name: &str) -> Option<&'a Standing> {
+    let mechanism = name.strip_suffix(".enabled")?;
+    standings.iter().find(|standing| standing.mechanism == mechanism)
+}
+
 /// The settings as a configuration file that sets them all.
-fn as_toml(layers: &Layers, origin: bool) -> String {
+fn as_toml(layers: &Layers, origin: bool, standings: &[Standing]) -> String {
     let mut text = String::new();
     let mut section = "";
     // A section's own values come before its subsections': sort by section, then by name.
@@ -117,7 +130,14 @@ fn as_toml(layers: &Layers, origin: bool) -> String {
         }
         let line = format!("{key} = {}", setting.value);
         let file = setting.origin.as_ref().map_or("built-in default".into(), |file| file.display().to_string());
-        text += &if origin { format!("{line:<44}  # {file}\n") } else { format!("{line}\n") };
+        let standing = standing_of(standings, &format!("{section}.{key}")).filter(|it| it.enabled == Enabled::Auto);
+        let here = standing.map(|it| match (it.on, it.reason.starts_with("off")) {
+            (true, _) => format!("here on: {}", it.reason),
+            (false, true) => format!("here {}", it.reason),
+            (false, false) => format!("here off: {}", it.reason),
+        });
+        let comment = [origin.then_some(file), here].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        text += &if comment.is_empty() { format!("{line}\n") } else { format!("{line:<44}  # {comment}\n") };
     }
     text
 }
@@ -134,10 +154,10 @@ mod tests {
         std::fs::write(&file, "[launch.end]\ndeadline_ms = 77\n[launch.filter]\nuids = [\"10000-19999\"]").unwrap();
         let layers = Layers::read_only(&file).unwrap();
         for origin in [false, true] {
-            assert_eq!(Config::parse(&as_toml(&layers, origin)).unwrap(), layers.config);
+            assert_eq!(Config::parse(&as_toml(&layers, origin, &[])).unwrap(), layers.config);
         }
         assert!(
-            as_toml(&layers, true)
+            as_toml(&layers, true, &[])
                 .contains(&format!("deadline_ms = 77                              # {}", file.display()))
         );
     }

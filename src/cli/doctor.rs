@@ -10,14 +10,14 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::cli::answer;
-use crate::config::Config;
-use crate::config::layers::Layers;
+use crate::config::{Config, Layers, Standing, standings};
 use crate::device::Root;
+use crate::device::other_managers::{self, Found};
 use crate::engine::control::connection::Connection;
 use crate::engine::control::protocol::Request;
 use crate::engine::status::Status;
 use crate::experiment::reboots;
-use crate::mechanism::{Support, SupportState, boot, launch, lookup, memory, placement};
+use crate::mechanism::{Job, Support, SupportState, boot, launch, lookup, memory, placement};
 use facts::DeviceReport;
 
 /// The number of the JSON schema.
@@ -45,6 +45,10 @@ struct Report {
     brisk: &'static str,
     device: DeviceReport,
     mechanisms: Vec<MechanismReport>,
+    /// What a daemon under the configuration switches on here, and why.
+    enabled: Vec<Standing>,
+    /// Programs of others that do the job of a mechanism.
+    other_managers: Vec<OtherManagerReport>,
     /// What is wrong with the configuration; the mechanisms are then judged by the defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     configuration_fault: Option<String>,
@@ -55,6 +59,15 @@ struct MechanismReport {
     name: &'static str,
     #[serde(flatten)]
     support: Support,
+}
+
+/// A program of others that does the job of a mechanism.
+#[derive(Debug, Serialize)]
+struct OtherManagerReport {
+    #[serde(flatten)]
+    found: Found,
+    does: String,
+    mechanism: &'static str,
 }
 
 /// Looks at the device and prints what it found; always exit 0, because a device that offers nothing is an answer.
@@ -81,6 +94,8 @@ impl Report {
             Err(error) => (Config::default(), Some(root.as_on_device(&error.to_string()))),
         };
         device.interfaces.extend(facts::writeback(root, &config.memory.zram.backing_device));
+        let found = other_managers::find(root);
+        let enabled = standings(root, &config, &found).into();
         let daemon = ask_daemon(root);
         // One line a mechanism; what a running daemon says of its own goes before.
         let mechanisms = [
@@ -97,7 +112,9 @@ impl Report {
             MechanismReport::of(root, name, its_own.map_or(support, |it| it.support.clone()))
         });
         let mechanisms = mechanisms.collect();
-        Self { schema: SCHEMA, brisk: env!("CARGO_PKG_VERSION"), device, mechanisms, configuration_fault }
+        let other_managers = found.into_iter().map(OtherManagerReport::of).collect();
+        let brisk = env!("CARGO_PKG_VERSION");
+        Self { schema: SCHEMA, brisk, device, mechanisms, enabled, other_managers, configuration_fault }
     }
 }
 
@@ -114,6 +131,13 @@ fn support_of_boots(root: &Root) -> Support {
 fn ask_daemon(root: &Root) -> Option<Status> {
     let answer = Connection::open(root).ok()?.request(Request::Status).ok()?;
     serde_json::from_value(answer).ok()
+}
+
+impl OtherManagerReport {
+    fn of(found: Found) -> Self {
+        let job = Job::of(found.name);
+        Self { found, does: job.to_string(), mechanism: job.mechanism() }
+    }
 }
 
 impl MechanismReport {

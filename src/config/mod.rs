@@ -4,6 +4,7 @@
 
 pub mod error;
 pub mod layers;
+pub mod standing;
 
 use std::any::Any;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::ConfigError;
 pub use layers::{Layers, Setting};
+pub use standing::{Standing, standings};
 
 use crate::mechanism::Settings;
 use crate::mechanism::launch::LaunchConfig;
@@ -124,7 +126,7 @@ mod tests {
         let cases = [
             ("[launch]\nspeed = 1", "unknown field `speed`"),
             ("[lunch]", "unknown field `lunch`"),
-            ("[launch]\nenabled = 1", "invalid type: integer `1`, expected a boolean"),
+            ("[launch]\nenabled = 1", "invalid type: integer `1`, expected true, false or \"auto\""),
             ("[launch]\ntriggers = [\"spawn\"]", "unknown variant `spawn`"),
             ("[launch]\nactuators = [\"turbo\"]", "unknown variant `turbo`"),
             ("[launch]\nminimum_gain_percent = 101", "must be from 0 to 100"),

@@ -34,6 +34,7 @@ pub mod load;
 pub mod loadavg;
 pub mod meminfo;
 pub mod memory_lock;
+pub mod other_managers;
 pub mod own_code;
 pub mod pagemap;
 pub mod parent_death;

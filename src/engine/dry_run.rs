@@ -29,7 +29,7 @@ impl Engine {
         }
         self.memory.shown = Shown::default();
         let config = &self.layers.config.memory;
-        let (is_on, restraint_s) = (config.killer.enabled, config.restraint_s);
+        let (is_on, restraint_s) = (config.killer.enabled.is_on(), config.restraint_s);
         if is_on || restraint_s > 0 {
             self.show(now);
         }
@@ -40,7 +40,7 @@ impl Engine {
         self.memory.shown.due = Some(now + PERIOD);
         let (root, config) = (&self.options.root, self.layers.config.memory.clone());
         let mut foreseen = Vec::new();
-        if config.killer.enabled {
+        if config.killer.enabled.is_on() {
             foreseen = foresee(root, &config.killer);
         }
         if config.restraint_s > 0 {

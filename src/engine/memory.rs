@@ -85,7 +85,7 @@ impl Engine {
         // The killer writes back from the zram device that was there when it was started.
         let is_new_killer = config != self.memory.config;
         self.memory.config = config;
-        if self.memory.config.zram.enabled && self.memory.held.is_empty() {
+        if self.memory.config.zram.enabled.is_on() && self.memory.held.is_empty() {
             self.hold_plan(now);
         }
         if is_new_killer {
@@ -139,7 +139,7 @@ impl Engine {
     /// Lets the kernel itself hold writeback to its budget, unless somebody else has set a limit.
     fn hold_limit(&mut self, now: BootTime) {
         let root = &self.options.root;
-        if !self.memory.config.killer.enabled || self.memory.config.killer.writeback.daily_kib == 0 {
+        if !self.memory.config.killer.enabled.is_on() || self.memory.config.killer.writeback.daily_kib == 0 {
             return;
         }
         let switch = zram_writeback::device(root).map(|zram| zram_writeback::limit_switch(&zram.name));
@@ -166,7 +166,7 @@ impl Engine {
 
     fn fetches_back(&self) -> bool {
         let config = &self.memory.config.killer;
-        config.enabled && config.prefetch && (self.memory.killer.is_some() || self.executor.is_dry())
+        config.enabled.is_on() && config.prefetch && (self.memory.killer.is_some() || self.executor.is_dry())
     }
 
     /// Whoever comes to the front gets back what it has on swap.
@@ -182,7 +182,7 @@ impl Engine {
 
     pub(super) fn start_killer(&mut self, now: BootTime) {
         self.memory.killer_due = None;
-        if !self.memory.config.killer.enabled || self.executor.is_dry() {
+        if !self.memory.config.killer.enabled.is_on() || self.executor.is_dry() {
             return;
         }
         // As the guardian.

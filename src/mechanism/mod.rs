@@ -7,11 +7,13 @@
 pub mod action;
 pub mod boot;
 pub mod demand;
+pub mod enabled;
 pub mod event;
 pub mod facts;
 pub mod glob;
 pub mod holdings;
 pub mod interest;
+pub mod jobs;
 pub mod launch;
 pub mod list;
 pub mod lookup;
@@ -27,11 +29,13 @@ pub mod surroundings;
 
 pub use action::{Action, Decision, Target};
 pub use demand::{Kept, LaunchHelp, ThreadDemand, ThreadSampling};
+pub use enabled::Enabled;
 pub use event::{Event, Process, ProcessEvent, ProcessEventKind};
 pub use facts::{Facts, Question};
 pub use glob::Glob;
 pub use holdings::{Demands, Holdings};
 pub use interest::{Interest, ProcessEventKinds, ProcessFacts};
+pub use jobs::Job;
 pub use news::News;
 pub use outcome::{Effect, Outcome};
 pub use support::{Support, SupportState};

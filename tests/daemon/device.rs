@@ -39,6 +39,8 @@ impl Device {
         ] {
             device.write(&format!("sys/devices/system/cpu/{name}"), &format!("{text}\n"));
         }
+        // Whatever manages frequencies on the machine that the test runs on.
+        device.write("usr/lib/brisk/brisk.toml.d/00-device.toml", "[launch]\nenabled = true\n");
         device
     }
 

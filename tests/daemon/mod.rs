@@ -106,6 +106,27 @@ fn the_end_of_the_daemon_gives_back_whatever_its_kind() {
 }
 
 #[test]
+fn launches_are_left_to_another_manager_until_a_person_says_otherwise() {
+    let device = Device::of_tree("06-embedded-board");
+    device.write("sys/fs/cgroup/system.slice/tuned.service/cgroup.procs", "7\n");
+    let mut daemon = device.daemon();
+    let state = |daemon: &device::Daemon| daemon.status()["mechanisms"][0].clone();
+    let left = state(&daemon);
+    assert_eq!(left["state"], "available", "{left}");
+    let reason = left["reason"].as_str().unwrap();
+    assert!(reason.starts_with("off by itself: this is left to tuned (/sys/fs/cgroup/"), "{reason}");
+    device.configure("[launch]\nenabled = true\n");
+    daemon.signal(Signal::HUP);
+    daemon.says("configuration reloaded");
+    assert_eq!(state(&daemon)["state"], "active");
+    device.configure("");
+    fs::remove_dir_all(device.path("sys/fs/cgroup/system.slice")).unwrap();
+    daemon.signal(Signal::HUP);
+    daemon.says("configuration reloaded");
+    assert_eq!(state(&daemon)["state"], "active", "it is gone");
+}
+
+#[test]
 fn a_guardian_that_dies_is_started_anew() {
     let device = Device::new();
     let daemon = device.daemon();

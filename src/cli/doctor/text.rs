@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 
-use super::Report;
 use super::facts::{DeviceReport, JournalReport, PolicyReport};
+use super::{OtherManagerReport, Report};
 use crate::device::cpufreq::Policy;
 use crate::device::hotplug;
 use crate::device::journal::JournalState;
@@ -39,6 +39,13 @@ pub(super) fn render(report: &Report, width: usize) -> String {
         };
         page.entry(mechanism.name, word, style, &mechanism.support.reason, &mechanism.support.advice);
     }
+    switched_on(&mut page, report);
+    if !report.other_managers.is_empty() {
+        page.heading("Other managers");
+        for OtherManagerReport { found, does, mechanism } in &report.other_managers {
+            page.fact(&found.name.to_string(), &format!("{does}, as {mechanism} would ({})", found.evidence));
+        }
+    }
     let faults = report.device.faults.iter().chain(&report.device.journal.fault).chain(&report.configuration_fault);
     let faults: Vec<&String> = faults.collect();
     if !faults.is_empty() {
@@ -46,6 +53,17 @@ pub(super) fn render(report: &Report, width: usize) -> String {
         faults.into_iter().for_each(|fault| page.line("  ", fault));
     }
     page.text
+}
+
+fn switched_on(page: &mut Page, report: &Report) {
+    page.heading("Switched on");
+    for standing in &report.enabled {
+        let (word, style) = if standing.on { ("on", GOOD) } else { ("off", FAINT) };
+        let word = format!("{word} (enabled = {})", standing.enabled);
+        // Where the mechanism says nothing else, it is not said twice.
+        let is_told = report.mechanisms.iter().any(|mechanism| mechanism.support.reason == standing.reason);
+        page.entry(standing.mechanism, &word, style, if is_told { "" } else { &standing.reason }, "");
+    }
 }
 
 struct Page {
@@ -68,7 +86,9 @@ impl Page {
 
     fn entry(&mut self, name: &str, word: &str, style: Style, reason: &str, advice: &str) {
         let _ = writeln!(self.text, "  {name:<NAME_WIDTH$}{style}{word}{style:#}");
-        self.line("      ", reason);
+        if !reason.is_empty() {
+            self.line("      ", reason);
+        }
         if !advice.is_empty() {
             self.wrapped("      -> ", "         ", advice);
         }

@@ -7,7 +7,7 @@ use crate::device::cgroup::membership::Groups;
 use crate::device::threads::Threads;
 use crate::device::{BootTime, Root, hotplug, thread_facts};
 use crate::mechanism::placement::{PlacementConfig, PlacementPolicy, Snapshot, probe};
-use crate::mechanism::{Event, Mechanism as _, Process, SupportState, ThreadDemand};
+use crate::mechanism::{Enabled, Event, Mechanism as _, Process, SupportState, ThreadDemand};
 
 /// A policy whose decisions nobody carries out.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Onlooker {
     /// # Errors
     /// When the configuration is not right.
     pub fn new(root: &Root, front: &[u32]) -> anyhow::Result<Self> {
-        let config = PlacementConfig { enabled: true, ..Layers::read(root)?.config.placement };
+        let config = PlacementConfig { enabled: Enabled::On, ..Layers::read(root)?.config.placement };
         let (machine, groups) = (probe::machine(root), Groups::of(root, &config.groups));
         let support = probe::support(root, &config, &machine);
         let threads = Threads::by(root, config.sensing);

@@ -25,7 +25,7 @@ impl Daemon {
     /// Starts `brisk run` and returns once its control socket answers.
     pub(super) fn start(root: &Root, folder: &Path, configuration: &toml::Table) -> anyhow::Result<Self> {
         let file = folder.join("arm.toml");
-        fs::write(&file, toml::to_string(configuration)?)
+        fs::write(&file, toml::to_string(&acting(configuration))?)
             .with_context(|| format!("cannot write {}", file.display()))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--root").arg(root.path("/")).arg("run").arg("--config").arg(&file);
@@ -106,4 +106,14 @@ impl Drop for Daemon {
         self.terminate();
         let _ = self.child.wait();
     }
+}
+
+/// `configuration`, in which launches are not left to another manager of the device: what an arm measures is brisk.
+fn acting(configuration: &toml::Table) -> toml::Table {
+    let mut configuration = configuration.clone();
+    let launch = configuration.entry("launch").or_insert_with(|| toml::Table::new().into());
+    if let Some(launch) = launch.as_table_mut() {
+        launch.entry("enabled").or_insert(true.into());
+    }
+    configuration
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use super::NAME;
 use super::config::{ActuatorKind, LaunchConfig};
 use super::prediction::{Governor, Help, Prediction};
 use super::probe::{DeviceFacts, PolicyFacts};
 use super::triggers::{self, Noticing, TOP_APP};
-use crate::mechanism::{Support, SupportState, Target};
+use crate::mechanism::enabled::decide;
+use crate::mechanism::{Enabled, Support, SupportState, Target};
 
 /// ondemand samples from the scheduler's hook, and at once after a write of `sampling_rate`, since this version.
 const HOOK_SINCE: (u32, u32) = (4, 7);
@@ -265,12 +267,18 @@ fn support(facts: &DeviceFacts, config: &LaunchConfig, choices: &[Choice], reaso
     if facts.policies.is_empty() {
         return without_policies(facts);
     }
-    if !config.enabled {
+    if config.enabled == Enabled::Off {
         return Support {
             state: SupportState::Available,
             reason: "switched off by the configuration (launch.enabled = false)".to_owned(),
             advice: "Set enabled = true in the section [launch].".to_owned(),
         };
+    }
+    let (is_on, why) = decide(NAME, config.enabled, facts.doers.as_deref());
+    if !choices.is_empty() && !is_on {
+        let reason = format!("{why}; {}", summary(choices));
+        let advice = "Set launch.enabled = true to act beside it.".to_owned();
+        return Support { state: SupportState::Available, reason, advice };
     }
     if !choices.is_empty() {
         return noticed(facts, config, &summary(choices));

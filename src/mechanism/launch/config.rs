@@ -6,13 +6,14 @@ use serde::de::{Error as _, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::filter::FilterConfig;
+use crate::mechanism::Enabled;
 
 /// Everything that can be set about the launch mechanism. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaunchConfig {
-    /// False keeps the mechanism off, whatever the device offers.
-    pub enabled: bool,
+    /// False keeps the mechanism off, whatever the device offers; auto leaves it to another manager of frequencies.
+    pub enabled: Enabled,
     /// Act even where the predicted gain is below `minimum_gain_percent`: for experiments.
     pub force: bool,
     /// The predicted gain of a typical launch below which the mechanism stays off.
@@ -49,7 +50,7 @@ pub struct LaunchConfig {
 impl Default for LaunchConfig {
     fn default() -> Self {
         Self {
-            enabled: true,
+            enabled: Enabled::Auto,
             force: false,
             minimum_gain_percent: 1.0,
             triggers: Vec::new(),

@@ -25,9 +25,12 @@ pub use probe::DeviceFacts;
 use crate::device::Root;
 use crate::mechanism::{Support, SupportState};
 
+/// The mechanism's name.
+pub const NAME: &str = "launch";
+
 /// What this device offers to the launch mechanism under `config`, and whether the daemon does it now (`running`).
 pub fn support(root: &Root, config: &LaunchConfig, running: bool) -> Support {
-    let support = Plan::of(&DeviceFacts::probe(root), config).support;
+    let support = Plan::of(&DeviceFacts::probe_for(root, config), config).support;
     if support.state != SupportState::Active || running {
         return support;
     }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::NAME;
 use super::actuator::{Actuator, Plan};
 use super::boost::{Boost, Wanted};
 use super::config::{LaunchConfig, Trigger};
@@ -14,7 +15,7 @@ use super::notice::{EndReason, Notice};
 use super::triggers;
 use crate::device::BootTime;
 use crate::mechanism::{
-    Decision, Event, Holdings, Interest, Kept, LaunchHelp, Mechanism, News, Outcome, Process, ProcessEvent,
+    Decision, Enabled, Event, Holdings, Interest, Kept, LaunchHelp, Mechanism, News, Outcome, Process, ProcessEvent,
     ProcessEventKind, ProcessEventKinds, ProcessFacts, Support, SupportState, Surroundings, Target,
 };
 
@@ -120,7 +121,7 @@ impl LaunchPolicy {
     }
 
     fn is_noticing(&self) -> bool {
-        self.plan.support.state == SupportState::Active || (self.watched && self.config.enabled)
+        self.plan.support.state == SupportState::Active || (self.watched && self.config.enabled != Enabled::Off)
     }
 
     /// A kick leaves nothing behind, so nobody need know when its launch is over: looking at the load would cost more
@@ -324,7 +325,7 @@ impl LaunchPolicy {
 
 impl Mechanism for LaunchPolicy {
     fn name(&self) -> &'static str {
-        "launch"
+        NAME
     }
 
     fn support(&self) -> &Support {

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use super::config::LaunchConfig;
 use crate::device::cpufreq::{self, Policies, Policy};
-use crate::device::{DeviceError, Root, hotplug, kernel, uclamp};
+use crate::device::{DeviceError, Root, hotplug, kernel, other_managers, uclamp};
+use crate::mechanism::{Enabled, Job};
 
 /// Facts about a device, as plain data: what is decided from them is decided in `actuator.rs`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct DeviceFacts {
     pub process_events: bool,
     /// Android's `top-app` cpuset is there.
     pub top_app: bool,
+    /// Who else manages frequencies (`Job::doers`), where somebody asked.
+    pub doers: Option<String>,
 }
 
 /// Facts about one cpufreq policy.
@@ -78,7 +82,16 @@ impl DeviceFacts {
             uclamp: uclamp::evidence(root).is_some(),
             process_events: root.read("/proc/net/connector").is_ok_and(|text| has_process_connector(&text)),
             top_app: root.exists("/dev/cpuset/top-app/cgroup.procs"),
+            doers: None,
         }
+    }
+
+    /// The same for what `config` decides: who else manages frequencies counts only where that is left to the device, and
+    /// is not cheap to find out.
+    pub fn probe_for(root: &Root, config: &LaunchConfig) -> Self {
+        let is_asked = config.enabled == Enabled::Auto && !config.force;
+        let doers = if is_asked { Job::Frequency.doers(&other_managers::find(root)) } else { None };
+        Self { doers, ..Self::probe(root) }
     }
 
     /// True when the kernel is known to be older than `version`.

@@ -1,5 +1,6 @@
 //! What begins a launch on this device: as configured or, where that is left to the device, what it tells of.
 
+use super::NAME;
 use super::config::{LaunchConfig, Trigger};
 use super::probe::DeviceFacts;
 use crate::mechanism::Surroundings;
@@ -9,8 +10,8 @@ pub const TOP_APP: &str = "the top-app cpuset";
 
 /// The device, and the configuration with the triggers that it means there.
 pub(super) fn on(surroundings: &Surroundings<'_>) -> (DeviceFacts, LaunchConfig) {
-    let facts = DeviceFacts::probe(surroundings.root);
-    let config: LaunchConfig = surroundings.section("launch");
+    let config: LaunchConfig = surroundings.section(NAME);
+    let facts = DeviceFacts::probe_for(surroundings.root, &config);
     let triggers = chosen(&config, &facts);
     (facts, LaunchConfig { triggers, ..config })
 }

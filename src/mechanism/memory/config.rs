@@ -3,8 +3,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::victim::Mode;
-use crate::mechanism::Glob;
 use crate::mechanism::launch::config::within;
+use crate::mechanism::{Enabled, Glob};
 
 /// Everything that can be set about memory. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +35,8 @@ pub enum Arm {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ZramConfig {
-    /// True lets the daemon carry out what `brisk memory plan` says, for as long as it runs.
-    pub enabled: bool,
+    /// Only true lets the daemon carry out what `brisk memory plan` says, for as long as it runs.
+    pub enabled: Enabled,
     /// Whose plan.
     pub plan: Arm,
     /// The size; 0 leaves it to the plan.
@@ -52,8 +52,8 @@ pub struct ZramConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KillerConfig {
-    /// True lets the daemon end processes before the kernel does.
-    pub enabled: bool,
+    /// Only true lets the daemon end processes before the kernel does.
+    pub enabled: Enabled,
     /// How a victim is chosen.
     pub mode: Mode,
     /// True lets somebody go by headroom whatever the mode, which then says only who.
@@ -149,7 +149,7 @@ impl Default for WritebackConfig {
 impl Default for KillerConfig {
     fn default() -> Self {
         Self {
-            enabled: false,
+            enabled: Enabled::Auto,
             mode: Mode::Brisk,
             by_headroom: false,
             by_class: false,

@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::cgroup::membership::Choice;
 use crate::device::threads::Sensing;
-use crate::mechanism::Glob;
 use crate::mechanism::launch::config::{percent, within};
+use crate::mechanism::{Enabled, Glob};
 
 /// Everything that can be set about placement. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementConfig {
-    /// False keeps the mechanism off and looks at nobody.
-    pub enabled: bool,
+    /// Only true switches the mechanism on: what it gains shows in trials alone.
+    pub enabled: Enabled,
     /// What decides.
     pub rule: Rule,
     /// What the foreground could gain at most, below which nothing is done.
@@ -46,7 +46,7 @@ pub struct PlacementConfig {
 impl Default for PlacementConfig {
     fn default() -> Self {
         Self {
-            enabled: false,
+            enabled: Enabled::Auto,
             rule: Rule::Brisk,
             minimum_gain_percent: 6.0,
             trial_ms: 300,

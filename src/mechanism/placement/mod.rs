@@ -34,6 +34,9 @@ pub use snapshot::Snapshot;
 use crate::device::Root;
 use crate::mechanism::{Support, SupportState};
 
+/// The mechanism's name.
+pub const NAME: &str = "placement";
+
 /// What this device offers to the placement mechanism under `config`, and whether the daemon does it now (`running`).
 pub fn support(root: &Root, config: &PlacementConfig, running: bool) -> Support {
     let support = probe::support(root, config, &probe::machine(root));

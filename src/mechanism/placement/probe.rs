@@ -1,5 +1,6 @@
 //! What this device offers to placement: its CPUs and what they can do, and whether the kernel tells who waits.
 
+use super::NAME;
 use super::config::PlacementConfig;
 use super::cores::{Core, FULL_CAPACITY, Machine};
 use crate::device::cgroup::membership::Groups;
@@ -7,11 +8,12 @@ use crate::device::io_priority::{self, IoPriority};
 use crate::device::threads::{self, Sensing};
 use crate::device::uclamp::Fitting;
 use crate::device::{Root, capacity, foreground, hotplug};
+use crate::mechanism::enabled::decide;
 use crate::mechanism::{Support, SupportState, Surroundings};
 
 /// The configuration, what it makes of this device, and the device's CPUs.
 pub(super) fn on(surroundings: &Surroundings<'_>) -> (PlacementConfig, Support, Machine) {
-    let config: PlacementConfig = surroundings.section("placement");
+    let config: PlacementConfig = surroundings.section(NAME);
     let machine = machine(surroundings.root);
     let support = support(surroundings.root, &config, &machine);
     (config, support, machine)
@@ -19,7 +21,7 @@ pub(super) fn on(surroundings: &Surroundings<'_>) -> (PlacementConfig, Support, 
 
 /// The lowest rank that a thread's requests to storage can have under `config`; `None` where nothing is done about storage.
 pub(super) fn lowest_io_priority(root: &Root, config: &PlacementConfig) -> Option<IoPriority> {
-    if !config.enabled || !config.storage {
+    if !config.enabled.is_on() || !config.storage {
         return None;
     }
     let lowest = io_priority::lowest(root);
@@ -50,8 +52,9 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine) -> Supp
     let cores = machine.cores();
     let unequal = cores.iter().any(|core| core.capacity != cores[0].capacity);
     let what = format!("{} {} online", cores.len(), if unequal { "unequal CPUs are" } else { "CPUs are" });
-    if !config.enabled {
-        let reason = format!("{what}; placement.enabled is false");
+    if !config.enabled.is_on() {
+        let (_, why) = decide(NAME, config.enabled, None);
+        let reason = format!("{what}; {why}");
         let is_told = foreground::group(root).is_some();
         let advice = if is_told { "" } else { ", and tell what is in the foreground" };
         return support(SupportState::Available, reason, &format!("Set placement.enabled = true{advice}."));
@@ -85,12 +88,13 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::mechanism::Enabled;
 
     #[test]
     fn states_follow_the_device_and_the_configuration() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        let enabled = PlacementConfig { enabled: true, ..PlacementConfig::default() };
+        let enabled = PlacementConfig { enabled: Enabled::On, ..PlacementConfig::default() };
         let state = |config: &PlacementConfig| support(&root, config, &machine(&root)).state;
         assert_eq!(state(&enabled), SupportState::Unsupported);
         fs::create_dir_all(root.path("/proc/self")).unwrap();
@@ -106,7 +110,7 @@ mod tests {
         fs::create_dir_all(root.path("/proc/self")).unwrap();
         fs::write(root.path("/proc/self/schedstat"), "1 2 3\n").unwrap();
         for (sensing, told) in [(Sensing::Schedstat, false), (Sensing::Bpf, true), (Sensing::Auto, true)] {
-            let config = PlacementConfig { enabled: true, sensing, ..PlacementConfig::default() };
+            let config = PlacementConfig { enabled: Enabled::On, sensing, ..PlacementConfig::default() };
             let support = support(&root, &config, &machine(&root));
             let reason = "seen by schedstat and not by BPF: this is not the running system";
             assert_eq!((support.state, support.reason.contains(reason)), (SupportState::Active, told), "{support:?}");
@@ -134,7 +138,7 @@ mod tests {
         write(cpu("cpu3/cpu_capacity"), "1024");
         assert_eq!(machine(&root), unequal.with_fitting(Some(Fitting::Exactly)));
         write(root.path("/proc/self/schedstat"), "1 2 3");
-        let enabled = PlacementConfig { enabled: true, ..PlacementConfig::default() };
+        let enabled = PlacementConfig { enabled: Enabled::On, ..PlacementConfig::default() };
         let support = support(&root, &enabled, &machine(&root));
         assert!(support.reason.contains("nice values and by utilisation clamps (uclamp.max 446)"), "{support:?}");
     }

@@ -200,7 +200,7 @@ fn force_acts_where_nothing_is_to_gain() {
     assert!(off.support.advice.contains("force = true"));
     let config = LaunchConfig { force: true, ..LaunchConfig::default() };
     assert_eq!(kinds(&facts, &config), [ActuatorKind::Kick]);
-    let config = LaunchConfig { enabled: false, ..config };
+    let config = LaunchConfig { enabled: Enabled::Off, ..config };
     assert_eq!(Plan::of(&facts, &config).support.state, SupportState::Available, "off is off");
 }
 
@@ -249,4 +249,15 @@ fn what_nothing_can_begin_is_not_offered() {
         assert_eq!(support.advice.is_empty(), triggers.is_empty(), "{support:?}");
     }
     assert!(Plan::of(&phone, &with(&[Trigger::Exec])).choices.is_empty());
+}
+
+#[test]
+fn frequencies_are_left_to_another_manager_unless_a_person_says_so() {
+    let beside_tuned = DeviceFacts { doers: Some("tuned (process 7)".to_owned()), ..device(&[ondemand(100_000)]) };
+    let plan = Plan::of(&beside_tuned, &LaunchConfig::default());
+    assert!(plan.choices.is_empty() && plan.support.state == SupportState::Available, "{:?}", plan.support);
+    assert!(plan.support.reason.starts_with("off by itself: this is left to tuned (process 7); kick on policy0"));
+    assert_eq!(plan.support.advice, "Set launch.enabled = true to act beside it.");
+    let wanted = LaunchConfig { enabled: Enabled::On, ..LaunchConfig::default() };
+    assert_eq!(Plan::of(&beside_tuned, &wanted).support.state, SupportState::Active);
 }

@@ -362,7 +362,13 @@ fn another_plan_takes_over_while_a_launch_goes_on() {
     let asked: Vec<_> = decisions.iter().map(|decision| short(&decision.action)).collect();
     assert_eq!(asked, [&["release scaling_min_freq"], &KICK[..]].concat());
     decisions.clear();
-    policy.replace(at(20), LaunchConfig { enabled: false, ..LaunchConfig::default() }, plan(&[]), 1, &mut decisions);
+    policy.replace(
+        at(20),
+        LaunchConfig { enabled: Enabled::Off, ..LaunchConfig::default() },
+        plan(&[]),
+        1,
+        &mut decisions,
+    );
     assert!(decisions.is_empty(), "{decisions:?}");
     assert_eq!((policy.activity(), policy.deadline()), (None, None));
 }

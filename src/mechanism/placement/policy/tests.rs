@@ -13,12 +13,12 @@ use crate::device::cgroup::membership::Choice;
 use crate::device::hotplug::format_list;
 use crate::device::priority::SchedulingPolicy;
 use crate::mechanism::simulated::Kernel;
-use crate::mechanism::{Action, Effect};
+use crate::mechanism::{Action, Effect, Enabled};
 use crate::random::Random;
 use device::{DOWNLOAD, Device, FRAMES, HOG, Habit, MESSAGE, MUSIC};
 
 fn config() -> PlacementConfig {
-    PlacementConfig { enabled: true, groups: Choice::Off, ..PlacementConfig::default() }
+    PlacementConfig { enabled: Enabled::On, groups: Choice::Off, ..PlacementConfig::default() }
 }
 
 fn with_groups() -> PlacementConfig {
@@ -145,7 +145,7 @@ fn no_foreground_is_ever_made_worse() {
             (0..=random.below(most)).map(|_| habits[random.below(habits.len())]).collect()
         };
         let (front, background) = (pick(6), pick(12));
-        let [stock, brisk] = [false, true]
+        let [stock, brisk] = [Enabled::Off, Enabled::On]
             .map(|enabled| done(&mut cell(&cores, PlacementConfig { enabled, ..config() }, &front, &background)).0);
         assert!(brisk >= stock * 0.98, "{case}: {brisk} after {stock} ms: {cores:?} {front:?} {background:?}");
         helped += u32::from(brisk > stock * 1.05);
@@ -160,7 +160,7 @@ fn the_gain_is_what_the_bound_has_promised() {
         ("two threads / hogs", equal(2), vec![HOG; 2], vec![HOG; 2], 1.55),
         ("four threads / 64 hogs", equal(64), vec![HOG; 4], vec![HOG; 128], 2.0),
     ] {
-        let [stock, brisk] = [false, true]
+        let [stock, brisk] = [Enabled::Off, Enabled::On]
             .map(|enabled| done(&mut cell(&cores, PlacementConfig { enabled, ..config() }, &front, &background)).0);
         assert!(brisk >= stock * at_least, "{name}: {brisk:.0} in place of {stock:.0} ms");
     }
@@ -207,7 +207,7 @@ fn a_build_makes_room_by_its_parent() {
 
 #[test]
 fn frames_come_in_time() {
-    let [stock, brisk] = [false, true].map(|enabled| {
+    let [stock, brisk] = [Enabled::Off, Enabled::On].map(|enabled| {
         let mut device = cell(&equal(2), PlacementConfig { enabled, ..config() }, &[FRAMES], &[HOG; 3]);
         device.run(2000);
         device.threads.get_mut(&FRONT).unwrap().slowest_ms = 0;
@@ -321,7 +321,7 @@ fn an_excluded_name_is_left_alone() {
 #[test]
 fn what_does_not_help_is_taken_back_and_tried_ever_less_often() {
     // A device that ignores what it is told.
-    let mut device = cell(&equal(2), PlacementConfig { enabled: false, ..config() }, &[HOG], &[HOG, HOG]);
+    let mut device = cell(&equal(2), PlacementConfig { enabled: Enabled::Off, ..config() }, &[HOG], &[HOG, HOG]);
     device.run(120_000);
     let tried: Vec<u64> = device
         .decisions

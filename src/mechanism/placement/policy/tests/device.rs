@@ -14,7 +14,7 @@ use crate::device::threads::{Thread, ThreadUsage};
 use crate::device::uclamp::{self, Clamps, Fitting};
 use crate::mechanism::placement::snapshot::ThreadView;
 use crate::mechanism::simulated::Kernel;
-use crate::mechanism::{Action, Effect};
+use crate::mechanism::{Action, Effect, Enabled};
 
 /// What a thread does, over and over.
 #[derive(Debug, Clone, Copy)]
@@ -119,9 +119,13 @@ impl Device {
         let mut all = cores.to_vec();
         // Whoever may choose takes the fastest first, and of equals those that others are kept from.
         all.sort_by_key(|&(cpu, capacity)| std::cmp::Reverse((capacity, cpu)));
-        let acts = config.enabled;
+        let acts = config.enabled.is_on();
         Self {
-            policy: PlacementPolicy::new(PlacementConfig { enabled: true, ..config }, active(), Machine::of(cores)),
+            policy: PlacementPolicy::new(
+                PlacementConfig { enabled: Enabled::On, ..config },
+                active(),
+                Machine::of(cores),
+            ),
             threads: BTreeMap::new(),
             cores: all,
             online: cores.iter().map(|&(cpu, _)| cpu).collect(),

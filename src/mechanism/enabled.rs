@@ -1,0 +1,137 @@
+//! Whether a mechanism is on: as a person says, or by itself where that is known to help and to be undone.
+
+use std::fmt;
+
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The value of `enabled`: `true`, `false` or `"auto"`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Enabled {
+    /// On where a gain is predicted, what is done can be undone, and no other manager does the same job.
+    #[default]
+    Auto,
+    /// A person wants it.
+    On,
+    /// A person does not want it.
+    Off,
+}
+
+impl Enabled {
+    /// True where a person has switched it on. Mechanisms that are never on by themselves need no more.
+    pub fn is_on(self) -> bool {
+        self == Self::On
+    }
+}
+
+impl fmt::Display for Enabled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "\"auto\"",
+            Self::On => "true",
+            Self::Off => "false",
+        })
+    }
+}
+
+impl Serialize for Enabled {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::On => serializer.serialize_bool(true),
+            Self::Off => serializer.serialize_bool(false),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Enabled {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(EnabledVisitor)
+    }
+}
+
+struct EnabledVisitor;
+
+impl Visitor<'_> for EnabledVisitor {
+    type Value = Enabled;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false or \"auto\"")
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, is_on: bool) -> Result<Enabled, E> {
+        Ok(if is_on { Enabled::On } else { Enabled::Off })
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Enabled, E> {
+        if text == "auto" { Ok(Enabled::Auto) } else { Err(E::invalid_value(Unexpected::Str(text), &self)) }
+    }
+}
+
+/// Why a mechanism that is `"auto"` stays off whatever the device: what is known of it does not allow more.
+pub fn reservation(mechanism: &str) -> Option<&'static str> {
+    match mechanism {
+        "placement" => Some("what it gains shows only in trials while it runs"),
+        "memory.zram" => Some(
+            "zram can be removed only while all that is swapped out fits into memory, so this could not always be undone",
+        ),
+        "memory.killer" => Some("a process that was killed cannot be restored"),
+        _ => None,
+    }
+}
+
+/// Whether `mechanism` is on where `doers` do the same job (`Job::doers`), and why.
+pub fn decide(mechanism: &str, enabled: Enabled, doers: Option<&str>) -> (bool, String) {
+    match (enabled, doers, reservation(mechanism)) {
+        (Enabled::On | Enabled::Off, _, _) => (enabled.is_on(), format!("{mechanism}.enabled is {enabled}")),
+        (Enabled::Auto, Some(doers), _) => (false, format!("off by itself: this is left to {doers}")),
+        (Enabled::Auto, None, Some(reservation)) => (false, format!("off by itself: {reservation}")),
+        (Enabled::Auto, None, None) => (true, "on by itself".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_persons_word_counts_and_without_one_others_and_reservations() {
+        for (mechanism, enabled, doers, on, reason) in [
+            ("launch", Enabled::On, Some("tuned (x)"), true, "launch.enabled is true"),
+            ("launch", Enabled::Off, None, false, "launch.enabled is false"),
+            ("launch", Enabled::Auto, None, true, "on by itself"),
+            ("launch", Enabled::Auto, Some("tuned (x)"), false, "off by itself: this is left to tuned (x)"),
+            ("placement", Enabled::Auto, None, false, "off by itself: what it gains shows only in trials"),
+            ("placement", Enabled::On, None, true, "placement.enabled is true"),
+            ("memory.zram", Enabled::Auto, None, false, "could not always be undone"),
+            ("memory.killer", Enabled::Auto, Some("lmkd (x)"), false, "left to lmkd (x)"),
+            ("memory.killer", Enabled::Auto, None, false, "cannot be restored"),
+        ] {
+            let decision = decide(mechanism, enabled, doers);
+            assert!(decision.0 == on && decision.1.contains(reason), "{mechanism} {enabled}: {decision:?}");
+        }
+    }
+
+    #[test]
+    fn booleans_and_auto_are_read_and_written() {
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        struct Section {
+            enabled: Enabled,
+        }
+        for (text, enabled) in [
+            ("enabled = true\n", Enabled::On),
+            ("enabled = false\n", Enabled::Off),
+            ("enabled = \"auto\"\n", Enabled::Auto),
+        ] {
+            let section = Section { enabled };
+            assert_eq!(
+                (toml::from_str::<Section>(text).unwrap(), toml::to_string(&section).unwrap()),
+                (section, text.into())
+            );
+        }
+        for text in ["enabled = 1", "enabled = \"yes\"", "enabled = []"] {
+            let error = toml::from_str::<Section>(text).unwrap_err().to_string();
+            assert!(error.contains("expected true, false or \"auto\""), "{error}");
+        }
+    }
+}
