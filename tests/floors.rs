@@ -184,7 +184,7 @@ fn the_checks_find_what_is_wrong() {
 /// The engine drives a list of mechanisms and knows none of them; what a process of its own does beside it, may.
 #[test]
 fn the_engine_names_no_mechanism() {
-    const OWN_PROCESSES: [&str; 5] = ["boot", "killer", "memory", "restraint", "dry_run"];
+    const OWN_PROCESSES: [&str; 2] = ["boot", "killer"];
     const MECHANISMS: [&str; 5] = ["boot", "launch", "lookup", "memory", "placement"];
     let is_apart = |module: &Module| module.get(1).is_some_and(|name| OWN_PROCESSES.contains(&name.as_str()));
     let mut faults = Vec::new();

@@ -8,8 +8,9 @@ use std::time::Duration;
 use brisk::device::{BootTime, Root};
 use brisk::engine::{Engine, Options, Purpose};
 use brisk::mechanism::{
-    Action, Decision, Event, Facts, Interest, Kept, LaunchHelp, Mechanism, News, Outcome, Process, ProcessEvent,
-    ProcessEventKind, ProcessEventKinds, Question, Support, SupportState, Surroundings, Target, ThreadDemand, list,
+    Action, Child, Decision, Event, Facts, Foreseen, Interest, Kept, LaunchHelp, Mechanism, News, Outcome, Process,
+    ProcessEvent, ProcessEventKind, ProcessEventKinds, Question, Stall, Support, SupportState, Surroundings, Target,
+    ThreadDemand, list,
 };
 
 /// Watches programs start and says how many there were in the last minute.
@@ -106,14 +107,15 @@ fn it_counts_for_a_minute_and_decides_nothing() {
     assert!(mechanism.interest().kinds.contains(ProcessEventKind::Exec));
 }
 
-/// A mechanism that uses everything that the engine offers: it helps one launch by a lease, asks a question meanwhile, and
-/// notes what it hears.
+/// A mechanism that uses everything that the engine offers: it helps one launch by a lease and a child, asks a question
+/// meanwhile, and notes what it hears.
 #[derive(Debug, Default)]
 struct Everything {
     support: Support,
     until: Option<BootTime>,
     questions: Vec<Question>,
     news: Vec<News>,
+    child: Option<Child>,
 }
 
 thread_local! {
@@ -144,6 +146,7 @@ impl Mechanism for Everything {
         match event {
             Event::LaunchAnnounced { application, .. } => {
                 hear(format!("{application} starts"));
+                self.child = Some(Child { edition: 1, subcommand: "example", arguments: Vec::new() });
                 self.until = Some(now + MINUTE);
                 self.questions.push(Question::StorageWait { processes: [1].into() });
                 self.news.push(News { is_new_launch: true, text: None });
@@ -151,6 +154,7 @@ impl Mechanism for Everything {
                 let action = Action::Lease { target, value, until: now + MINUTE };
                 decisions.push(Decision { action, reason: "to be seen".to_owned() });
             }
+            Event::StallsWatched { is_on } => hear(format!("stalls are watched: {is_on}")),
             Event::Facts(Facts::StorageWait { waited, .. }) => {
                 hear(format!("answered: {waited:?}"));
                 self.until = Some(now + Duration::from_millis(1));
@@ -181,6 +185,22 @@ impl Mechanism for Everything {
     }
 
     fn begin_in_foreground(&mut self, _pids: &[u32]) {}
+
+    fn interest(&self) -> Interest {
+        Interest { stall: Some(Stall { stall_us: 25_000, window_us: 500_000 }), ..Interest::default() }
+    }
+
+    fn child(&self) -> Option<&Child> {
+        self.child.as_ref()
+    }
+
+    fn take_lines(&mut self, lines: &mut Vec<String>) {
+        lines.extend(self.child.as_ref().map(|child| format!("to number {}", child.edition)));
+    }
+
+    fn foresee(&self, _root: &Root) -> Vec<Foreseen> {
+        vec![Foreseen::new("start", "a child", "it is wanted")]
+    }
 
     fn demand_threads(&self, _now: BootTime, demand: &mut ThreadDemand) {
         demand.facts.push(1);
@@ -245,6 +265,8 @@ fn a_mechanism_plugs_in_by_one_line() {
     let expected = [
         "it has kept something",
         "CPUs 0-1 are present",
+        // A dry run sets no trigger.
+        "stalls are watched: false",
         "mail starts",
         "/sys/a holds Some(\"1\")",
         "answered: None",

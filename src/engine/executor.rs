@@ -10,10 +10,9 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::killer::Foreseen;
 use crate::device::journal::{self, Journal, JournalError, Lease, Restoration};
 use crate::device::{BootTime, DeviceError, Root, Target, Tunable};
-use crate::mechanism::{Action, Decision, Effect, Outcome};
+use crate::mechanism::{Action, Decision, Effect, Foreseen, Outcome};
 use claims::{Claim, Claims};
 
 /// Decisions that `brisk status` shows.

@@ -49,8 +49,8 @@ impl Mechanisms {
     }
 
     /// Releases what would hide the device's own values; [`Mechanisms::follow`] comes next.
-    pub fn let_go(&mut self) -> Decided {
-        self.decide(|mechanism, decisions| mechanism.let_go(decisions))
+    pub fn let_go(&mut self, surroundings: Surroundings<'_>) -> Decided {
+        self.decide(|mechanism, decisions| mechanism.let_go(&surroundings, decisions))
     }
 
     /// Lets each of them probe, and go on under what is there now.

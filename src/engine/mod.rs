@@ -1,18 +1,17 @@
 //! The daemon: sensors -> events -> policies -> decisions -> executor, in one loop that sleeps until something happens.
 
 pub mod boot;
+mod child;
 pub mod control;
-mod dry_run;
 pub mod executor;
+mod foresight;
 mod kept;
 pub mod killer;
 mod mechanisms;
-mod memory;
 pub mod metrics;
 mod options;
 mod poller;
 mod requests;
-mod restraint;
 mod sensor;
 mod signals;
 pub mod status;
@@ -39,11 +38,12 @@ use crate::mechanism::{
     Decision, Effect, Event, Outcome, Process, ProcessEvent, ProcessEventKind, Question, Surroundings, Target,
     ThreadSampling, list,
 };
+use child::Children;
 use control::Control;
 use executor::{Executor, Sink};
+use foresight::Shown;
 use kept::KeptFiles;
 use mechanisms::{Decided, Mechanisms};
-use memory::Memory;
 use metrics::Metrics;
 pub use options::{Options, Purpose};
 use poller::{Poller, Token};
@@ -82,7 +82,8 @@ pub struct Engine {
     timer: Timer,
     signals: Option<Signals>,
     mechanisms: Mechanisms,
-    memory: Memory,
+    children: Children,
+    shown: Shown,
     executor: Executor,
     subscriptions: Subscriptions,
     control: Option<Control>,
@@ -138,7 +139,8 @@ impl Engine {
             timer,
             signals,
             mechanisms,
-            memory: Memory::default(),
+            children: Children::default(),
+            shown: Shown::default(),
             executor,
             subscriptions: Subscriptions::default(),
             control,
@@ -164,10 +166,9 @@ impl Engine {
         }
         engine.follow_device();
         engine.carry_out(now, decided);
+        engine.follow_mechanisms(now);
         engine.listen(now);
-        if engine.options.purpose != Purpose::OneLaunch {
-            engine.follow_memory_config(now);
-        }
+        engine.follow_dry_run_config(now);
         engine.scheduling = match scheduling::become_real_time() {
             Ok(()) => REAL_TIME.to_owned(),
             Err(error) => format!("ordinary ({error}): a kick may take effect a tick later; give it CAP_SYS_NICE"),
@@ -230,7 +231,7 @@ impl Engine {
     fn stop(&mut self) {
         let decided = self.mechanisms.stop();
         self.carry_out(BootTime::now(), decided);
-        self.end_killer();
+        self.children.end(&self.poller);
         self.executor.release_all();
         self.save();
     }
@@ -259,8 +260,8 @@ impl Engine {
             Token::Foreground => self.take_foreground(now),
             Token::Session => self.take_session(now),
             Token::Guardian => self.lose_guardian(now),
-            Token::Killer => self.hear_killer(now),
-            Token::Pressure => self.hold_groups_back(now),
+            Token::Child(index) => self.hear_child(now, index as usize),
+            Token::Pressure => drop(self.dispatch(now, &Event::MemoryStall)),
             Token::Listener => self.at_leisure(|engine| {
                 if let Some(control) = &mut engine.control {
                     control.accept(now, &engine.poller);
@@ -278,6 +279,9 @@ impl Engine {
         }
         if let Some(busy_permille) = self.subscriptions.load.sample(now, &self.options.root) {
             self.dispatch(now, &Event::Load { busy_permille });
+        }
+        if self.subscriptions.stalls.sample(now, &self.options.root) {
+            self.dispatch(now, &Event::MemoryStall);
         }
         // Who is in front already need not change first.
         if self.subscriptions.sessions.as_ref().is_some_and(|sessions| sessions.is_new) {
@@ -303,12 +307,11 @@ impl Engine {
         {
             control.expire(now, &self.poller);
         }
-        if self.memory.shown.due.is_some_and(|due| due <= now) {
+        // What is asked now may change what is shown.
+        if self.questions.is_empty() && self.shown.due.is_some_and(|due| due <= now) {
             self.at_leisure(|engine| engine.show(now));
         }
-        if self.memory.killer_due.is_some_and(|due| due <= now) {
-            self.start_killer(now);
-        }
+        self.start_children(now);
         if self.probe_due.is_some_and(|due| due <= now) {
             self.probe_due = None;
             self.probe(now);
@@ -397,7 +400,6 @@ impl Engine {
     }
 
     fn tell_foreground(&mut self, now: BootTime, pids: Vec<u32>) {
-        self.put_in_front(&pids);
         let facts = self.subscriptions.interest().facts;
         let processes = pids.into_iter().map(|pid| {
             let mut process = Process { pid, ..Process::default() };
@@ -435,20 +437,22 @@ impl Engine {
     /// Answers the oldest question of a mechanism; one at a time, so that no event waits for more than that.
     fn answer_question(&mut self) {
         let Some((index, question)) = self.questions.pop_front() else { return };
-        self.at_leisure(|engine| {
+        let answer = |engine: &mut Self| {
             let event = Event::Facts(facts::answer(&engine.options.root, &question));
             let (now, mut decisions) = (BootTime::now(), Vec::new());
             engine.mechanisms.at(index).on_event(now, &event, &mut decisions);
             engine.settle(now, index, decisions);
             engine.follow_mechanisms(now);
             engine.listen(now);
-        });
+        };
+        if question.is_urgent() { answer(self) } else { self.at_leisure(answer) }
     }
 
     /// Does what mechanisms ask for beside decisions.
     fn follow_mechanisms(&mut self, now: BootTime) {
         self.stand_aside();
         self.tell_watchers(now);
+        self.follow_children(now);
         self.mechanisms.take_questions(&mut self.questions);
     }
 
@@ -500,7 +504,6 @@ impl Engine {
                 self.mechanisms.at(index).on_outcomes(now, &outcomes, &mut decisions);
                 self.settle(now, index, decisions);
             }
-            self.memory.on_outcomes(&outcomes);
         }
     }
 
@@ -514,9 +517,13 @@ impl Engine {
     /// Follows what the mechanisms want to hear now.
     fn listen(&mut self, now: BootTime) {
         let mut ended = Vec::new();
-        let interest = self.mechanisms.interest().and(self.memory_interest());
+        let interest = self.mechanisms.interest();
         let exits = self.mechanisms.awaited_exits();
         self.subscriptions.follow(now, interest, &exits, (&self.options.root, &self.poller), &mut ended);
+        let how = (&self.options.root, &self.poller, self.executor.is_dry());
+        if let Some(is_on) = self.subscriptions.stalls.follow(now, interest.stall, how) {
+            self.dispatch(now, &Event::StallsWatched { is_on });
+        }
         for pid in ended {
             self.take_exit(now, pid);
         }
@@ -544,10 +551,11 @@ impl Engine {
             self.subscriptions.load.deadline(),
             self.subscriptions.threads.deadline(),
             self.guardian_due,
-            self.memory.killer_due,
+            self.children.deadline(),
             self.probe_due,
             self.control.as_ref().and_then(Control::deadline),
-            self.memory.shown.due,
+            self.subscriptions.stalls.deadline(),
+            self.shown.due,
         ];
         self.timer.set(moments.into_iter().flatten().min())
     }
@@ -590,7 +598,9 @@ impl Engine {
     /// Lets the mechanisms go on under the configuration and the device as they are now.
     fn rebuild(&mut self, now: BootTime, is_new_configuration: bool) {
         // What is leased is not what the device has: it is given back before anybody looks.
-        let decided = self.mechanisms.let_go();
+        let (root, settings) = (&self.options.root, &self.layers.config);
+        let decided = self.mechanisms.let_go(Surroundings { root, settings, is_new_configuration });
+        self.follow_children(now);
         self.carry_out(now, decided);
         let ended = self.executor.retry(now);
         self.tell_ended(now, ended);
@@ -637,7 +647,7 @@ impl Engine {
                 self.layers = layers;
                 self.config_error = None;
                 self.rebuild(now, true);
-                self.follow_memory_config(now);
+                self.follow_dry_run_config(now);
                 tracing::info!("configuration reloaded; {}", self.mechanisms.describe());
             }
             Err(error) => {

@@ -35,8 +35,8 @@ pub enum Token {
     Client(u32),
     /// A process whose end is awaited, by its id.
     Exit(u32),
-    /// The killer spoke or died.
-    Killer,
+    /// The child of a mechanism, by the place of that in the list, spoke or died.
+    Child(u32),
     /// Tasks wait for memory.
     Pressure,
 }
@@ -60,7 +60,7 @@ impl Token {
             Self::Listener => (8, 0),
             Self::Client(number) => (9, number),
             Self::Exit(pid) => (10, pid),
-            Self::Killer => (11, 0),
+            Self::Child(index) => (11, index),
             Self::Session => (12, 0),
             Self::Pressure => (13, 0),
         };
@@ -81,7 +81,7 @@ impl Token {
             8 => Self::Listener,
             9 => Self::Client(number),
             10 => Self::Exit(number),
-            11 => Self::Killer,
+            11 => Self::Child(number),
             12 => Self::Session,
             13 => Self::Pressure,
             _ => return None,

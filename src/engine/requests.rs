@@ -103,7 +103,7 @@ impl Engine {
             dry_run: self.executor.is_dry(),
             sensors: self.subscriptions.describe(&self.scheduling),
             guardian_pid: self.guardian.as_ref().map(crate::device::guardian::Guardian::pid),
-            mechanisms: driven.chain([self.memory_status()]).collect(),
+            mechanisms: driven.collect(),
             leases: self.executor.leases().to_vec(),
             decisions: self.executor.history().cloned().collect(),
             metrics,

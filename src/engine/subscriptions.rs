@@ -7,6 +7,7 @@ use super::sensor::device_changes::{CpufreqFiles, KernelObjects, policy_folders}
 use super::sensor::exits::Exits;
 use super::sensor::load::LoadSampler;
 use super::sensor::processes::Processes;
+use super::sensor::stall::StallWatch;
 use super::sensor::threads::ThreadSampler;
 use super::status::Sensors;
 use crate::device::foreground::Foreground;
@@ -27,6 +28,8 @@ pub struct Subscriptions {
     pub exits: Exits,
     /// The load.
     pub load: LoadSampler,
+    /// Who waits for memory.
+    pub stalls: StallWatch,
     /// The threads.
     pub threads: ThreadSampler,
     /// The files that choose governors.

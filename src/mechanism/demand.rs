@@ -1,4 +1,5 @@
-//! What mechanisms need of the engine beside events: samples of threads, help for launches, and a file to keep what they learn.
+//! What mechanisms need of the engine beside events: samples of threads, help for launches, a child, and a file to keep what they
+//! learn.
 
 use super::Support;
 use crate::device::cgroup::membership::Choice;
@@ -29,6 +30,17 @@ pub struct LaunchHelp<'mechanism> {
     pub support: &'mechanism Support,
     /// True while it helps one.
     pub is_going_on: bool,
+}
+
+/// A process of brisk's own, beside the daemon. It ends when its standard input does, and is ready when it writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// Another number is another process.
+    pub edition: u64,
+    /// The subcommand of `brisk`.
+    pub subcommand: &'static str,
+    /// What follows it.
+    pub arguments: Vec<String>,
 }
 
 /// A file for what is learned, in `/var/lib/brisk`, on Android in `/data/misc/brisk`.

@@ -56,6 +56,18 @@ pub enum Event {
     },
     /// CPUs came or went, or a cpufreq policy changed its governor: tunables must be looked up again.
     DeviceChanged,
+    /// Tasks wait for memory, so long as the mechanism's interest says.
+    MemoryStall,
+    /// Whether the device tells of such stalls has changed.
+    StallsWatched {
+        /// True when it does.
+        is_on: bool,
+    },
+    /// The child of the mechanism that hears this was started, or has ended.
+    Child {
+        /// Its process id.
+        pid: Option<u32>,
+    },
     /// The answer to a question of the mechanism that hears this.
     Facts(Facts),
     /// The deadline that a mechanism asked for has come.

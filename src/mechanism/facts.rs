@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::device::BootTime;
+use crate::device::Target;
+use crate::device::cgroup::memory::GroupLook;
 use crate::device::io_priority::IoPriority;
 use crate::device::kinship::Kin;
 use crate::device::process::Life;
@@ -31,6 +33,17 @@ pub enum Question {
         /// Which. Those of the kernel, and those that have ended, have none.
         processes: Vec<Life>,
     },
+    /// What control groups hold of memory.
+    MemoryGroups,
+    /// Whether the kernel's own limit of what zram writes back can be used.
+    WritebackLimit,
+}
+
+impl Question {
+    /// True when the answer helps nobody later on: it is fetched in real time.
+    pub fn is_urgent(&self) -> bool {
+        matches!(self, Self::MemoryGroups)
+    }
 }
 
 /// An answer, by the name of its question.
@@ -59,6 +72,16 @@ pub enum Facts {
     Threads {
         /// In no order.
         threads: Vec<ThreadOfProcess>,
+    },
+    /// What control groups hold of memory.
+    MemoryGroups {
+        /// Those without groups of their own.
+        groups: Vec<GroupLook>,
+    },
+    /// Whether the kernel's own limit of what zram writes back can be used.
+    WritebackLimit {
+        /// The file that turns it on, while it is off.
+        switch: Option<Target>,
     },
 }
 

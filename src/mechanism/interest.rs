@@ -21,6 +21,25 @@ pub struct Interest {
     pub load_period: Option<Duration>,
     /// What every thread uses, that often.
     pub look_period: Option<Duration>,
+    /// Stalls of tasks that wait for memory, from this long on.
+    pub stall: Option<Stall>,
+}
+
+/// Tasks have waited so long for memory within a window (PSI, `some`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stall {
+    /// So long.
+    pub stall_us: u32,
+    /// The window.
+    pub window_us: u32,
+}
+
+impl Stall {
+    /// The one that is noticed sooner.
+    fn sooner(self, other: Self) -> Self {
+        let share = |stall: &Self, window: &Self| u64::from(stall.stall_us) * u64::from(window.window_us);
+        if share(&self, &other) <= share(&other, &self) { self } else { other }
+    }
 }
 
 impl Interest {
@@ -34,6 +53,10 @@ impl Interest {
             session: self.session || other.session,
             load_period: shorter(self.load_period, other.load_period),
             look_period: shorter(self.look_period, other.look_period),
+            stall: match (self.stall, other.stall) {
+                (Some(one), Some(other)) => Some(one.sooner(other)),
+                (one, other) => one.or(other),
+            },
         }
     }
 }
@@ -110,13 +133,17 @@ mod tests {
             session: true,
             load_period: Some(Duration::from_millis(20)),
             look_period: Some(Duration::from_millis(100)),
+            stall: Some(Stall { stall_us: 50_000, window_us: 1_000_000 }),
         };
+        let sooner = Stall { stall_us: 10_000, window_us: 500_000 };
+        let one = Interest { stall: Some(sooner), ..one };
         let both = one.and(two);
         assert!(both.kinds.contains(ProcessEventKind::Exec) && both.kinds.contains(ProcessEventKind::Exit));
         assert!(!both.kinds.contains(ProcessEventKind::Fork));
         assert!(both.facts.uid && !both.facts.stat && both.foreground && both.session);
         assert_eq!(both.load_period, Some(Duration::from_millis(20)));
         assert_eq!(both.look_period, Some(Duration::from_millis(100)));
+        assert_eq!((both.stall, two.and(one).stall), (Some(sooner), Some(sooner)));
         assert_eq!(one.and(Interest::default()), one);
     }
 }

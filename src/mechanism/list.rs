@@ -2,9 +2,10 @@
 
 use super::Mechanism;
 use super::launch::LaunchPolicy;
+use super::memory::MemoryPolicy;
 use super::placement::PlacementPolicy;
 
 /// All of them, idle until they are told where they work.
 pub fn all() -> Vec<Box<dyn Mechanism>> {
-    vec![Box::<LaunchPolicy>::default(), Box::<PlacementPolicy>::default()]
+    vec![Box::<LaunchPolicy>::default(), Box::<PlacementPolicy>::default(), Box::<MemoryPolicy>::default()]
 }

@@ -10,6 +10,7 @@ pub mod demand;
 pub mod enabled;
 pub mod event;
 pub mod facts;
+pub mod foreseen;
 pub mod glob;
 pub mod holdings;
 pub mod interest;
@@ -28,20 +29,21 @@ pub mod support;
 pub mod surroundings;
 
 pub use action::{Action, Decision, Target};
-pub use demand::{Kept, LaunchHelp, ThreadDemand, ThreadSampling};
+pub use demand::{Child, Kept, LaunchHelp, ThreadDemand, ThreadSampling};
 pub use enabled::Enabled;
 pub use event::{Event, Process, ProcessEvent, ProcessEventKind};
 pub use facts::{Facts, Question};
+pub use foreseen::Foreseen;
 pub use glob::Glob;
 pub use holdings::{Demands, Holdings};
-pub use interest::{Interest, ProcessEventKinds, ProcessFacts};
+pub use interest::{Interest, ProcessEventKinds, ProcessFacts, Stall};
 pub use jobs::Job;
 pub use news::News;
 pub use outcome::{Effect, Outcome};
 pub use support::{Support, SupportState};
 pub use surroundings::{Settings, Surroundings};
 
-use crate::device::BootTime;
+use crate::device::{BootTime, Root};
 
 /// A mechanism as the engine sees it: the engine holds a list of these and knows none by name. All but the first seven
 /// methods may be left as they are.
@@ -69,9 +71,10 @@ pub trait Mechanism: std::fmt::Debug {
     /// What it does now, in one sentence for `brisk status`, and since when; `None` while it does nothing.
     fn activity(&self) -> Option<(BootTime, String)>;
 
-    /// Releases what would hide the device's own values from a probe; [`Mechanism::follow`] comes next.
-    fn let_go(&mut self, decisions: &mut Vec<Decision>) {
-        let _ = decisions;
+    /// Releases what would hide the device's own values from a probe, or is not wanted any more in `surroundings`;
+    /// [`Mechanism::follow`] comes next.
+    fn let_go(&mut self, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        let _ = (surroundings, decisions);
     }
 
     /// Ends everything: the daemon stops. Leases that remain are released after that, in reverse order.
@@ -115,6 +118,23 @@ pub trait Mechanism: std::fmt::Debug {
     /// at leisure.
     fn take_questions(&mut self, questions: &mut Vec<Question>) {
         let _ = questions;
+    }
+
+    /// The process of brisk's own that it wants beside the daemon now: it is started, started again when it dies, and ended
+    /// when another one or none is wanted. Each start and end is an [`Event::Child`].
+    fn child(&self) -> Option<&Child> {
+        None
+    }
+
+    /// Appends the lines that its child is told.
+    fn take_lines(&mut self, lines: &mut Vec<String>) {
+        let _ = lines;
+    }
+
+    /// What it would do later on, beside decisions: a dry run shows it. It may read the device.
+    fn foresee(&self, root: &Root) -> Vec<Foreseen> {
+        let _ = root;
+        Vec::new()
     }
 
     /// While it reserves CPUs for the foreground: those that are left for the rest, the daemon included.

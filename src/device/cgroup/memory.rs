@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::hierarchy::{Hierarchy, children, group_in, members};
 use crate::device::{DeviceError, Root, process_memory, psi};
 
@@ -10,7 +12,7 @@ use crate::device::{DeviceError, Root, process_memory, psi};
 pub const HIGH: &str = "memory.high";
 
 /// A group that has none of its own, at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupLook {
     /// Its folder.
     pub folder: PathBuf,

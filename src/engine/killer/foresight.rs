@@ -6,32 +6,27 @@ use super::learned::Learned;
 use super::look::{Looks, page_kib};
 use super::state_file::StateFile;
 use crate::device::{BootTime, DeviceError, Root, kernel, meminfo, process, process_memory, zram_writeback};
+use crate::mechanism::Foreseen;
 use crate::mechanism::memory::candidates;
 use crate::mechanism::memory::config::{KillerConfig, PageoutConfig, WritebackConfig};
 use crate::mechanism::memory::killer::{self, Need};
 use crate::mechanism::memory::lmkd::Lmkd;
+use crate::mechanism::memory::policy::FRONT;
 use crate::mechanism::memory::victim::Mode;
 use crate::mechanism::memory::wear::{Clock, Wear};
 
-/// One thing that would be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Foreseen {
-    /// What would be done: one or two words.
-    pub action: &'static str,
-    /// To what.
-    pub subject: String,
-    /// Why, and when if not now.
-    pub reason: String,
+/// What a killer that is started with `arguments` would do now.
+pub fn foresee(root: &Root, arguments: &[String]) -> Vec<Foreseen> {
+    let config = arguments.iter().find_map(|argument| serde_json::from_str(argument).ok());
+    config.map_or_else(Vec::new, |config| of_config(root, &config))
 }
 
-impl Foreseen {
-    pub(in crate::engine) fn new(action: &'static str, subject: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { action, subject: subject.into(), reason: reason.into() }
-    }
+/// What it would do when the daemon tells it `line`.
+pub fn foresee_line(root: &Root, line: &str) -> Option<Foreseen> {
+    fetch_back(root, line.strip_prefix(FRONT)?.parse().ok()?)
 }
 
-/// What a killer under `config` would do now.
-pub fn foresee(root: &Root, config: &KillerConfig) -> Vec<Foreseen> {
+fn of_config(root: &Root, config: &KillerConfig) -> Vec<Foreseen> {
     let kill = kill(root, config).unwrap_or_else(|error| {
         Foreseen::new("kill", "nobody", format!("memory cannot be sampled: {}", root.as_on_device(&error)))
     });
@@ -118,8 +113,7 @@ fn write_back(root: &Root, config: &WritebackConfig) -> Option<Foreseen> {
     Some(Foreseen::new("write back", subject, reason))
 }
 
-/// What would be fetched back for process `pid`, which comes to the front.
-pub fn fetch_back(root: &Root, pid: u32) -> Option<Foreseen> {
+fn fetch_back(root: &Root, pid: u32) -> Option<Foreseen> {
     let swapped_kib = process_memory::read(root, pid).ok().flatten()?.swap_kib;
     let name = process::command(root, pid).unwrap_or_default();
     let reason = format!("it came to the front with {swapped_kib} KiB on swap");

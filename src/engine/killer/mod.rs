@@ -3,7 +3,6 @@
 //! It sleeps until the kernel says that tasks wait for memory, looks at memory for as long as that may go on, and ends one
 //! process at a time. It keeps nothing that cannot be read again: one that dies is simply started anew.
 
-mod child;
 mod ending;
 mod foresight;
 mod learned;
@@ -28,11 +27,12 @@ use crate::device::{BootTime, Root, own_code, process, psi, scheduling};
 use crate::mechanism::memory::config::KillerConfig;
 use crate::mechanism::memory::killer::{self, KillRecord, Look, Need};
 use crate::mechanism::memory::lmkd::Lmkd;
+use crate::mechanism::memory::policy::FRONT;
+pub use crate::mechanism::memory::policy::KILLER as SUBCOMMAND;
 use crate::mechanism::memory::victim::{Candidate, Mode, Protection, Victim};
 use crate::mechanism::memory::{candidates, kill_log};
-pub use child::Child;
 use ending::Ending;
-pub use foresight::{Foreseen, fetch_back, foresee};
+pub use foresight::{foresee, foresee_line};
 use learned::Learned;
 use look::{Looks, page_kib};
 
@@ -211,7 +211,7 @@ impl<'a> Killer<'a> {
         };
         self.heard.extend(bytes[..count].iter().map(|&byte| char::from(byte)));
         while let Some((line, rest)) = self.heard.split_once('\n') {
-            let pid = line.strip_prefix(child::FRONT).and_then(|pid| pid.parse().ok());
+            let pid = line.strip_prefix(FRONT).and_then(|pid| pid.parse().ok());
             if let (Some(prefetch), Some(pid)) = (&self.prefetch, pid) {
                 // A thread that could not run has said so.
                 let _ = prefetch.send(pid);

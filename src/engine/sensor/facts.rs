@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::device::cgroup::memory::looks;
 use crate::device::cgroup::{hierarchy, pressure};
 use crate::device::kinship::Families;
 use crate::device::process::{Life, life};
-use crate::device::{BootTime, Root, disk_stats, io_priority, process, process_io, process_memory};
+use crate::device::{
+    BootTime, Root, Target, disk_stats, io_priority, process, process_io, process_memory, zram_writeback,
+};
 use crate::mechanism::facts::ThreadOfProcess;
 use crate::mechanism::{Facts, Question};
 
@@ -22,6 +25,15 @@ pub fn answer(root: &Root, question: &Question) -> Facts {
         Question::StorageUse { group, parents } => storage_use(root, group.as_ref(), parents),
         Question::Threads { processes } => {
             Facts::Threads { threads: processes.iter().flat_map(|&of| threads_of(root, of)).collect() }
+        }
+        Question::MemoryGroups => {
+            let groups = hierarchy::unified(root).map(|mount| looks(root, &mount)).unwrap_or_default();
+            Facts::MemoryGroups { groups }
+        }
+        Question::WritebackLimit => {
+            let switch = zram_writeback::device(root).map(|zram| zram_writeback::limit_switch(&zram.name));
+            let is_off = |file: &String| root.read(file).is_ok_and(|value| value == "0");
+            Facts::WritebackLimit { switch: switch.ok().filter(is_off).map(|file| Target::Tunable(file.into())) }
         }
     }
 }

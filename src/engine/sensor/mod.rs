@@ -5,4 +5,5 @@ pub mod exits;
 pub mod facts;
 pub mod load;
 pub mod processes;
+pub mod stall;
 pub mod threads;

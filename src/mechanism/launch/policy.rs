@@ -23,6 +23,8 @@ use crate::mechanism::{
 const MAXIMUM_LAUNCHES: usize = 64;
 /// The exec that follows a fork within this time is the same start: the governor has just been kicked for it.
 const SAME_START: Duration = Duration::from_millis(20);
+/// Why everything is released before a probe.
+const CHANGED: &str = "the device or the configuration changed";
 /// Name of a launch whose process was gone before it could be looked at.
 const UNNAMED: &str = "?";
 
@@ -93,7 +95,7 @@ impl LaunchPolicy {
         cpu_count: u32,
         decisions: &mut Vec<Decision>,
     ) {
-        self.let_go(decisions);
+        self.release(decisions, CHANGED);
         self.leases.forget_refusals(|_| true);
         // A launch whose end does not matter has had its kick, and may have ended long ago.
         let goes_on = self.end_matters();
@@ -338,8 +340,8 @@ impl Mechanism for LaunchPolicy {
         self.replace(now, config, plan, facts.cpu_count, decisions);
     }
 
-    fn let_go(&mut self, decisions: &mut Vec<Decision>) {
-        self.release(decisions, "the device or the configuration changed");
+    fn let_go(&mut self, _surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        self.release(decisions, CHANGED);
     }
 
     fn stop(&mut self, decisions: &mut Vec<Decision>) {
@@ -368,6 +370,9 @@ impl Mechanism for LaunchPolicy {
             | Event::DeviceChanged
             | Event::Session { .. }
             | Event::Facts(_)
+            | Event::MemoryStall
+            | Event::StallsWatched { .. }
+            | Event::Child { .. }
             | Event::Deadline => {}
         }
         self.settle(decisions);
@@ -416,6 +421,7 @@ impl Mechanism for LaunchPolicy {
             facts: ProcessFacts { stat: true, ..fork_facts },
             foreground: self.triggers_on(Trigger::Foreground) || self.config.end.foreground,
             session: false,
+            stall: None,
             load_period: looks_at_load.then(|| Duration::from_millis(self.config.end.load_period_ms)),
             look_period: None,
         }

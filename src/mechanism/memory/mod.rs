@@ -1,7 +1,7 @@
 //! Memory: what zram should be on this device, how much memory an application can still get, and who goes first.
 //!
 //! Paper: "Performance study through zRam enabled in Android system" (2013). `plan` and
-//! `killer` decide, and write nothing.
+//! `killer` decide, `policy` is what the daemon drives: they write nothing.
 
 pub mod apply;
 pub mod config;
@@ -13,6 +13,7 @@ pub mod learned;
 pub mod lmkd;
 mod place;
 pub mod plan;
+pub mod policy;
 mod probe;
 pub mod restraint;
 mod snapshot;
@@ -23,6 +24,7 @@ pub mod wear;
 pub use config::{Arm, MemoryConfig};
 pub use learned::LearnedRatios;
 pub use plan::{Outcome, Plan, Setting};
+pub use policy::MemoryPolicy;
 pub use probe::DeviceFacts;
 pub use snapshot::{Snapshot, candidates};
 pub use support::support;

@@ -97,6 +97,8 @@ impl Contention {
                 let threads: Vec<_> = threads.iter().filter(is_free).map(StorageThread::of).collect();
                 self.policy.iter_mut().for_each(|policy| policy.make_way(now, &threads, decisions));
             }
+            // It asks nothing else.
+            _ => {}
         }
     }
 
@@ -174,6 +176,7 @@ mod tests {
                     assert_eq!(processes, [life(2)]);
                     Facts::Threads { threads: vec![thread(2, "dd"), thread(3, "backup")] }
                 }
+                other => panic!("{other:?}"),
             };
             storage.take(now, &facts, &front, &mut decisions);
             storage.take_questions(&mut asked);

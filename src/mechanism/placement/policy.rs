@@ -42,6 +42,8 @@ const FACTS_AGE: Duration = Duration::from_secs(5);
 /// A step that was taken back is tried again after this long, then after twice as long each time up to the longest.
 const BACK_OFF: Duration = Duration::from_secs(2);
 const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
+/// Why everything is released before a probe.
+const CHANGED: &str = "the device or the configuration changed";
 /// A foreground that asks for less than this share of a CPU is at rest.
 const AT_REST: f64 = 0.01;
 
@@ -150,7 +152,7 @@ impl PlacementPolicy {
         machine: Machine,
         decisions: &mut Vec<Decision>,
     ) {
-        self.let_go(decisions);
+        self.release_all(CHANGED, decisions);
         self.config = config;
         self.support = support;
         self.present = machine.clone();
@@ -288,10 +290,9 @@ impl Mechanism for PlacementPolicy {
         self.replace(config, support, machine, decisions);
     }
 
-    fn let_go(&mut self, decisions: &mut Vec<Decision>) {
-        let why = "the device or the configuration changed";
-        self.release_all(why, decisions);
-        self.storage.leave(why, decisions);
+    fn let_go(&mut self, _surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        self.release_all(CHANGED, decisions);
+        self.storage.leave(CHANGED, decisions);
     }
 
     fn stop(&mut self, decisions: &mut Vec<Decision>) {

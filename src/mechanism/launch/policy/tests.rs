@@ -380,7 +380,7 @@ fn a_launch_that_was_kicked_is_not_kicked_again_when_the_device_changes() {
     let mut policy = policy(|_| {}, &[kick_actuator()]);
     assert_eq!(ask(&mut policy, at(0), &announced("browser")), KICK);
     let mut decisions = Vec::new();
-    policy.let_go(&mut decisions);
+    policy.release(&mut decisions, CHANGED);
     policy.replace(at(100), policy.config.clone(), plan(&[kick_actuator()]), 1, &mut decisions);
     assert!(decisions.is_empty(), "{decisions:?}");
     assert_eq!((policy.activity(), policy.deadline()), (None, None));

@@ -50,7 +50,7 @@ fn threads_in_front_go_apart_once_where_bulk_work_weighs_less() {
         };
         assert_eq!(leases.iter().map(cpu).collect::<BTreeSet<_>>().len(), parted, "{leases:?}");
         let mut released = Vec::new();
-        device.policy.let_go(&mut released);
+        device.policy.release_all("the device changed", &mut released);
         let masks =
             released.iter().filter(|one| matches!(one.action, Action::Release { target: Target::CpuAffinity { .. } }));
         assert_eq!(masks.count(), parted, "{released:?}");
