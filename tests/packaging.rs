@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use brisk::config::Layers;
+use brisk::mechanism::Enabled;
+
 const BUILDROOT: &str = "packaging/buildroot/package/brisk/brisk.mk";
 const YOCTO: &str = "packaging/yocto/recipes-core/brisk/brisk_git.bb";
 const DEBIAN: &str = "Cargo.toml";
@@ -30,6 +33,47 @@ fn each_package_installs_the_settings_with_their_defaults() {
     for file in [BUILDROOT, YOCTO, DEBIAN] {
         assert!(text(file).contains("packaging/brisk.toml"), "{file}");
     }
+}
+
+/// The real reader takes each, and none overrules what is known of a device.
+#[test]
+fn each_profile_is_a_configuration_that_leaves_switching_to_the_device() {
+    for profile in ["desktop", "board", "phone"] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("packaging/profiles/{profile}.toml"));
+        let layers = Layers::read_only(&file).unwrap();
+        let config = &layers.config;
+        let switches =
+            [config.launch.enabled, config.placement.enabled, config.memory.zram.enabled, config.memory.killer.enabled];
+        assert_eq!(switches, [Enabled::Auto; 4], "{profile}");
+        assert!(layers.settings["launch.enabled"].origin.is_some(), "{profile} says so itself");
+    }
+    let profiles = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/profiles")).unwrap();
+    assert_eq!(profiles.count(), 3, "each profile is tried here");
+}
+
+#[test]
+fn each_package_installs_the_profile_of_its_devices_where_brisk_reads_it() {
+    let is_installed = |file: &str, profile: &str, place: &str| {
+        text(file)
+            .lines()
+            .any(|line| line.contains(&format!("packaging/profiles/{profile}.toml")) && line.contains(place))
+    };
+    assert!(is_installed(DEBIAN, "desktop", "usr/lib/brisk/brisk.toml"));
+    assert!(is_installed(BUILDROOT, "board", "$(TARGET_DIR)/usr/lib/brisk/brisk.toml"));
+    assert!(is_installed(YOCTO, "board", "${D}${nonarch_libdir}/brisk/brisk.toml"));
+    assert!(is_installed("README.md", "desktop", "/usr/lib/brisk/brisk.toml"));
+    // The image and the module of Android install it from its own folder (android_module.rs).
+    assert_eq!(text("packaging/profiles/phone.toml"), text("android/integration/brisk.toml"));
+}
+
+#[test]
+fn removing_the_package_restores_and_purging_it_leaves_nothing_behind() {
+    assert!(text("packaging/debian/prerm").contains("brisk restore"));
+    let purge = text("packaging/debian/postrm");
+    for file in ["setup.toml", "switched.toml"] {
+        assert!(purge.contains(&format!("/etc/brisk/brisk.toml.d/{file}")), "{file}");
+    }
+    assert!(text("android/integration/module/uninstall.sh").contains("/data/misc/brisk-config"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod binder;
 pub mod boot;
 pub mod config;
 pub mod doctor;
+pub mod foreground;
 pub mod grant;
 pub mod guardian;
 pub mod killer;
@@ -23,12 +24,15 @@ pub mod prove;
 pub mod replicate;
 pub mod restore;
 pub mod run;
+pub mod setup;
 #[cfg(feature = "lab")]
 pub mod soak;
 pub mod status;
+pub mod switch;
 #[cfg(feature = "lab")]
 mod task;
 pub mod top;
+pub mod why;
 
 use std::io;
 use std::path::PathBuf;
@@ -59,10 +63,20 @@ pub struct Cli {
 pub enum Command {
     /// Say what this device supports, what is active, and what to do about the rest
     Doctor(doctor::Arguments),
+    /// Decide with you what is to be on, and write it down
+    Setup(setup::Arguments),
     /// Run the daemon, in the foreground
     Run(run::Arguments),
     /// Show what the daemon does now and why
     Status(status::Arguments),
+    /// Say in one line each what is done now, and the reason
+    Why(why::Arguments),
+    /// Switch a mechanism on, or leave it to brisk
+    Enable(switch::EnableArguments),
+    /// Switch a mechanism off
+    Disable(switch::DisableArguments),
+    /// Tell the daemon which processes are in the foreground
+    Foreground(foreground::Arguments),
     /// Show cores, what is in front, classes, memory and the last decisions, live
     Top(top::Arguments),
     /// Put back everything that brisk has changed and not given back
@@ -143,6 +157,11 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Doctor(arguments) => doctor::run(arguments, &root),
         Command::Run(arguments) => run::run(arguments, &root),
         Command::Status(arguments) => status::run(arguments, &root),
+        Command::Setup(arguments) => setup::run(arguments, &root),
+        Command::Why(arguments) => why::run(arguments, &root),
+        Command::Enable(arguments) => switch::enable(arguments, &root),
+        Command::Disable(arguments) => switch::disable(arguments, &root),
+        Command::Foreground(arguments) => foreground::run(arguments, &root),
         Command::Top(arguments) => top::run(arguments, &root),
         Command::Restore(arguments) => restore::run(arguments, &root),
         Command::Grant(arguments) => grant::run(arguments, &root),

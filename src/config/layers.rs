@@ -58,8 +58,33 @@ impl Layers {
     /// # Errors
     /// The first file that cannot be read or is not right.
     pub fn read(root: &Root) -> Result<Self, ConfigError> {
+        Self::of(Self::files(root)?, None)
+    }
+
+    /// The same as if the drop-in `file` held `text`, whether or not it is there.
+    ///
+    /// # Errors
+    /// As [`Layers::read`].
+    pub fn read_with(root: &Root, file: &Path, text: &str) -> Result<Self, ConfigError> {
+        let mut files = Self::files(root)?;
+        // A file of this name in a lower folder would be replaced by it.
+        let place = files.iter().position(|other| is_drop_in(other) && other.file_name() >= file.file_name());
+        match place {
+            Some(place) if files[place].file_name() == file.file_name() => files[place] = file.to_owned(),
+            Some(place) => files.insert(place, file.to_owned()),
+            None => files.push(file.to_owned()),
+        }
+        Self::of(files, Some((file, text)))
+    }
+
+    /// The highest folder, which is a person's: its real place.
+    pub fn own_folder(root: &Root) -> PathBuf {
+        root.path(folders(root)[folders(root).len() - 1])
+    }
+
+    fn files(root: &Root) -> Result<Vec<PathBuf>, ConfigError> {
         let mut files = Vec::new();
-        let folders: &[&str] = if root.is_android() { &ANDROID } else { &LINUX };
+        let folders = folders(root);
         let main_files = folders.iter().rev().map(|folder| root.path(folder).join("brisk.toml"));
         files.extend(main_files.into_iter().find(|path| path.symlink_metadata().is_ok()));
         let mut drop_ins = BTreeMap::new();
@@ -69,7 +94,7 @@ impl Layers {
             }
         }
         files.extend(drop_ins.into_values());
-        Self::of(files)
+        Ok(files)
     }
 
     /// Reads `file` alone over the defaults: what `--config` asks for.
@@ -77,15 +102,19 @@ impl Layers {
     /// # Errors
     /// When it cannot be read or is not right.
     pub fn read_only(file: &Path) -> Result<Self, ConfigError> {
-        Self::of(vec![file.to_owned()])
+        Self::of(vec![file.to_owned()], None)
     }
 
-    fn of(files: Vec<PathBuf>) -> Result<Self, ConfigError> {
+    /// Reads `files`, of which `replaced` is taken to hold another text.
+    fn of(files: Vec<PathBuf>, replaced: Option<(&Path, &str)>) -> Result<Self, ConfigError> {
         let mut settings = BTreeMap::new();
         let defaults = Table::try_from(Config::default()).unwrap_or_default();
         record(&mut settings, "", &defaults, None);
         for file in &files {
-            let text = read_bounded(file)?;
+            let text = match replaced {
+                Some((name, text)) if name == file => text.to_owned(),
+                _ => read_bounded(file)?,
+            };
             // Checked as a whole first, because only here the place of a mistake is known.
             Config::parse(&text).map_err(|error| ConfigError::refused(file, &text, &error))?;
             let table = text.parse().map_err(|error| ConfigError::refused(file, &text, &error))?;
@@ -97,6 +126,14 @@ impl Layers {
         let config = Config::parse(&text).map_err(|error| ConfigError::refused(last, &text, &error))?;
         Ok(Self { config, files, settings })
     }
+}
+
+fn folders(root: &Root) -> &'static [&'static str] {
+    if root.is_android() { &ANDROID } else { &LINUX }
+}
+
+fn is_drop_in(file: &Path) -> bool {
+    file.parent().and_then(Path::file_name).is_some_and(|folder| folder == "brisk.toml.d")
 }
 
 /// Notes every leaf of `table`; an array is one value, which replaces the one below it as a whole.
@@ -218,6 +255,26 @@ mod tests {
         assert_eq!(origin("launch.end.deadline_ms"), Some(Path::new("etc/brisk/brisk.toml.d/50-a.toml")));
         assert_eq!(origin("launch.burst_launches"), Some(Path::new("etc/brisk/brisk.toml")));
         assert_eq!(origin("launch.enabled"), None);
+    }
+
+    #[test]
+    fn a_drop_in_is_tried_where_it_would_count() {
+        let (folder, root) = tree(&[
+            ("etc/brisk/brisk.toml", "[launch]\nburst_launches = 1"),
+            ("usr/lib/brisk/brisk.toml.d/50-b.toml", "[launch]\nburst_launches = 2"),
+            ("etc/brisk/brisk.toml.d/60-c.toml", "[launch.end]\nminimum_ms = 7"),
+        ]);
+        let own = Layers::own_folder(&root).join("brisk.toml.d");
+        assert_eq!(own, folder.path().join("etc/brisk/brisk.toml.d"));
+        for (name, launches, minimum_ms) in
+            [("40-a.toml", 2, 7), ("50-b.toml", 9, 7), ("55-b.toml", 9, 7), ("70-d.toml", 9, 9)]
+        {
+            let text = "[launch]\nburst_launches = 9\n[launch.end]\nminimum_ms = 9";
+            let config = Layers::read_with(&root, &own.join(name), text).unwrap().config;
+            assert_eq!((config.launch.burst_launches, config.launch.end.minimum_ms), (launches, minimum_ms), "{name}");
+        }
+        assert!(Layers::read_with(&root, &own.join("x.toml"), "[lunch]").is_err());
+        assert_eq!(Layers::read(&root).unwrap().files.len(), 3, "nothing was written");
     }
 
     /// Its runtime folder belongs to the user of the service: what it puts there would be root's configuration.

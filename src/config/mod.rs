@@ -2,6 +2,7 @@
 //!
 //! Unknown keys and values out of bounds are refused with file, line and column. [`layers`] says which files count.
 
+pub mod edit;
 pub mod error;
 pub mod layers;
 pub mod standing;

@@ -6,7 +6,7 @@ use super::Config;
 use crate::device::Root;
 use crate::device::other_managers::Found;
 use crate::mechanism::enabled::decide;
-use crate::mechanism::{Enabled, Job, SupportState, launch, placement};
+use crate::mechanism::{Enabled, Job, SupportState, launch, memory, placement};
 
 /// Every mechanism that has an `enabled`, by its section in the configuration.
 pub const SWITCHED: [&str; 4] = ["launch", "placement", "memory.zram", "memory.killer"];
@@ -22,17 +22,20 @@ pub struct Standing {
     pub on: bool,
     /// Why.
     pub reason: String,
+    /// What it gains, as far as that is known before it runs.
+    pub gain: String,
+    /// What it changes while it is on.
+    pub changes: String,
 }
 
 /// What `config` switches on below `root`, where the managers `found` are there.
 pub fn standings(root: &Root, config: &Config, found: &[Found]) -> [Standing; 4] {
-    let zram = ("memory.zram", config.memory.zram.enabled, Job::Zram);
-    let killer = ("memory.killer", config.memory.killer.enabled, Job::Killing);
-    let decided = |(mechanism, enabled, job): (&'static str, Enabled, Job)| {
-        let (on, reason) = decide(mechanism, enabled, job.doers(found).as_deref());
-        Standing { mechanism, enabled, on, reason }
-    };
-    [of_launch(root, config, found), of_placement(root, config, found), decided(zram), decided(killer)]
+    [
+        of_launch(root, config, found),
+        of_placement(root, config, found),
+        of_zram(root, config, found),
+        of_killer(config, found),
+    ]
 }
 
 fn of_launch(root: &Root, config: &Config, found: &[Found]) -> Standing {
@@ -40,21 +43,55 @@ fn of_launch(root: &Root, config: &Config, found: &[Found]) -> Standing {
     let is_asked = config.enabled == Enabled::Auto && !config.force;
     let doers = if is_asked { Job::Frequency.doers(found) } else { None };
     let facts = launch::DeviceFacts { doers, ..launch::DeviceFacts::probe(root) };
-    let support = launch::Plan::of(&facts, config).support;
-    let on = support.state == SupportState::Active;
-    Standing { mechanism: launch::NAME, enabled: config.enabled, on, reason: root.as_on_device(&support.reason) }
+    let plan = launch::Plan::of(&facts, config);
+    let on = plan.support.state == SupportState::Active;
+    let gains = plan.choices.iter().flat_map(|choice| &choice.serves).map(|(_, prediction)| prediction.gain_percent());
+    let gain = match gains.reduce(f64::max) {
+        Some(percent) => format!("a typical launch is {percent:.1} % shorter (predicted)"),
+        None => "none is predicted as the device is now".to_owned(),
+    };
+    let written: Vec<String> = plan.tunables().iter().map(ToString::to_string).collect();
+    let changes = match (on, written.is_empty()) {
+        (false, _) => "nothing".to_owned(),
+        (true, true) => "utilisation clamps of launched processes, for a launch".to_owned(),
+        (true, false) => format!("{}, for a launch", written.join(", ")),
+    };
+    let reason = root.as_on_device(&plan.support.reason);
+    Standing { mechanism: launch::NAME, enabled: config.enabled, on, reason, gain, changes }
 }
 
 fn of_placement(root: &Root, config: &Config, found: &[Found]) -> Standing {
     let enabled = config.placement.enabled;
     let (on, reason) = decide(placement::NAME, enabled, Job::Priorities.doers(found).as_deref());
     let support = placement::support(root, &config.placement, true);
-    match support.state {
-        SupportState::Active | SupportState::Available => Standing { mechanism: placement::NAME, enabled, on, reason },
-        SupportState::Unsupported => {
-            Standing { mechanism: placement::NAME, enabled, on: false, reason: root.as_on_device(&support.reason) }
-        }
-    }
+    let (on, reason) = match support.state {
+        SupportState::Active | SupportState::Available => (on, reason),
+        SupportState::Unsupported => (false, root.as_on_device(&support.reason)),
+    };
+    let gain = "not known before it runs: each step is tried, and reverted where it does not help".to_owned();
+    let changes = "masks, nice values and control groups of threads in the background".to_owned();
+    Standing { mechanism: placement::NAME, enabled, on, reason, gain, changes }
+}
+
+fn of_zram(root: &Root, config: &Config, found: &[Found]) -> Standing {
+    let config = &config.memory.zram;
+    let (on, reason) = decide("memory.zram", config.enabled, Job::Zram.doers(found).as_deref());
+    let plan = memory::Plan::wished(&memory::DeviceFacts::probe(root), config);
+    let planned: Vec<String> = plan
+        .changes()
+        .map(|setting| format!("{} {}", setting.name, setting.planned.as_deref().unwrap_or_default()))
+        .collect();
+    let changes = if planned.is_empty() { "nothing".to_owned() } else { planned.join(", ") };
+    let gain = "more applications stay in memory; how many depends on them".to_owned();
+    Standing { mechanism: "memory.zram", enabled: config.enabled, on, reason, gain, changes }
+}
+
+fn of_killer(config: &Config, found: &[Found]) -> Standing {
+    let enabled = config.memory.killer.enabled;
+    let (on, reason) = decide("memory.killer", enabled, Job::Killing.doers(found).as_deref());
+    let gain = "the device answers where it would wait for memory; how often depends on the applications".to_owned();
+    let changes = "kills processes when memory is short".to_owned();
+    Standing { mechanism: "memory.killer", enabled, on, reason, gain, changes }
 }
 
 #[cfg(test)]

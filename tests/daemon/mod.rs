@@ -6,6 +6,7 @@ mod dry_run;
 mod launch;
 mod phone;
 mod session;
+mod switches;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

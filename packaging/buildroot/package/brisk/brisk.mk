@@ -20,6 +20,7 @@ endef
 
 define BRISK_INSTALL_SETTINGS
 	$(INSTALL) -D -m 0644 -t $(TARGET_DIR)/usr/share/brisk $(@D)/packaging/brisk.toml
+	$(INSTALL) -D -m 0644 $(@D)/packaging/profiles/board.toml $(TARGET_DIR)/usr/lib/brisk/brisk.toml
 endef
 BRISK_POST_INSTALL_TARGET_HOOKS += BRISK_INSTALL_SETTINGS
 

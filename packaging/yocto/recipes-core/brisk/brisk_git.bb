@@ -27,6 +27,7 @@ do_install:append() {
         ${S}/packaging/systemd/brisk-boot-record.service ${S}/packaging/systemd/brisk-boot-hold.service
     install -D -m 0644 ${S}/packaging/systemd/notify-reload.conf ${D}${systemd_system_unitdir}/brisk.service.d/notify-reload.conf
     install -D -m 0644 -t ${D}${datadir}/brisk ${S}/packaging/brisk.toml
+    install -D -m 0644 ${S}/packaging/profiles/board.toml ${D}${nonarch_libdir}/brisk/brisk.toml
 }
 
-FILES:${PN} += "${systemd_system_unitdir} ${datadir}/brisk"
+FILES:${PN} += "${systemd_system_unitdir} ${datadir}/brisk ${nonarch_libdir}/brisk"

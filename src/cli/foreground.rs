@@ -1,0 +1,61 @@
+//! `brisk foreground`: tell the daemon which processes the user interacts with.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::device::{Root, process};
+use crate::engine::control::connection::Connection;
+use crate::engine::control::protocol::Request;
+
+/// Arguments of `brisk foreground`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+For window managers and kiosks: what is told holds until something else is told. logind's active
+session and Android's top-app cpuset are followed without it. A process that does not exist is
+refused, and nothing changes.
+
+Exit code 0 when the daemon was told, 2 when it was not.
+
+Examples:
+  brisk foreground 1234                             process 1234 is in the foreground
+  brisk foreground --pid-file /run/kiosk/kiosk.pid  the same, by its file
+  brisk foreground --none                           nothing is")]
+pub struct Arguments {
+    /// The processes in the foreground
+    #[arg(value_name = "PID", required_unless_present_any = ["pid_file", "none"], value_parser = clap::value_parser!(u32).range(1..))]
+    pids: Vec<u32>,
+    /// Read the process from FILE
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pids", "none"])]
+    pid_file: Option<PathBuf>,
+    /// Nothing is in the foreground
+    #[arg(long, conflicts_with = "pids")]
+    none: bool,
+}
+
+/// Tells the daemon.
+///
+/// # Errors
+/// A process that does not exist, a file that holds none, or no daemon that can be told.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let pids = match &arguments.pid_file {
+        Some(file) => vec![read_pid(file)?],
+        None => arguments.pids.clone(),
+    };
+    for &pid in &pids {
+        let is_alive = process::stat(root, pid).is_ok_and(|stat| !stat.is_dead);
+        ensure!(is_alive, "there is no process {pid}: the foreground stays as it was");
+    }
+    Connection::open(root)?.request(Request::Foreground { pids })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_pid(file: &Path) -> anyhow::Result<u32> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    match text.trim().parse() {
+        Ok(pid) if pid > 0 => Ok(pid),
+        _ => bail!("{} holds no process id", file.display()),
+    }
+}

@@ -1,0 +1,146 @@
+//! `brisk setup`: what brisk would do on this device, shown as a table, and written down where a person agrees.
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead, IsTerminal, Write as _};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::switch::{drop_in, reload, write_checked};
+use crate::config::{Layers, Standing, standings};
+use crate::device::Root;
+use crate::device::other_managers::{self, Found};
+use crate::mechanism::Enabled;
+
+const FILE: &str = "setup.toml";
+
+/// Arguments of `brisk setup`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Probes the device and decides as enabled = \"auto\" does. What a person has set elsewhere (`brisk
+enable`, brisk.toml) is shown and stays. The answer is written to brisk.toml.d/setup.toml in
+/etc/brisk, on Android in /data/misc/brisk-config; to undo it, delete that file. A running daemon
+reads it at once; none is started.
+
+Exit code 0 when it is written, or shown by --json; 1 when nothing was written, 2 after an error.
+
+Examples:
+  sudo brisk setup          show, ask, write
+  sudo brisk setup --yes    show and write
+  brisk setup --json        show as one JSON object; with --yes it is written as well")]
+pub struct Arguments {
+    /// Write without a question
+    #[arg(long)]
+    yes: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Proposal<'a> {
+    mechanisms: &'a [Standing],
+    other_managers: &'a [Found],
+    file: String,
+    written: bool,
+}
+
+/// Shows, asks and writes.
+///
+/// # Errors
+/// A configuration that is not right, or a file that cannot be written: it stays as it was.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let file = drop_in(root, FILE);
+    // What an earlier set-up has decided is decided again.
+    let layers = Layers::read_with(root, &file, "")?;
+    let found = other_managers::find(root);
+    let mechanisms = standings(root, &layers.config, &found);
+    let named = root.as_on_device(&file.display());
+    if !arguments.json {
+        write!(anstream::stdout(), "{}", table(&mechanisms, &found))?;
+    }
+    let written = arguments.yes || (!arguments.json && agrees(&named)?);
+    let mut said = "nothing was written";
+    if written {
+        write_checked(root, &file, &settings(&mechanisms))?;
+        said = reload(root)?;
+    }
+    if arguments.json {
+        let proposal = Proposal { mechanisms: &mechanisms, other_managers: &found, file: named, written };
+        writeln!(anstream::stdout(), "{}", serde_json::to_string_pretty(&proposal)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let what = if written { format!("{named} is written; {said}") } else { said.to_owned() };
+    writeln!(anstream::stdout(), "{what}")?;
+    Ok(ExitCode::from(u8::from(!written)))
+}
+
+/// Asks on a terminal; nobody agrees elsewhere.
+fn agrees(file: &str) -> io::Result<bool> {
+    if !io::stdin().is_terminal() {
+        writeln!(anstream::stderr(), "brisk: nobody can be asked here; --yes writes {file}")?;
+        return Ok(false);
+    }
+    write!(anstream::stdout(), "Write {file}? [y/N] ")?;
+    anstream::stdout().flush()?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+/// One paragraph a mechanism: on or off, why, what is expected of it and what it changes.
+fn table(mechanisms: &[Standing], found: &[Found]) -> String {
+    let mut text = String::new();
+    for standing in mechanisms {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:<14} {}", standing.mechanism, if standing.on { "on" } else { "off" });
+        let _ = writeln!(text, "    why      {}", standing.reason);
+        let _ = writeln!(text, "    gain     {}", standing.gain);
+        let _ = writeln!(text, "    changes  {}", standing.changes);
+    }
+    for Found { name, evidence } in found {
+        let _ = writeln!(text, "{name} is here ({evidence})");
+    }
+    text
+}
+
+/// What is written: nothing about what a person has set elsewhere. What is on stays on as long as "auto" has it on, so that it
+/// is left to another manager that comes later.
+fn settings(mechanisms: &[Standing]) -> String {
+    let mut text =
+        "# Written by `brisk setup`, and again the next time; `brisk enable` and `brisk disable` count more.\n"
+            .to_owned();
+    for standing in mechanisms.iter().filter(|standing| standing.enabled == Enabled::Auto) {
+        let (word, enabled) = if standing.on { ("on", Enabled::Auto) } else { ("off", Enabled::Off) };
+        let reason = standing.reason.replace(char::is_control, " ");
+        let _ = writeln!(text, "\n# {word}: {reason}\n[{}]\nenabled = {enabled}", standing.mechanism);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn what_is_written_is_a_configuration_and_leaves_a_persons_word_alone() {
+        let standing = |mechanism, enabled, on| Standing {
+            mechanism,
+            enabled,
+            on,
+            reason: "why\n[not.a.section]".to_owned(),
+            gain: String::new(),
+            changes: String::new(),
+        };
+        let text = settings(&[
+            standing("launch", Enabled::Auto, true),
+            standing("placement", Enabled::On, true),
+            standing("memory.zram", Enabled::Off, false),
+            standing("memory.killer", Enabled::Auto, false),
+        ]);
+        let config = Config::parse(&text).unwrap();
+        assert_eq!((config.launch.enabled, config.memory.killer.enabled), (Enabled::Auto, Enabled::Off));
+        assert!(!text.contains("[placement]") && !text.contains("[memory.zram]"), "{text}");
+    }
+}

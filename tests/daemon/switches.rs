@@ -1,0 +1,195 @@
+//! What a person switches on and off, on a recorded device and beside a running daemon.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::device::{Device, eventually, exists};
+
+const OWN: &str = "etc/brisk/brisk.toml.d";
+/// Ondemand samples rarely here, so launches are helped.
+const BOARD: &str = "06-embedded-board";
+
+struct Said {
+    code: Option<i32>,
+    out: String,
+    error: String,
+}
+
+fn say(device: &Device, arguments: &[&str]) -> Said {
+    let output = device.command(arguments).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Said { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
+}
+
+fn json_of(device: &Device, arguments: &[&str]) -> Value {
+    serde_json::from_str(&say(device, arguments).out).unwrap()
+}
+
+fn is_on(answer: &Value, mechanism: &str) -> bool {
+    let mechanisms = answer["mechanisms"].as_array().unwrap();
+    mechanisms.iter().find(|it| it["mechanism"] == mechanism).unwrap()["on"].as_bool().unwrap()
+}
+
+#[test]
+fn setup_shows_asks_and_writes_what_auto_decides() {
+    let device = Device::of_tree(BOARD);
+    let file = format!("{OWN}/setup.toml");
+    let asked = say(&device, &["setup"]);
+    assert!(asked.code == Some(1) && asked.error.contains("nobody can be asked here; --yes writes"), "{}", asked.error);
+    assert!(!exists(&device.path(&file)), "nothing was written");
+    for part in ["launch         on\n", "a typical launch is 2.2 % shorter (predicted)", "memory.killer  off\n"] {
+        assert!(asked.out.contains(part), "{part:?} is missing in {}", asked.out);
+    }
+    assert!(
+        asked.out.contains("changes  /sys/devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate"),
+        "{}",
+        asked.out
+    );
+    let shown = json_of(&device, &["setup", "--json"]);
+    assert!(shown["written"] == false && is_on(&shown, "launch") && !exists(&device.path(&file)), "{shown}");
+
+    let written = say(&device, &["setup", "--yes"]);
+    assert!(
+        written.code == Some(0) && written.out.contains("/etc/brisk/brisk.toml.d/setup.toml is written; no daemon")
+    );
+    let text = device.read(&file);
+    assert!(
+        text.contains("[launch]\nenabled = \"auto\"\n") && text.contains("[memory.zram]\nenabled = false\n"),
+        "{text}"
+    );
+    assert_eq!(say(&device, &["config", "check"]).code, Some(0));
+
+    device.write("sys/fs/cgroup/system.slice/tuned.service/cgroup.procs", "7\n");
+    let again = json_of(&device, &["setup", "--json", "--yes"]);
+    assert!(again["written"] == true && !is_on(&again, "launch"), "{again}");
+    assert_eq!(again["other_managers"][0]["name"], "tuned");
+    assert!(device.read(&file).contains("left to tuned"), "it is decided again, and the reason is on record");
+}
+
+#[test]
+fn setup_leaves_a_persons_word_alone() {
+    let device = Device::of_tree(BOARD);
+    assert_eq!(say(&device, &["enable", "placement"]).code, Some(0));
+    assert_eq!(say(&device, &["disable", "launch"]).code, Some(0));
+    let shown = json_of(&device, &["setup", "--json", "--yes"]);
+    assert!(is_on(&shown, "placement") && !is_on(&shown, "launch"), "{shown}");
+    let text = device.read(&format!("{OWN}/setup.toml"));
+    assert!(!text.contains("[placement]") && !text.contains("[launch]"), "{text}");
+}
+
+#[test]
+fn a_switch_keeps_other_lines_and_changes_nothing_where_it_would_not_count_or_not_be_right() {
+    let device = Device::of_tree(BOARD);
+    let file = format!("{OWN}/switched.toml");
+    device.write(&file, "# mine\n[launch]\nenabled = true # yes\nburst_launches = 3\n");
+    assert_eq!(say(&device, &["disable", "launch"]).code, Some(0));
+    assert_eq!(device.read(&file), "# mine\n[launch]\nenabled = false\nburst_launches = 3\n");
+    assert_eq!(say(&device, &["enable", "launch", "--auto"]).code, Some(0));
+    let before = device.read(&file);
+    assert_eq!(before, "# mine\n[launch]\nenabled = \"auto\"\nburst_launches = 3\n");
+
+    let unknown = say(&device, &["enable", "turbo"]);
+    assert!(
+        unknown.code == Some(2) && unknown.error.contains("[possible values: launch, placement"),
+        "{}",
+        unknown.error
+    );
+    device.write(&format!("{OWN}/zz.toml"), "[launch]\nenabled = true\n");
+    let outweighed = say(&device, &["disable", "launch"]);
+    let reason = "/etc/brisk/brisk.toml.d/zz.toml sets launch.enabled as well, and counts more";
+    assert!(outweighed.code == Some(2) && outweighed.error.contains(reason), "{}", outweighed.error);
+    device.write(&format!("{OWN}/zz.toml"), "[lunch]\nenabled = true\n");
+    for arguments in [&["disable", "launch"][..], &["setup", "--yes"]] {
+        let wrong = say(&device, arguments);
+        assert!(wrong.code == Some(2) && wrong.error.contains("unknown field `lunch`"), "{}", wrong.error);
+    }
+    fs::remove_file(device.path(&format!("{OWN}/zz.toml"))).unwrap();
+    assert_eq!(device.read(&file), before);
+
+    device.write(&file, "launch.enabled = true\n");
+    let dotted = say(&device, &["disable", "launch"]);
+    assert!(
+        dotted.code == Some(2) && dotted.error.contains("change it by hand; nothing was changed"),
+        "{}",
+        dotted.error
+    );
+    fs::remove_file(device.path(&file)).unwrap();
+    symlink("/dev/null", device.path(&file)).unwrap();
+    let masked = say(&device, &["disable", "launch"]);
+    assert!(masked.code == Some(2) && masked.error.contains("is not a regular file"), "{}", masked.error);
+}
+
+#[test]
+fn a_phone_keeps_what_a_person_sets_in_its_own_folder() {
+    let device = Device::of_tree("03-android-gki-phone");
+    assert_eq!(say(&device, &["disable", "launch"]).code, Some(0));
+    assert_eq!(device.read("data/misc/brisk-config/brisk.toml.d/switched.toml"), "[launch]\nenabled = false\n");
+}
+
+#[test]
+fn a_running_daemon_follows_a_switch_at_once_and_says_why() {
+    let device = Device::of_tree(BOARD);
+    let none = say(&device, &["why"]);
+    assert!(none.code == Some(1) && none.out.starts_with("no daemon is running: nothing is done"), "{}", none.out);
+    let daemon = device.daemon();
+    daemon.announce("browser");
+    let why = say(&device, &["why"]);
+    assert_eq!(why.code, Some(0));
+    for part in [
+        "launch         on   boosting the launch of browser",
+        "placement      off  6 unequal CPUs are online; off by itself: what it gains",
+        "memory.killer  off  off by itself: a process that was killed cannot be restored",
+        "/ondemand/sampling_rate is ",
+    ] {
+        assert!(why.out.contains(part), "{part:?} is missing in {}", why.out);
+    }
+    let switched = say(&device, &["disable", "launch"]);
+    assert!(switched.code == Some(0) && switched.out.contains("the daemon follows it"), "{}", switched.out);
+    let answer = json_of(&device, &["why", "--json"]);
+    assert!(answer["running"] == true && !is_on(&answer, "launch"), "{answer}");
+    assert_eq!(answer["held"], json!([]), "what it held is restored");
+    assert_eq!(say(&device, &["enable", "launch"]).code, Some(0));
+    assert!(is_on(&json_of(&device, &["why", "--json"]), "launch"));
+    assert_eq!(say(&device, &["setup", "--yes"]).code, Some(0));
+    assert!(daemon.status()["configuration_error"].is_null());
+}
+
+#[test]
+fn who_is_in_the_foreground_is_told_by_number_by_file_or_as_nobody() {
+    let device = Device::with("[launch]\nenabled = false\n[placement]\nenabled = true\nexcluded_commands = [\"*\"]\n");
+    let mut process = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let pid = process.id().to_string();
+    let without = say(&device, &["foreground", &pid]);
+    assert!(without.code == Some(2) && without.error.contains("no daemon is running"), "{}", without.error);
+    let daemon = device.daemon();
+    let front = || daemon.ask(&json!({"version": 1, "request": "placement"}))["front"].clone();
+    assert_eq!(say(&device, &["foreground", &pid]).code, Some(0));
+    eventually("it is in the foreground", || front() == json!([process.id()]));
+
+    device.write("run/kiosk.pid", "4194305\n");
+    device.write("run/broken.pid", "soon\n");
+    let file = |name: &str| device.path(name).to_str().unwrap().to_owned();
+    for (arguments, error) in [
+        (&["foreground", "4194305"][..], "there is no process 4194305: the foreground stays as it was"),
+        (&["foreground", "--pid-file", &file("run/kiosk.pid")], "there is no process 4194305"),
+        (&["foreground", "--pid-file", &file("run/broken.pid")], "broken.pid holds no process id"),
+        (&["foreground", "--pid-file", &file("run/none.pid")], "cannot read"),
+        (&["foreground", "0"], "invalid value '0'"),
+        (&["foreground"], "required arguments were not provided"),
+        (&["foreground", "--none", &pid], "cannot be used with"),
+    ] {
+        let said = say(&device, arguments);
+        assert!(said.code == Some(2) && said.error.contains(error), "{arguments:?}: {}", said.error);
+        assert_eq!(front(), json!([process.id()]), "{arguments:?}");
+    }
+    assert_eq!(say(&device, &["foreground", "--none"]).code, Some(0));
+    eventually("nothing is in the foreground", || front() == json!([]));
+    device.write("run/kiosk.pid", &format!("{pid}\n"));
+    assert_eq!(say(&device, &["foreground", "--pid-file", &file("run/kiosk.pid")]).code, Some(0));
+    eventually("it is there again", || front() == json!([process.id()]));
+    drop(process.stdin.take());
+    process.wait().unwrap();
+}
