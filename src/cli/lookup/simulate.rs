@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::experiment::statistics;
 use crate::mechanism::lookup::recording::{Head, Recording};
-use crate::mechanism::lookup::{Arm, Replacement, Scope, Tally, Trace, Traces};
+use crate::mechanism::lookup::{Arm, Replacement, Scope, Tally, Trace, Traces, simulation};
 use crate::random::Random;
 
 /// The number of the JSON schema.
@@ -161,16 +161,13 @@ fn replay(arguments: &Arguments) -> anyhow::Result<Report> {
     let row = |file: &PathBuf| -> anyhow::Result<Row> {
         let recording = Recording::parse(&read(file)?).with_context(|| file.display().to_string())?;
         let events = recording.events();
-        let cell = |&arm: &Arm| {
-            let tally = arm.run(&events);
-            Cell { arm, hit_ratio: tally.hit_ratio(), ci: None, tally }
-        };
+        let cell = |(&arm, tally): (&Arm, Tally)| Cell { arm, hit_ratio: tally.hit_ratio(), ci: None, tally };
         let lookups = recording.lookups();
         let title = format!("{} lookups of {} services", lookups.values().sum::<u64>(), lookups.len());
         let Head { lost_events, unread, .. } = recording.head;
         let basis = format!("recorded; {lost_events} events lost, {unread} calls not read");
         let trace = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Row { trace, title, basis, arms: arms.iter().map(cell).collect() })
+        Ok(Row { trace, title, basis, arms: arms.iter().zip(simulation::run(&arms, &events)).map(cell).collect() })
     };
     let traces = arguments.replay.iter().map(row).collect::<anyhow::Result<_>>()?;
     Ok(Report { schema: SCHEMA, models: None, traces })
@@ -206,7 +203,7 @@ fn simulate(trace: &Trace, traces: &Traces, arms: &[Arm], arguments: &Arguments)
     let course = |replicate: u32| -> Vec<Tally> {
         let mut random = Random::stream(arguments.seed, u64::from(replicate));
         let events = trace.events(traces, &mut random);
-        arms.iter().map(|arm| arm.run(&events)).collect()
+        simulation::run(arms, &events)
     };
     let courses = in_parallel(arguments.replicates, &course);
     let cell = |(place, &arm): (usize, &Arm)| {

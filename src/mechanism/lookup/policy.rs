@@ -1,12 +1,13 @@
 //! Replacement policies as a pure model of a cache of look-ups: who stays when there is no room for all.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use serde::{Deserialize, Serialize};
 
 use super::bloom::CountingBloomFilter;
-use super::key::{Key, KeyHasher};
+use super::key::Keys;
 
 /// Who leaves a full cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,99 +31,134 @@ pub enum Outcome {
     },
 }
 
-/// A cache of at most `capacity` answers.
+/// A cache of at most `capacity` answers to the keys of one course, of fewer than 2^32 lookups.
 #[derive(Debug, Clone)]
-pub struct Cache {
-    replacement: Replacement,
+pub struct Cache<'a> {
+    keys: &'a Keys,
     capacity: usize,
-    entries: HashMap<Key, Entry, KeyHasher>,
-    /// The entries with the places that they had when they were put here. A place only grows, so the present one is
-    /// never smaller. What was forgotten stays until it is popped.
-    order: BinaryHeap<Reverse<(Entry, Key)>>,
+    len: usize,
+    /// By the key's number: which answer leaves first; 0 where there is no answer.
+    places: Vec<u64>,
+    order: Order,
     filter: CountingBloomFilter,
-    now: u64,
+    now: u32,
 }
 
-/// One answer. The smallest place leaves first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    /// LFU: look-ups since it came in. LRU: when it was last looked up.
-    place: u64,
-    /// When it came in, which no other entry did.
-    since: u64,
+/// How the next one to leave is found.
+#[derive(Debug, Clone)]
+enum Order {
+    /// A place is the number of lookups since the answer came in and, in its lower half, when that was. Here are the places that
+    /// answers had when they were put here, with their keys: a place only grows, so the present one is never smaller.
+    /// What was forgotten stays until it comes first.
+    Lfu(BinaryHeap<Reverse<(u64, u32)>>),
+    /// A place is the moment of the last lookup. Here are the keys of all lookups, and how many moments before the first
+    /// that is still a place have passed.
+    Lru { looked_up: Vec<u32>, passed: usize },
 }
 
-impl Cache {
-    /// An empty cache for `capacity` answers.
-    pub fn new(replacement: Replacement, capacity: usize) -> Self {
-        Self {
-            replacement,
-            capacity,
-            entries: HashMap::default(),
-            order: BinaryHeap::new(),
-            filter: CountingBloomFilter::default(),
-            now: 0,
-        }
+/// One more lookup, in the place of [`Order::Lfu`].
+const ONE_LOOKUP: u64 = 1 << 32;
+
+impl<'a> Cache<'a> {
+    /// An empty cache for `capacity` answers to `keys`.
+    pub fn new(replacement: Replacement, capacity: usize, keys: &'a Keys) -> Self {
+        let order = match replacement {
+            Replacement::Lfu => Order::Lfu(BinaryHeap::new()),
+            Replacement::Lru => Order::Lru { looked_up: Vec::new(), passed: 0 },
+        };
+        let places = vec![0; keys.len()];
+        Self { keys, capacity, len: 0, places, order, filter: CountingBloomFilter::default(), now: 0 }
     }
 
-    /// Looks `key` up; on a miss the answer is fetched and stored, and another one leaves when there is no room.
-    pub fn look_up(&mut self, key: Key) -> Outcome {
+    /// Looks the key `number` up; on a miss the answer is fetched and stored, and another one leaves when there is no room.
+    pub fn look_up(&mut self, number: u32) -> Outcome {
+        if self.capacity == 0 {
+            return Outcome::Miss { filtered: true };
+        }
         self.now += 1;
-        if let Some(entry) = self.entries.get_mut(&key) {
-            entry.place = match self.replacement {
-                Replacement::Lfu => entry.place + 1,
-                Replacement::Lru => self.now,
-            };
+        let place = &mut self.places[number as usize];
+        let known = *place != 0;
+        match &mut self.order {
+            Order::Lfu(_) if known => *place += ONE_LOOKUP,
+            Order::Lfu(_) => *place = ONE_LOOKUP | u64::from(self.now),
+            Order::Lru { looked_up, .. } => {
+                *place = u64::from(self.now);
+                looked_up.push(number);
+            }
+        }
+        if known {
             return Outcome::Hit;
         }
-        let filtered = !self.filter.may_contain(key);
-        if self.capacity > 0 {
-            if self.entries.len() == self.capacity {
-                self.evict();
-            }
-            let place = if self.replacement == Replacement::Lfu { 1 } else { self.now };
-            let entry = Entry { place, since: self.now };
-            self.entries.insert(key, entry);
-            self.order.push(Reverse((entry, key)));
-            self.filter.insert(key);
-        }
+        let pattern = self.keys.pattern(number);
+        let filtered = !self.filter.may_contain(pattern);
+        self.take_in(number);
+        self.filter.insert(pattern);
         Outcome::Miss { filtered }
     }
 
-    /// Removes the key with the smallest place.
-    fn evict(&mut self) {
-        while let Some(Reverse((known, key))) = self.order.pop() {
-            // Forgotten since; if it came back, that entry is in the order as well.
-            let Some(&entry) = self.entries.get(&key).filter(|entry| entry.since == known.since) else { continue };
-            if entry.place == known.place {
-                self.entries.remove(&key);
-                self.filter.remove(key);
-                return;
+    /// Makes room for the key `number`, which has its place already.
+    fn take_in(&mut self, number: u32) {
+        let new = Reverse((self.places[number as usize], number));
+        let is_full = self.len == self.capacity;
+        match &mut self.order {
+            Order::Lfu(order) if !is_full => order.push(new),
+            Order::Lfu(order) => {
+                let leaving = first_of(order, &self.places, new);
+                self.remove(leaving);
             }
-            self.order.push(Reverse((entry, key)));
+            Order::Lru { looked_up, passed } if is_full => {
+                let is_place = |moment: usize| self.places[looked_up[moment] as usize] == moment as u64 + 1;
+                *passed = (*passed..looked_up.len()).find(|&moment| is_place(moment)).unwrap_or(looked_up.len());
+                let leaving = looked_up[*passed];
+                self.remove(leaving);
+            }
+            Order::Lru { .. } => {}
         }
+        self.len += 1;
+    }
+
+    fn remove(&mut self, number: u32) {
+        self.places[number as usize] = 0;
+        self.filter.remove(self.keys.pattern(number));
+        self.len -= 1;
     }
 
     /// Forgets every answer about `name`: it was registered again, or its service died.
     pub fn forget(&mut self, name: u32) {
-        let filter = &mut self.filter;
-        self.entries.retain(|key, _| {
-            let stays = key.name != name;
-            if !stays {
-                filter.remove(*key);
+        for &number in self.keys.of_name(name) {
+            if self.places[number as usize] != 0 {
+                self.remove(number);
             }
-            stays
-        });
+        }
     }
 
     /// Answers that it holds.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.len
     }
 
     /// True when it holds none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len == 0
+    }
+}
+
+/// The key with the smallest of `places`, in whose stead `new` comes to the `order`.
+fn first_of(order: &mut BinaryHeap<Reverse<(u64, u32)>>, places: &[u64], new: Reverse<(u64, u32)>) -> u32 {
+    loop {
+        let mut first = order.peek_mut().expect("a full cache holds an answer, which is in the order");
+        let Reverse((known, number)) = *first;
+        let place = places[number as usize];
+        if place == known {
+            *first = new;
+            return number;
+        }
+        if place as u32 == known as u32 {
+            *first = Reverse((place, number));
+        } else {
+            // Forgotten since; if it came back, that place is in the order as well.
+            PeekMut::pop(first);
+        }
     }
 }
 
@@ -130,14 +166,16 @@ impl Cache {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::key::Key;
     use super::*;
 
-    fn hits(cache: &mut Cache, names: &str) -> String {
-        let letter = |name: u8| {
-            let key = Key { name: u32::from(name), caller: None };
-            if cache.look_up(key) == Outcome::Hit { 'H' } else { '.' }
-        };
-        names.bytes().map(letter).collect()
+    fn hits(replacement: Replacement, capacity: usize, names: &str) -> String {
+        let mut keys = Keys::default();
+        let numbers: Vec<u32> =
+            names.bytes().map(|name| keys.number(Key { name: u32::from(name), caller: None })).collect();
+        let mut cache = Cache::new(replacement, capacity, &keys);
+        let letter = |number: u32| if cache.look_up(number) == Outcome::Hit { 'H' } else { '.' };
+        numbers.into_iter().map(letter).collect()
     }
 
     #[test]
@@ -155,22 +193,22 @@ mod tests {
             (Replacement::Lru, 3, "abcabc", "...HHH"),
             (Replacement::Lru, 0, "aaa", "..."),
         ] {
-            let mut cache = Cache::new(replacement, capacity);
-            assert_eq!(hits(&mut cache, names), expected, "{replacement:?} {capacity} {names}");
+            assert_eq!(hits(replacement, capacity, names), expected, "{replacement:?} {capacity} {names}");
         }
     }
 
     #[test]
     fn a_forgotten_name_is_gone_for_every_caller() {
-        let mut cache = Cache::new(Replacement::Lru, 8);
-        let key = |name, caller| Key { name, caller: Some(caller) };
-        for key in [key(1, 1), key(1, 2), key(2, 1)] {
-            cache.look_up(key);
+        let mut keys = Keys::default();
+        let numbers = [(1, 1), (1, 2), (2, 1)].map(|(name, caller)| keys.number(Key { name, caller: Some(caller) }));
+        let mut cache = Cache::new(Replacement::Lru, 8, &keys);
+        for number in numbers {
+            cache.look_up(number);
         }
         cache.forget(1);
         assert_eq!(cache.len(), 1);
-        assert_eq!(cache.look_up(key(2, 1)), Outcome::Hit);
-        assert_eq!(cache.look_up(key(1, 2)), Outcome::Miss { filtered: true });
+        assert_eq!(cache.look_up(numbers[2]), Outcome::Hit);
+        assert_eq!(cache.look_up(numbers[1]), Outcome::Miss { filtered: true });
     }
 
     /// A list that is searched from end to end.
@@ -212,7 +250,12 @@ mod tests {
             steps in prop::collection::vec((0u32..16, prop::option::of(0u32..3), prop::bool::weighted(0.05)), 0..400),
         ) {
             let replacement = if lfu { Replacement::Lfu } else { Replacement::Lru };
-            let (mut cache, mut naive) = (Cache::new(replacement, capacity), Naive::default());
+            let mut keys = Keys::default();
+            for &(name, caller, _) in &steps {
+                keys.number(Key { name, caller });
+            }
+            let mut numbers = keys.clone();
+            let (mut cache, mut naive) = (Cache::new(replacement, capacity, &keys), Naive::default());
             for (now, (name, caller, forget)) in steps.into_iter().enumerate() {
                 if forget {
                     cache.forget(name);
@@ -221,15 +264,15 @@ mod tests {
                 }
                 let key = Key { name, caller };
                 let known = naive.entries.iter().any(|entry| entry.0 == key);
-                let outcome = cache.look_up(key);
+                let outcome = cache.look_up(numbers.number(key));
                 prop_assert_eq!(outcome == Outcome::Hit, naive.look_up(replacement, capacity, key, now as u64));
                 // The filter may only say "not there" when it is not there.
                 let denied = outcome == Outcome::Miss { filtered: true };
                 prop_assert!(!known || !denied);
                 prop_assert!(cache.len() <= capacity);
             }
-            let mut left: Vec<Key> = naive.entries.iter().map(|entry| entry.0).collect();
-            let mut held: Vec<Key> = cache.entries.keys().copied().collect();
+            let mut left: Vec<u32> = naive.entries.iter().map(|entry| numbers.number(entry.0)).collect();
+            let mut held: Vec<u32> = (0..keys.len() as u32).filter(|&key| cache.places[key as usize] != 0).collect();
             left.sort_unstable();
             held.sort_unstable();
             prop_assert_eq!(held, left);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::key::Key;
+use super::key::{Key, Keys};
 use super::policy::{Cache, Outcome, Replacement};
 use super::trace::Event;
 
@@ -47,29 +47,62 @@ impl Tally {
     }
 }
 
+/// One step of a course as the caches of one scope see it.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// A lookup of the key of this number.
+    LookUp(u32),
+    /// A lookup that nothing is answered to from the cache.
+    Refused,
+    /// The service of this name is registered again.
+    Forget(u32),
+}
+
+/// What each of `arms` does with the same `events`, with a cache that is empty at first.
+pub fn run(arms: &[Arm], events: &[Event]) -> Vec<Tally> {
+    let mut tallies = vec![Tally::default(); arms.len()];
+    for scope in [Scope::Shared, Scope::Caller] {
+        let mut of_scope = arms.iter().zip(&mut tallies).filter(|(arm, _)| arm.scope == scope).peekable();
+        if of_scope.peek().is_some() {
+            let (keys, steps) = steps(events, scope);
+            of_scope.for_each(|(arm, tally)| *tally = arm.run(&keys, &steps));
+        }
+    }
+    tallies
+}
+
+/// `events` with each key by its number, since every cache of the scope asks for the same ones.
+fn steps(events: &[Event], scope: Scope) -> (Keys, Vec<Step>) {
+    let mut keys = Keys::default();
+    let step = |event: &Event| match *event {
+        Event::Registered { name } => Step::Forget(name),
+        Event::LookUp(look_up) if look_up.isolated && scope == Scope::Shared => Step::Refused,
+        Event::LookUp(look_up) => {
+            let caller = (scope == Scope::Caller).then_some(look_up.caller);
+            Step::LookUp(keys.number(Key { name: look_up.name, caller }))
+        }
+    };
+    let steps = events.iter().map(step).collect();
+    (keys, steps)
+}
+
 impl Arm {
-    /// Runs `events` through a cache that is empty at first.
-    pub fn run(&self, events: &[Event]) -> Tally {
-        let mut cache = Cache::new(self.replacement, self.entries);
+    fn run(&self, keys: &Keys, steps: &[Step]) -> Tally {
+        let mut cache = Cache::new(self.replacement, self.entries, keys);
         let mut tally = Tally::default();
-        for event in events {
-            let look_up = match *event {
-                Event::Registered { name } => {
+        for step in steps {
+            match *step {
+                Step::LookUp(number) => match cache.look_up(number) {
+                    Outcome::Hit => tally.hits += 1,
+                    Outcome::Miss { filtered } => tally.filtered += u64::from(filtered),
+                },
+                Step::Refused => tally.refused += 1,
+                Step::Forget(name) => {
                     cache.forget(name);
                     continue;
                 }
-                Event::LookUp(look_up) => look_up,
-            };
+            }
             tally.look_ups += 1;
-            if look_up.isolated && self.scope == Scope::Shared {
-                tally.refused += 1;
-                continue;
-            }
-            let caller = (self.scope == Scope::Caller).then_some(look_up.caller);
-            match cache.look_up(Key { name: look_up.name, caller }) {
-                Outcome::Hit => tally.hits += 1,
-                Outcome::Miss { filtered } => tally.filtered += u64::from(filtered),
-            }
         }
         tally
     }
@@ -104,7 +137,7 @@ mod tests {
             let courses: Vec<_> = (0..COURSES).map(|seed| trace.events(&traces, &mut Random::new(seed))).collect();
             for &(replacement, entries, scope, expected) in arms {
                 let arm = Arm { replacement, entries, scope };
-                let ratios = courses.iter().map(|events| arm.run(events).hit_ratio());
+                let ratios = courses.iter().map(|events| run(&[arm], events)[0].hit_ratio());
                 let found = ratios.sum::<f64>() / COURSES as f64;
                 // LFU's figure depends on which names it happens to lock in: one course differs from another by 0.04.
                 let tolerance = if replacement == Lfu && entries == 10 { 0.04 } else { 0.01 };
@@ -117,10 +150,9 @@ mod tests {
     fn isolated_callers_get_no_shared_answer_and_registrations_forget() {
         let look_up = |isolated| Event::LookUp(LookUp { name: 1, caller: 5, process: 0, isolated });
         let events = [look_up(false), look_up(false), look_up(true), Event::Registered { name: 1 }, look_up(false)];
-        let arm = |scope| Arm { replacement: Replacement::Lru, entries: 4, scope };
-        let shared = arm(Scope::Shared).run(&events);
+        let arms = [Scope::Caller, Scope::Shared].map(|scope| Arm { replacement: Replacement::Lru, entries: 4, scope });
+        let [own, shared] = run(&arms, &events).try_into().unwrap();
         assert_eq!(shared, Tally { look_ups: 4, hits: 1, filtered: 2, refused: 1 });
-        let own = arm(Scope::Caller).run(&events);
         assert_eq!((own.hits, own.refused), (2, 0));
         assert_eq!(Tally::default().hit_ratio(), 0.0);
     }

@@ -1,6 +1,6 @@
 //! Look-ups made from a description: which processes start, whose they are, and which services they look up.
 
-use std::collections::BTreeSet;
+use std::ops::Range;
 
 use serde::Deserialize;
 
@@ -155,10 +155,7 @@ impl Traces {
 impl Trace {
     /// One course of this trace over the services of `traces`.
     pub fn events(&self, traces: &Traces, random: &mut Random) -> Vec<Event> {
-        let popularity = Popularity::zipf(traces.services, traces.zipf_exponent);
-        let mut by_rank: Vec<u32> = (0..traces.services).collect();
-        random.shuffle(&mut by_rank);
-        let mut course = Course { events: Vec::new(), by_rank, popularity, next_caller: 0, next_process: 0 };
+        let mut course = Course::new(traces, random);
         for phase in &self.phases {
             course.run(phase, random);
         }
@@ -175,19 +172,45 @@ struct Course {
     /// Identities below it are taken.
     next_caller: u32,
     next_process: u32,
+    /// By service, for which draw of different ones it was last drawn.
+    drawn_for: Vec<u64>,
+    draws: u64,
+}
+
+/// Processes that look up at the same time.
+#[derive(Default)]
+struct AtOnce {
+    /// The lookups of each, in the order from the last one to the first.
+    look_ups: Vec<LookUp>,
+    /// What is left of the lookups of each.
+    left: Vec<Range<usize>>,
 }
 
 impl Course {
+    fn new(traces: &Traces, random: &mut Random) -> Self {
+        let mut by_rank: Vec<u32> = (0..traces.services).collect();
+        random.shuffle(&mut by_rank);
+        Self {
+            events: Vec::new(),
+            by_rank,
+            popularity: Popularity::zipf(traces.services, traces.zipf_exponent),
+            next_caller: 0,
+            next_process: 0,
+            drawn_for: vec![0; traces.services as usize],
+            draws: 0,
+        }
+    }
+
     fn run(&mut self, phase: &Phase, random: &mut Random) {
         let callers = phase.callers.map(|callers| Popularity::zipf(callers, phase.caller_exponent));
-        let mut at_once: Vec<Vec<LookUp>> = Vec::new();
+        let mut names = Vec::new();
+        let mut at_once = AtOnce::default();
         for start in 0..phase.starts {
             if phase.drift_starts.is_some_and(|drift| start > 0 && start % drift == 0) {
                 random.shuffle(&mut self.by_rank);
             }
-            for name in self.distinct(phase.registered_again, random) {
-                self.events.push(Event::Registered { name });
-            }
+            self.draw_different(phase.registered_again, &mut names, random);
+            self.events.extend(names.iter().map(|&name| Event::Registered { name }));
             let caller = match &callers {
                 Some(callers) => callers.draw(random) as u32,
                 None => {
@@ -196,53 +219,65 @@ impl Course {
                     u32::MAX - self.next_caller
                 }
             };
-            at_once.push(self.start(phase, caller, random));
-            if at_once.len() == phase.at_once as usize || start + 1 == phase.starts {
+            self.draw_different(phase.names, &mut names, random);
+            self.start(phase, caller, &mut names, &mut at_once, random);
+            if at_once.left.len() == phase.at_once as usize || start + 1 == phase.starts {
                 self.interleave(&mut at_once, random);
             }
         }
     }
 
-    /// The look-ups of one process.
-    fn start(&mut self, phase: &Phase, caller: u32, random: &mut Random) -> Vec<LookUp> {
+    /// One process that looks up `names`.
+    fn start(&mut self, phase: &Phase, caller: u32, names: &mut Vec<u32>, at_once: &mut AtOnce, random: &mut Random) {
         let process = self.next_process;
         self.next_process += 1;
-        let mut names: Vec<u32> = self.distinct(phase.names, random).into_iter().collect();
-        names = names.repeat(phase.repeats as usize);
-        random.shuffle(&mut names);
-        names.into_iter().map(|name| LookUp { name, caller, process, isolated: phase.isolated }).collect()
+        let different = names.len();
+        (1..phase.repeats).for_each(|_| names.extend_from_within(..different));
+        random.shuffle(names);
+        let first = at_once.look_ups.len();
+        let look_up = |&name: &u32| LookUp { name, caller, process, isolated: phase.isolated };
+        at_once.look_ups.extend(names.iter().map(look_up));
+        at_once.left.push(first..at_once.look_ups.len());
     }
 
-    /// `count` different services by their popularity.
-    fn distinct(&self, count: u32, random: &mut Random) -> BTreeSet<u32> {
-        let mut names = BTreeSet::new();
+    /// Puts `count` different services into `names`, drawn by their popularity and then sorted.
+    fn draw_different(&mut self, count: u32, names: &mut Vec<u32>, random: &mut Random) {
+        names.clear();
+        self.draws += 1;
         // Where nearly all are wanted the rare ones are hard to meet by chance.
-        let patience = count.saturating_mul(64);
-        for _ in 0..patience {
+        let mut patience = count.saturating_mul(64);
+        while names.len() < count as usize && patience > 0 {
+            self.take(self.by_rank[self.popularity.draw(random)], names);
+            patience -= 1;
+        }
+        for rank in 0..self.by_rank.len() {
             if names.len() == count as usize {
-                return names;
+                break;
             }
-            names.insert(self.by_rank[self.popularity.draw(random)]);
+            self.take(self.by_rank[rank], names);
         }
-        let mut rest = self.by_rank.iter().copied();
-        while names.len() < count as usize {
-            match rest.next() {
-                Some(name) => drop(names.insert(name)),
-                None => break,
-            }
+        names.sort_unstable();
+    }
+
+    /// Adds `name` to `names` if it is not there.
+    fn take(&mut self, name: u32, names: &mut Vec<u32>) {
+        let drawn_for = &mut self.drawn_for[name as usize];
+        if *drawn_for != self.draws {
+            *drawn_for = self.draws;
+            names.push(name);
         }
-        names
     }
 
     /// Lets processes that look up at the same time take turns at random.
-    fn interleave(&mut self, at_once: &mut Vec<Vec<LookUp>>, random: &mut Random) {
-        while !at_once.is_empty() {
-            let turn = random.below(at_once.len());
-            match at_once[turn].pop() {
-                Some(look_up) => self.events.push(Event::LookUp(look_up)),
-                None => drop(at_once.swap_remove(turn)),
+    fn interleave(&mut self, AtOnce { look_ups, left }: &mut AtOnce, random: &mut Random) {
+        while !left.is_empty() {
+            let turn = random.below(left.len());
+            match left[turn].next_back() {
+                Some(place) => self.events.push(Event::LookUp(look_ups[place])),
+                None => drop(left.swap_remove(turn)),
             }
         }
+        look_ups.clear();
     }
 }
 
@@ -251,6 +286,9 @@ impl Course {
 pub struct Popularity {
     /// The share of each rank and those before it; the last one is 1.
     cumulative: Vec<f64>,
+    /// The numbers from 0 to 1 in parts of the same size, as many as a power of two: the rank that each part begins with
+    /// (Chen and Asau, "On generating random variates from an empirical distribution", 1974).
+    first_ranks: Vec<u32>,
 }
 
 impl Popularity {
@@ -265,13 +303,22 @@ impl Popularity {
             })
             .collect();
         cumulative.iter_mut().for_each(|share| *share /= sum);
-        Self { cumulative }
+        let parts = (ranks as usize).next_power_of_two();
+        let beginning = |part: usize| part as f64 / parts as f64;
+        let first_rank = |part: usize| cumulative.partition_point(|&share| share <= beginning(part)) as u32;
+        let first_ranks = (0..parts).map(first_rank).collect();
+        Self { cumulative, first_ranks }
     }
 
     /// A rank, counted from 0.
     pub fn draw(&self, random: &mut Random) -> usize {
         let at = random.unit();
-        self.cumulative.partition_point(|&share| share <= at).min(self.cumulative.len() - 1)
+        let part = (at * self.first_ranks.len() as f64) as usize;
+        let mut rank = self.first_ranks[part] as usize;
+        while self.cumulative.get(rank).is_some_and(|&share| share <= at) {
+            rank += 1;
+        }
+        rank.min(self.cumulative.len() - 1)
     }
 
     fn share_of_first(&self, ranks: u32) -> f64 {
@@ -281,6 +328,8 @@ impl Popularity {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn events(phase: &str) -> Vec<Event> {
@@ -359,6 +408,19 @@ mod tests {
         let drifting = events("starts = 4000\nnames = 1\ncallers = 1\ndrift_starts = 400");
         let popular: BTreeSet<_> = drifting.chunks(400).filter_map(|part| Some(most(part)?.0)).collect();
         assert!(popular.len() > 4, "{popular:?}");
+    }
+
+    #[test]
+    fn a_draw_finds_what_a_search_of_all_ranks_finds() {
+        for (ranks, exponent) in [(1, 1.0), (20, 1.16), (100, 0.0), (129, 2.5)] {
+            let popularity = Popularity::zipf(ranks, exponent);
+            let (mut random, mut same) = (Random::new(5), Random::new(5));
+            for _ in 0..2000 {
+                let at = same.unit();
+                let searched = popularity.cumulative.partition_point(|&share| share <= at).min(ranks as usize - 1);
+                assert_eq!(popularity.draw(&mut random), searched, "{ranks} {exponent} {at}");
+            }
+        }
     }
 
     #[test]
