@@ -5,6 +5,7 @@ mod holding;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::io::Write;
 
 use serde::{Deserialize, Serialize};
@@ -38,13 +39,37 @@ pub struct Executed {
 pub enum Sink {
     /// To the device.
     Device(Box<Journal>),
-    /// To stdout, and nowhere else.
+    /// Into a text, and nowhere else.
     DryRun {
         /// As JSON lines instead of sentences.
         json: bool,
         /// What would be leased now.
         leases: Vec<Lease>,
+        /// The text.
+        output: Output,
     },
+}
+
+/// What a dry run is printed to.
+pub struct Output(Box<dyn Write>);
+
+impl Output {
+    /// Prints to `writer`.
+    pub fn to(writer: impl Write + 'static) -> Self {
+        Self(Box::new(writer))
+    }
+
+    /// Prints one line.
+    fn print(&mut self, line: &str) {
+        // A reader that has gone is no reason to stop deciding.
+        let _ = writeln!(self.0, "{line}");
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Output")
+    }
 }
 
 /// The executor and what it remembers.
@@ -119,9 +144,9 @@ impl Executor {
             } else {
                 together.iter().map(|decision| self.apply(now, mechanism, decision)).collect()
             };
-            if let Sink::DryRun { json, .. } = self.sink {
+            if let Sink::DryRun { json, output, .. } = &mut self.sink {
                 let written = together.iter().zip(&effects).filter(|(_, effect)| matches!(effect, Ok(Effect::Written)));
-                written.for_each(|(decision, _)| print(json, now, mechanism, decision));
+                written.for_each(|(decision, _)| output.print(&line(*json, now, mechanism, decision)));
             }
             let done = together.iter().zip(effects);
             outcomes.extend(done.map(|(decision, effect)| self.conclude(now, mechanism, decision, effect)));
@@ -136,8 +161,8 @@ impl Executor {
     }
 
     /// Prints in a dry run what `mechanism` would do beyond decisions.
-    pub fn announce(&self, now: BootTime, mechanism: &str, foreseen: &Foreseen) {
-        let Sink::DryRun { json, .. } = &self.sink else { return };
+    pub fn announce(&mut self, now: BootTime, mechanism: &str, foreseen: &Foreseen) {
+        let Sink::DryRun { json, output, .. } = &mut self.sink else { return };
         let Foreseen { action, subject, reason } = foreseen;
         let line = if *json {
             let fields =
@@ -146,7 +171,7 @@ impl Executor {
         } else {
             format!("{mechanism}: would {action} {subject}: {reason}")
         };
-        let _ = writeln!(anstream::stdout(), "{line}");
+        output.print(&line);
     }
 
     /// Reports and remembers what became of a decision.
@@ -242,12 +267,13 @@ impl Executor {
         let mut ended = self.expire_claims(now);
         let restorations = match &mut self.sink {
             Sink::Device(journal) => journal.expire(now),
-            Sink::DryRun { json, leases } => {
+            Sink::DryRun { json, leases, output } => {
                 let due = leases.extract_if(.., |lease| lease.until <= now);
                 let end = |lease: Lease| {
                     let reason = "its deadline has come".to_owned();
                     let decision = Decision { action: Action::Release { target: lease.target.clone() }, reason };
-                    print(*json, now, self.claims.owners(&lease.target).next().unwrap_or_default(), &decision);
+                    let owner = self.claims.owners(&lease.target).next().unwrap_or_default();
+                    output.print(&line(*json, now, owner, &decision));
                     let Lease { target, original, .. } = lease;
                     Restoration { target, original, outcome: journal::Outcome::Restored }
                 };
@@ -392,15 +418,14 @@ fn target_of(action: &Action) -> &Target {
     }
 }
 
-fn print(json: bool, now: BootTime, mechanism: &str, decision: &Decision) {
-    let line = if json {
+/// What a dry run prints of a decision.
+fn line(json: bool, now: BootTime, mechanism: &str, decision: &Decision) -> String {
+    if json {
         let executed = Executed { at: now, mechanism: mechanism.to_owned(), decision: decision.clone(), error: None };
         serde_json::to_string(&executed).unwrap_or_default()
     } else {
         format!("{mechanism}: would {}: {}", describe(&decision.action), decision.reason)
-    };
-    // A reader that has gone is no reason to stop deciding.
-    let _ = writeln!(anstream::stdout(), "{line}");
+    }
 }
 
 /// An action in words, to follow "would" or a time.
@@ -418,6 +443,8 @@ pub fn describe(action: &Action) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Seek};
+
     use super::*;
     use crate::device::journal::Holder;
     use crate::device::root::root_of;
@@ -458,7 +485,9 @@ mod tests {
     fn each_decision_has_its_outcome_and_so_has_a_lease_that_ends_by_itself() {
         let (_folder, root) = root_of(&[(A, "1\n"), (B, "1\n"), (NOTHING, "")]);
         let journal = Journal::open(Holder::Daemon, &root.runtime_folder(), &root).unwrap();
-        for sink in [Sink::Device(Box::new(journal)), Sink::DryRun { json: true, leases: Vec::new() }] {
+        let mut printed = tempfile::tempfile().unwrap();
+        let output = Output::to(printed.try_clone().unwrap());
+        for sink in [Sink::Device(Box::new(journal)), Sink::DryRun { json: false, leases: Vec::new(), output }] {
             let mut executor = Executor::new(root.clone(), sink);
             let decisions = [lease(A, "2", 50), lease(GONE, "2", 50), lease(NOTHING, "2", 50), lease(B, "3", 90)];
             let outcomes = executor.execute_each(at(0), "launch", &decisions);
@@ -484,5 +513,10 @@ mod tests {
             let expected = [(A.to_owned(), "unchanged", None), (B.to_owned(), "written", None)];
             assert_eq!(found, expected, "{}", executor.is_dry());
         }
+        printed.rewind().unwrap();
+        let mut text = String::new();
+        printed.read_to_string(&mut text).unwrap();
+        assert_eq!(text.lines().next(), Some(format!("launch: would lease {A} at 2: why").as_str()), "{text}");
+        assert_eq!(text.lines().count(), 4 + 3 + 1, "leases, those whose deadline has come, and a release: {text}");
     }
 }

@@ -40,7 +40,7 @@ use crate::mechanism::{
 };
 use child::Children;
 use control::Control;
-use executor::{Executor, Sink};
+use executor::{Executor, Output, Sink};
 use foresight::Shown;
 use kept::KeptFiles;
 use mechanisms::{Decided, Mechanisms};
@@ -120,7 +120,9 @@ impl Engine {
             boot::hand_over::give_back_what_was_left(root);
         }
         let sink = match options.purpose {
-            Purpose::DryRun { json } => Sink::DryRun { json, leases: Vec::new() },
+            Purpose::DryRun { json } => {
+                Sink::DryRun { json, leases: Vec::new(), output: Output::to(anstream::stdout()) }
+            }
             _ => Sink::Device(Box::new(Journal::open(Holder::Daemon, &root.runtime_folder(), root)?)),
         };
         let control = match options.purpose {
