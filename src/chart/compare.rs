@@ -140,15 +140,11 @@ pub fn processes<'a>(before: &'a [Figures], after: &'a [Figures], most: usize) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::generate::{self, Shape};
-    use crate::chart::read;
+    use crate::chart::generate::Shape;
+    use crate::chart::sample;
 
     fn boots(preload_factor: f64) -> Vec<Figures> {
-        let boot = |seed| {
-            let folder = tempfile::tempdir().unwrap();
-            generate::android(&Shape { preload_factor, seed, ..Shape::SMALL }, folder.path()).unwrap();
-            figures(&read::read(folder.path()).unwrap())
-        };
+        let boot = |seed| figures(&sample::recording(&Shape { preload_factor, seed, ..Shape::SMALL }));
         (1..4).map(boot).collect()
     }
 

@@ -330,13 +330,11 @@ pub fn page_data(boot: &Boot, diagnosis: &Diagnosis, most_rows: usize) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::generate::{self, Shape};
-    use crate::chart::read;
+    use crate::chart::generate::Shape;
+    use crate::chart::sample;
 
     fn boot() -> Boot {
-        let folder = tempfile::tempdir().unwrap();
-        generate::android(&Shape::SMALL, folder.path()).unwrap();
-        read::read(folder.path()).unwrap()
+        sample::recording(&Shape::SMALL)
     }
 
     #[test]

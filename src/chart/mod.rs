@@ -13,6 +13,8 @@ pub mod model;
 pub mod perfetto;
 pub mod png;
 pub mod read;
+#[cfg(test)]
+mod sample;
 pub mod summary;
 pub mod svg;
 

@@ -274,8 +274,8 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::generate::{self, Shape};
-    use crate::chart::read;
+    use crate::chart::generate::Shape;
+    use crate::chart::sample;
     use std::collections::BTreeMap;
 
     /// The fields of a message: numbers, and bytes by their field.
@@ -316,9 +316,7 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back_as_nested_slices_and_counters() {
-        let folder = tempfile::tempdir().unwrap();
-        generate::android(&Shape::SMALL, folder.path()).unwrap();
-        let boot = read::read(folder.path()).unwrap();
+        let boot = sample::recording(&Shape::SMALL);
         let trace = render(&boot);
         let (mut open, mut last, mut names) = (BTreeMap::<u64, i32>::new(), BTreeMap::new(), Vec::new());
         let (mut pids, mut counters) = (0, 0);

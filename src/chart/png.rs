@@ -134,8 +134,8 @@ fn in_light_colours(style: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::generate::{self, Shape};
-    use crate::chart::read;
+    use crate::chart::generate::Shape;
+    use crate::chart::sample;
 
     /// In its colours' order, red, green, blue and opacity.
     fn painted(boot: &Boot) -> Pixmap {
@@ -143,9 +143,7 @@ mod tests {
     }
 
     fn generated() -> Boot {
-        let folder = tempfile::tempdir().unwrap();
-        generate::android(&Shape::SMALL, folder.path()).unwrap();
-        read::read(folder.path()).unwrap()
+        sample::recording(&Shape::SMALL)
     }
 
     /// How many pixels of `rows` are as dark as ink.

@@ -1,7 +1,6 @@
 use super::*;
-use crate::chart::model::{
-    Activity, Core, CpuSample, Disk, DiskSample, Kind, Pressure, PressureSample, Process, State,
-};
+use crate::chart::model::{Core, CpuSample, Disk, DiskSample, Pressure, PressureSample, Process, State};
+use crate::chart::sample;
 
 /// Milliseconds, working CPUs, CPUs that wait for a disk, and the frequency as a share of the highest.
 type Stretch = (u32, f32, f32, f32);
@@ -39,19 +38,7 @@ fn sampled(sample_ms: u32, cpus: u32, stretches: &[Stretch]) -> Boot {
 }
 
 fn process(name: &str, start_ms: u32, end_ms: u32, cpu_permille: u16, state: State) -> Process {
-    let span = Span { start_ms, end_ms };
-    Process {
-        pid: 7,
-        parent: None,
-        name: name.to_owned(),
-        command: None,
-        kind: Kind::Process,
-        span,
-        cpu_ms: 0,
-        disk_wait_ms: 0,
-        threads: 1,
-        activity: vec![Activity { span, cpu_permille, state }],
-    }
+    sample::process(name, Span { start_ms, end_ms }, cpu_permille, state)
 }
 
 #[test]

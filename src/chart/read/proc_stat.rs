@@ -182,7 +182,7 @@ impl Reader {
         for state in &mut self.cores {
             state.core.busy.resize(samples, OFFLINE);
             state.core.io_wait.resize(samples, 0);
-            // A CPU that went away begins anew when it comes back.
+            // A CPU that went away begins again when it comes back.
             if !std::mem::take(&mut state.seen) {
                 state.before = None;
             }

@@ -1,14 +1,12 @@
 use super::*;
-use crate::chart::generate::{self, Shape};
+use crate::chart::generate::Shape;
 use crate::chart::html;
 use crate::chart::model::{Activity, Core, CpuSample, Kind, Omission, Process, Span, State};
-use crate::chart::read;
+use crate::chart::sample;
 use proptest::prelude::*;
 
 fn drawn(shape: &Shape) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    generate::android(shape, folder.path()).unwrap();
-    render(&read::read(folder.path()).unwrap())
+    render(&sample::recording(shape))
 }
 
 #[test]
@@ -49,18 +47,8 @@ fn charts_of_any_size_stay_readable() {
 #[test]
 fn no_name_can_break_it_and_nothing_is_needed() {
     let span = Span { start_ms: 0, end_ms: 1000 };
-    let process = Process {
-        pid: 1,
-        parent: None,
-        name: "</text><script>\u{1}&".to_owned(),
-        command: Some("\"'<".to_owned()),
-        kind: Kind::Process,
-        span,
-        cpu_ms: 900,
-        disk_wait_ms: 0,
-        threads: 1,
-        activity: vec![Activity { span, cpu_permille: 900, state: State::Running }],
-    };
+    let mut process = sample::process("</text><script>\u{1}&", span, 900, State::Running);
+    process.command = Some("\"'<".to_owned());
     let header = vec![("title".to_owned(), "<b>".to_owned())];
     let omission = Omission { file: "<i>".to_owned(), what: "x", count: 1, line: 0 };
     let boot = Boot { header, span, processes: vec![process], omissions: vec![omission], ..Boot::default() };
@@ -74,18 +62,7 @@ fn no_name_can_break_it_and_nothing_is_needed() {
 #[test]
 fn what_is_drawn_has_its_legend_and_one_sample_is_enough_for_a_bar() {
     let span = Span { start_ms: 0, end_ms: 1000 };
-    let process = |state, span| Process {
-        pid: 1,
-        parent: None,
-        name: "gdb".to_owned(),
-        command: None,
-        kind: Kind::Process,
-        span,
-        cpu_ms: 0,
-        disk_wait_ms: 0,
-        threads: 1,
-        activity: vec![Activity { span, cpu_permille: 0, state }],
-    };
+    let process = |state, span| sample::process("gdb", span, 0, state);
     let drawn = |processes| render(&Boot { span, processes, ..Boot::default() });
     let stopped = drawn(vec![process(State::Stopped, span)]);
     assert!(stopped.contains("stopped or traced") && stopped.contains("<path class=\"stopped\""));
