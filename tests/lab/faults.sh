@@ -9,10 +9,8 @@ log=/run/log
 
 # shellcheck source=tests/lab/steps.sh
 . /steps.sh
-
-holds() {
-	[ "$(cat "$1")" = "$2" ]
-}
+# shellcheck source=tests/lab/launch_steps.sh
+. /launch_steps.sh
 
 govern() {
 	for policy in "$cpufreq"/policy*; do
@@ -50,22 +48,6 @@ stop_daemon() {
 	done <"$log"
 }
 
-begin_launch() {
-	brisk launch -- sleep 1000 &
-	launch=$!
-	wait_for 20 pidof sleep >/dev/null
-}
-
-end_launch() {
-	# shellcheck disable=SC2046 # one process
-	kill $(pidof sleep)
-	wait "$launch" || true
-}
-
-status() {
-	say "$1" "$(brisk status --json | tr -d '\n')"
-}
-
 # A CPU goes offline while its policy's limit is leased: the kernel answers EBUSY until it comes back.
 hotplug() {
 	govern ondemand
@@ -82,14 +64,14 @@ hotplug() {
 	end_launch
 	wait_for 20 holds "$cpufreq/policy0/scaling_min_freq" 200000
 	echo 1 >"$cpu/cpu1/online"
-	# The kernel has kept the limit; it is given back far sooner than at the launch's deadline.
+	# The kernel has kept the limit; it is restored far sooner than at the launch's deadline.
 	wait_for 20 holds "$cpufreq/policy1/scaling_min_freq" 200000
 	wait_for 20 grep -q 'on policy0 and policy1' "$log"
 	status hotplug.after
 	stop_daemon hotplug
 }
 
-# Somebody chooses another governor, and removes the module of the one that a launch has a lease of.
+# A person chooses another governor, and removes the module of the one that a launch has a lease of.
 governor() {
 	govern ondemand
 	rate=$cpufreq/ondemand/sampling_rate

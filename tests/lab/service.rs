@@ -22,7 +22,7 @@ fn report(steps: &[&str]) -> Option<Report> {
         let text = text.replace("/usr/bin/brisk", "/bin/brisk");
         systemd.files.insert(format!("/etc/systemd/system/{name}"), text);
     }
-    Some(Report::of(job, "/service.sh", include_str!("service.sh"), Duration::from_secs(900)))
+    Some(Report::of_launches(job, "/service.sh", include_str!("service.sh"), Duration::from_secs(900)))
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn the_service_works_with_what_is_granted_to_it_and_root_restores_what_it_leaves
     // CAP_NET_ADMIN is bit 12, CAP_SYS_NICE bit 23 (linux/capability.h).
     assert_eq!(report.one("kick.rights"), "0000000000801000");
     assert_eq!(report.one("kick.owner"), "brisk root root", "what a kick writes, and nothing else");
-    assert_eq!(report.one("kick.anew"), "root", "the kernel has made the tunable anew");
+    assert_eq!(report.one("kick.created_again"), "root", "the kernel has created the tunable again");
     for name in ["kick.first", "kick.second"] {
         let status = report.json(name);
         assert_eq!(status["metrics"]["failures"], 0, "{name}: {status}");

@@ -11,15 +11,13 @@ watermarks=/proc/sys/vm/watermark_scale_factor
 
 # shellcheck source=tests/lab/steps.sh
 . /steps.sh
+# shellcheck source=tests/lab/launch_steps.sh
+. /launch_steps.sh
 
 in_vain() {
 	systemctl status brisk.service brisk-grant.path brisk-grant.service >&2 || true
 	brisk status >&2 || true
 	ls -l "$cpufreq/ondemand" /run/brisk >&2 || true
-}
-
-holds() {
-	[ "$(cat "$1")" = "$2" ]
 }
 
 owner() {
@@ -43,22 +41,6 @@ configure() {
 	END
 }
 
-begin_launch() {
-	brisk launch -- sleep 1000 &
-	launch=$!
-	wait_for 20 pidof sleep >/dev/null
-}
-
-end_launch() {
-	# shellcheck disable=SC2046 # one process
-	kill $(pidof sleep)
-	wait "$launch" || true
-}
-
-status() {
-	say "$1" "$(brisk status --json | tr -d '\n')"
-}
-
 main_pid() {
 	systemctl show --property=MainPID --value brisk.service
 }
@@ -80,7 +62,7 @@ kick() {
 	end_launch
 	echo performance >"$policy/scaling_governor"
 	echo ondemand >"$policy/scaling_governor"
-	say kick.anew "$(owner "$rate")"
+	say kick.created_again "$(owner "$rate")"
 	wait_for 20 is_granted "$rate"
 	begin_launch
 	status kick.second

@@ -25,6 +25,11 @@ impl Report {
         report
     }
 
+    /// The same with the functions of launch_steps.sh beside it, too.
+    pub fn of_launches(job: Job, path: &str, script: &str, patience: Duration) -> Self {
+        Self::of(job.with_file("/launch_steps.sh", include_str!("launch_steps.sh")), path, script, patience)
+    }
+
     /// All that was said of `name`.
     pub fn all(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(of, _)| of == name).map(|(_, text)| text.as_str()).collect()

@@ -29,7 +29,7 @@ fn soak(scenario: &str, found_each: u32) {
     job.timeout += Duration::from_secs(u64::from(kills) * 10);
     let (outcome, lines) = run(&job);
     let printed = results(&lines).join("\n");
-    // Past the capture of a test's output: the count is for whoever runs the tests.
+    // Past the capture of a test's output: the count is for the person who runs the tests.
     let _ = writeln!(std::io::stderr(), "{scenario}: {printed}");
     assert_eq!(outcome.unwrap().status, 0, "{lines:#?}");
     let tally: Value = serde_json::from_str(&printed).unwrap();
@@ -53,7 +53,7 @@ fn whoever_is_killed_on_two_cpus_nothing_is_left_changed() {
 /// What a guest of `scenario` said of `steps` of faults.sh; `None` where no machine can be emulated.
 fn report(scenario: &str, steps: &[&str]) -> Option<Report> {
     let job = job(static_brisk()?, scenario, &[&["sh", "/faults.sh"], steps].concat());
-    Some(Report::of(job, "/faults.sh", include_str!("faults.sh"), Duration::from_secs(600)))
+    Some(Report::of_launches(job, "/faults.sh", include_str!("faults.sh"), Duration::from_secs(600)))
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn governors_and_drivers_go(report: &Report) {
     // When the daemon probes between the switches of the two policies, it asks for a tunable that goes in that moment.
     let failures = gone["metrics"]["failures"].as_u64().unwrap();
     assert!(failures <= 1, "{gone}");
-    assert_eq!(report.one("governor.kept"), "performance", "whoever chose it has the last word");
+    assert_eq!(report.one("governor.kept"), "performance", "displaced by another writer");
     assert_eq!(report.one("governor.refused"), "100000");
     report.said("governor.log", &["ondemand30/sampling_rate: Permission denied", "run as root"]);
     assert_eq!(report.json("governor.denied")["metrics"]["failures"], failures + 1);
