@@ -14,11 +14,11 @@ use crate::device::zram::{self, Backing};
 use crate::device::{DeviceError, Root, disk_stats, foreground, hotplug, io_priority, kernel, psi, uclamp};
 use crate::experiment::runner;
 
-/// Capabilities of linux/capability.h that the daemon uses.
+/// Capabilities of linux/capability.h that the daemon uses: those of brisk.service, and what its killer needs beside them.
 const CAPABILITIES: [(u32, &str); 3] = [
     (12, "CAP_NET_ADMIN (process events)"),
     (23, "CAP_SYS_NICE (utilisation clamps)"),
-    (24, "CAP_SYS_RESOURCE (a guardian that the OOM killer spares)"),
+    (24, "CAP_SYS_RESOURCE (a killer that the OOM killer spares)"),
 ];
 
 /// What the device is and has.
@@ -162,7 +162,7 @@ fn process_events(root: &Root) -> Interface {
 fn top_app(root: &Root) -> Interface {
     let group = foreground::group(root);
     let reason = match &group {
-        Some(group) => format!("{} holds the processes in front", group.display()),
+        Some(group) => format!("{} holds the foreground processes", group.display()),
         None => "/dev/cpuset/top-app does not exist (Android has it)".to_owned(),
     };
     Interface { name: "foreground group", available: group.is_some(), reason, advice: String::new() }
@@ -343,6 +343,24 @@ mod tests {
             assert!(is_available == available && reason.contains(said), "{said}: {reason}");
         }
         assert!(writeback(&Root::at("/nowhere"), "").is_none());
+    }
+
+    #[test]
+    fn doctor_asks_for_no_capability_that_the_packaged_units_do_not_give() {
+        let given = |unit: &str| -> Vec<String> {
+            let lines = unit.lines().filter_map(|line| line.strip_prefix("AmbientCapabilities="));
+            lines.flat_map(str::split_ascii_whitespace).map(str::to_owned).collect()
+        };
+        let service = given(include_str!("../../../packaging/systemd/brisk.service"));
+        let memory = given(include_str!("../../../packaging/systemd/memory.conf"));
+        let asked: Vec<&str> = CAPABILITIES.iter().filter_map(|(_, name)| name.split(' ').next()).collect();
+        assert!(service.iter().all(|capability| asked.contains(&capability.as_str())), "{service:?}");
+        assert!(
+            asked.iter().all(|name| service.iter().chain(&memory).any(|capability| capability == name)),
+            "{asked:?}"
+        );
+        // It would let the daemon write every file; the packaged service is granted single tunables.
+        assert!(!asked.contains(&"CAP_DAC_OVERRIDE"));
     }
 
     #[test]
