@@ -27,7 +27,7 @@ extern "C" fn _Unwind_Resume(_exception: *mut c_void) -> ! {
     std::process::abort()
 }
 
-/// What only somebody with a [`Context`] could ask.
+/// What only a caller with a [`Context`] could ask.
 macro_rules! never_asked {
     ($($name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
         $(

@@ -575,7 +575,7 @@ fn restore_gives_back_what_a_runner_has_left_that_was_killed_with_its_guardian()
         signal(pid, Signal::KILL);
     }
     assert_eq!(child.wait().unwrap().code(), Some(2));
-    assert_ne!(tunables(device.path()), before, "nobody is left who could have given it back");
+    assert_ne!(tunables(device.path()), before, "no process is left that could have restored it");
     let restore =
         Command::new(env!("CARGO_BIN_EXE_brisk")).arg("--root").arg(device.path()).arg("restore").output().unwrap();
     assert_code(&restore, 0);
@@ -651,7 +651,7 @@ fn memory_is_read_here_and_nobody_is_killed() {
     assert!(found.notes.iter().any(|note| note.contains("processes hold memory")), "{:?}", found.notes);
 }
 
-/// A build in front, with music beside it and alone; nothing of the device is set.
+/// A build in the foreground, with music beside it and alone; nothing of the device is set.
 const COMBINATIONS: &str = r#"{
   "experiment": "mini", "scenario": null, "guarded": false,
   "arms": [

@@ -34,8 +34,8 @@ fn it_ends_with_a_key_and_leaves_the_terminal_as_it_was() {
     for key in [b"q", b"\x03"] {
         let shown = shown(key);
         let (settings, rest) = shown.split_once("\x1b[?1049h\x1b[?25l").expect("the other screen is taken");
-        assert!(rest.contains("In front") && rest.contains("Memory"), "{rest}");
-        let (_, rest) = rest.split_once("\x1b[?25h\x1b[?1049l").expect("and given back");
+        assert!(rest.contains("Foreground") && rest.contains("Memory"), "{rest}");
+        let (_, rest) = rest.split_once("\x1b[?25h\x1b[?1049l").expect("and restored");
         let (code, after) = rest.trim_start().split_once("\r\n").unwrap();
         assert_eq!((code, after), ("ended with 0", settings), "{key:?}");
     }

@@ -158,7 +158,7 @@ fn a_daemon_that_hangs_loses_its_overdue_leases() {
         }
         held
     });
-    within(Duration::from_secs(15), "the guardian gives back what is overdue", || device.is_original());
+    within(Duration::from_secs(15), "the guardian restores what is overdue", || device.is_original());
     daemon.kill();
 }
 
@@ -238,7 +238,7 @@ fn restore_says_what_it_did_and_exits_accordingly() {
         String::from_utf8_lossy(&output.stdout),
         format!(
             "gone      {FOLDER}/up_threshold does not exist any more\n\
-         kept      {FOLDER}/io_is_busy holds 2, which somebody else has set\n\
+         kept      {FOLDER}/io_is_busy holds 2, which another process has set\n\
          restored  {FOLDER}/sampling_rate holds 100000 again\n"
         )
     );
@@ -278,7 +278,7 @@ fn restore_gives_back_what_an_experiment_and_the_daemon_of_its_arm_have_left() {
     );
     assert!(device.is_original());
 
-    // A living experiment keeps what is its own, and what a dead daemon has left is given back all the same.
+    // A living experiment keeps what is its own, and what a dead daemon has left is restored all the same.
     let living = Journal::open(Holder::Experiment, &experiment, &device.root()).unwrap();
     leave_behind(&device, 1);
     let output = device.brisk(&["restore", "--json"]);

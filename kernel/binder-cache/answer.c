@@ -2,7 +2,7 @@
 /* An answer on its way: its buffer and reference, made, delivered, read and freed. */
 
 /*
- * The last answer's buffer is kept for the next one.  Whoever finds no room
+ * The last answer's buffer is kept for the next one.  A call that finds no room
  * takes it away; true: it may find some now.
  */
 static bool binder_cache_unpark(struct binder_proc *proc)
@@ -189,7 +189,7 @@ static int binder_cache_read_complete(struct binder_proc *proc, struct binder_th
 
 /*
  * Hands the answer to its thread, which reads: called with the inner lock
- * held, which it gives back.  1: the read is over, 0: it goes on, or an error.
+ * held, which it releases.  1: the read is over, 0: it goes on, or an error.
  */
 static noinline int binder_cache_read(struct binder_proc *proc, struct binder_thread *thread,
 				      void __user **ptr, void __user *end)

@@ -169,7 +169,7 @@ static void wake_hooks_locked(struct binder_cache *cache)
 
 /*
  * They sleep again once nothing is under way that they must see the end of.
- * What is, they stay awake for, until somebody turns the cache off again.
+ * What is, they stay awake for, until the cache is turned off again.
  */
 static void let_hooks_sleep_locked(struct binder_cache *cache)
 {

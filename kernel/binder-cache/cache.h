@@ -68,7 +68,7 @@ struct binder_cache_tables {
  * @has_profile:	the profile was set
  * @opted_in:		the manager has offered a format
  * @tables:		NULL until a format is known; for good then
- * @format:		the one in @tables that is in use; whoever has seen @active
+ * @format:		the one in @tables that is in use; a reader of @active
  *			may read it
  * @manager:		the manager's process, only compared; NULL: none
  * @manager_pid:	its identifier: it may have other descriptors

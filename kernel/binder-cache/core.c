@@ -171,7 +171,7 @@ static void bc_remove(struct bc_core *core, struct bc_entry *entry,
 	bc_account(core, entry->uid)->bytes -= bytes;
 }
 
-/* A filter forgets nothing by itself: it is made anew. */
+/* A filter forgets nothing by itself: it is built again. */
 static void bc_rebuild_bloom(struct bc_core *core)
 {
 	struct bc_entry *entry;

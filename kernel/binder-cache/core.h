@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The cache itself: which question has which answer, for whom, until when.
- * It knows no driver types and takes no locks: whoever calls holds one.
+ * It knows no driver types and takes no locks: the caller holds one.
  */
 #ifndef _BINDER_CACHE_CORE_H
 #define _BINDER_CACHE_CORE_H
@@ -69,7 +69,7 @@ struct bc_answer {
 };
 
 /*
- * @uid is the user who asked first and whose account it is on, whoever else may
+ * @uid is the user who asked first and whose account it is on, whichever others may
  * have the answer.
  */
 struct bc_entry {

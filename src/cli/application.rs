@@ -29,7 +29,7 @@ pub struct Arguments {
     /// Take more and more memory instead, and say so at every MiB
     #[arg(long)]
     grow: bool,
-    /// Say `held`, and begin anew without this at the first line on standard input
+    /// Say `held`, and begin again without this at the first line on standard input
     #[arg(long)]
     held: bool,
 }
@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let workload = Applications::standard()?;
     let count = workload.list.len();
     anyhow::ensure!(arguments.number < count, "there are applications 0 to {}", count - 1);
-    // Its name is what the kernel, and whoever looks at processes, sees.
+    // Its name is what the kernel, and every program that lists processes, shows.
     let name = std::ffi::CString::new(workload.list[arguments.number].name.as_str())?;
     rustix::thread::set_name(&name)?;
     let path = &arguments.storage;
@@ -70,5 +70,5 @@ fn begin_when_told() -> anyhow::Result<ExitCode> {
     }
     let arguments = std::env::args_os().skip(1).filter(|word| word != "--held");
     let error = Command::new("/proc/self/exe").args(arguments).exec();
-    Err(error).context("cannot begin anew")
+    Err(error).context("cannot begin again")
 }

@@ -77,9 +77,9 @@ pub enum Command {
     Disable(switch::DisableArguments),
     /// Tell the daemon which processes are in the foreground
     Foreground(foreground::Arguments),
-    /// Show cores, what is in front, classes, memory and the last decisions, live
+    /// Show cores, the foreground, classes, memory and the last decisions, live
     Top(top::Arguments),
-    /// Put back everything that brisk has changed and not given back
+    /// Put back everything that brisk has changed and not restored
     Restore(restore::Arguments),
     /// Let the user of the service write the tunables that it needs (run by its units)
     Grant(grant::Arguments),
@@ -91,7 +91,7 @@ pub enum Command {
     Lookup(lookup::Arguments),
     /// Plan zram and reclaim for this device, and say how much memory is left
     Memory(memory::Arguments),
-    /// Say what every thread is to the others, and what is done for what is in front
+    /// Say what every thread is to the others, and what is done for the foreground
     Placement(placement::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),
@@ -144,7 +144,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Whoever read our output has seen enough, as in `brisk boot diagnose FOLDER | head`. Other broken pipes come with a
+/// The reader of our output has seen enough, as in `brisk boot diagnose FOLDER | head`. Other broken pipes come with a
 /// context that says which.
 fn reader_has_left(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<io::Error>();

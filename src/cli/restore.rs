@@ -95,7 +95,7 @@ fn restore(holder: Holder, arguments: &Arguments, root: &Root, done: &mut Done) 
     }
     match Replay::of(holder, &folder, root) {
         Err(error @ JournalError::Locked { .. }) => Err(error).context(
-            "not restored: what runs gives everything back itself when it stops (the daemon by systemctl stop brisk, an \
+            "not restored: what runs restores everything itself when it stops (the daemon by systemctl stop brisk, an \
              experiment by Ctrl-C, either by SIGTERM)",
         ),
         Err(error) => Err(error.into()),
@@ -171,7 +171,9 @@ fn line(restoration: &Restoration) -> String {
     let Restoration { target, original, outcome } = restoration;
     match outcome {
         Outcome::Restored => format!("restored  {target} holds {original} again\n"),
-        Outcome::ChangedByOther { found } => format!("kept      {target} holds {found}, which somebody else has set\n"),
+        Outcome::ChangedByOther { found } => {
+            format!("kept      {target} holds {found}, which another process has set\n")
+        }
         Outcome::Vanished => format!("gone      {target} does not exist any more\n"),
         Outcome::Refused { error } => format!("failed    {target} should hold {original}: {error}\n"),
     }

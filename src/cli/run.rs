@@ -18,7 +18,7 @@ Examples:
   brisk run --config my.toml    with this file alone
   brisk run --dry-run           print what would be done, and do nothing
 
-SIGTERM or SIGINT gives everything back and ends it; SIGHUP reads the configuration again.")]
+SIGTERM or SIGINT restores everything and ends it; SIGHUP reads the configuration again.")]
 pub struct Arguments {
     /// Use FILE alone, in place of the configuration's layers
     #[arg(long, value_name = "FILE")]

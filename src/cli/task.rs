@@ -15,7 +15,7 @@ use crate::experiment::tasks::Player;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["front", "beside", "piece"]))]
 pub struct Arguments {
-    /// Be in front
+    /// Be the foreground
     #[arg(long, value_name = "NAME", value_parser = named(&Foreground::ALL, Foreground::name))]
     front: Option<Foreground>,
     /// Run beside it
@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let line = if let Some(what) = arguments.front {
-        // Its name is what the kernel, and whoever looks at threads, sees.
+        // Its name is what the kernel, and every program that lists threads, shows.
         rustix::thread::set_name(&CString::new(what.name())?)?;
         serde_json::to_string(&player.play_in_front(what, arguments.rounds)?)?
     } else if let Some(what) = arguments.beside {

@@ -1,7 +1,7 @@
 //! The CPUs that a thread may run on: `Cpus_allowed_list` of /proc/TID/status and sched_setaffinity(2).
 //!
 //! The file and not sched_getaffinity(2): the call leaves out CPUs that are offline now, so that what it returns cannot
-//! be given back later.
+//! be restored later.
 
 use std::io;
 
@@ -49,7 +49,7 @@ pub fn set(tid: u32, cpus: &[u32]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The CPUs of the calling thread, narrowed for a while. It ends with the thread, so nobody need give it back.
+/// The CPUs of the calling thread, narrowed for a while. It ends with the thread, so it need not be restored.
 #[derive(Debug, Default)]
 pub struct OwnMask {
     /// What it is narrowed to, and what it was before.

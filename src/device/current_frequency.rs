@@ -20,7 +20,7 @@ struct Known {
 }
 
 impl CurrentFrequencies {
-    /// The policies that there are now. Their driver may be loaded later, and their CPUs come and go: make it anew from
+    /// The policies that there are now. Their driver may be loaded later, and their CPUs come and go: make it again from
     /// time to time.
     pub fn find(root: &Root) -> Self {
         let known = |policy: Policy| {

@@ -1,4 +1,4 @@
-//! Which processes are in front on Android: the members of the `top-app` cpuset, which the system moves them into
+//! Which processes are in the foreground on Android: the members of the `top-app` cpuset, which the system moves them into
 //! (libprocessgroup; `/dev/cpuset/top-app` since Android 7).
 
 use std::mem::MaybeUninit;
@@ -17,12 +17,12 @@ const GROUPS: [&str; 2] = ["/dev/cpuset/top-app", "/sys/fs/cgroup/cpuset/top-app
 /// Members are moved by process or by thread; both files are written to.
 const MEMBER_FILES: [&str; 2] = ["cgroup.procs", "tasks"];
 
-/// The folder of the group of the processes in front, as named on the device, if there is one.
+/// The folder of the group of the foreground processes, as named on the device, if there is one.
 pub fn group(root: &Root) -> Option<PathBuf> {
     GROUPS.into_iter().map(PathBuf::from).find(|group| root.exists(group.join(MEMBER_FILES[0])))
 }
 
-/// A watch on the group of the processes in front.
+/// A watch on the group of the foreground processes.
 #[derive(Debug)]
 pub struct Foreground {
     root: Root,
@@ -51,7 +51,7 @@ impl Foreground {
         Ok(Some(Self { root: root.clone(), group, watch }))
     }
 
-    /// Takes what has arrived, without waiting: true when somebody was moved into the group.
+    /// Takes what has arrived, without waiting: true when a process was moved into the group.
     ///
     /// # Errors
     /// [`DeviceError`] when the watch fails.
@@ -69,7 +69,7 @@ impl Foreground {
         }
     }
 
-    /// The processes in front, ascending.
+    /// The foreground processes, ascending.
     ///
     /// # Errors
     /// [`DeviceError`] when the group cannot be read.

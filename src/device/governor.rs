@@ -1,5 +1,5 @@
 //! A cpufreq policy's governor together with its tunables, as one value: the kernel forgets the tunables when another
-//! governor takes over, so whoever gives a governor back must give them back as well.
+//! governor takes over, so who restores a governor must restore them as well.
 //!
 //! The value is the governor's name, then `NAME=VALUE` for each tunable, apart by tabulators; the governor alone where it
 //! has none.
@@ -26,7 +26,7 @@ pub fn read(root: &Root, folder: &Path) -> Result<String, DeviceError> {
     }
     let mut value = governor;
     for (name, path) in tunables(root, folder, &value) {
-        // One that can be written alone (a pulse), or holds several lines, is none that has to be given back.
+        // One that can be written alone (a pulse), or holds several lines, is none that has to be restored.
         if let Ok(text) = root.read(&path)
             && !text.is_empty()
             && !text.contains(['\t', '\n'])
@@ -49,7 +49,7 @@ pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError>
     if !is_plain_word(governor) {
         return Err(DeviceError::malformed(&root.path(&file), "the name of a governor to be written", value));
     }
-    // Writing the one that is in force would start it anew, without its tunables.
+    // Writing the one that is in force would start it again, without its tunables.
     if root.read(&file)? != governor {
         root.write(&file, governor)?;
     }
@@ -91,7 +91,7 @@ fn file(folder: &Path) -> PathBuf {
     folder.join("scaling_governor")
 }
 
-/// The tunables of `governor` that somebody may write, by name.
+/// The tunables of `governor` that may be written, by name.
 fn tunables(root: &Root, folder: &Path, governor: &str) -> Vec<(String, PathBuf)> {
     let Some(tunables) = governor_folder(root, folder, governor) else { return Vec::new() };
     let names = root.list(&tunables).unwrap_or_default();

@@ -111,7 +111,7 @@ mod tests {
         for file in &files {
             assert!(give(&root, Path::new(file), USER).unwrap() && owner(file) == USER, "{file}");
         }
-        assert!(!give(&root, Path::new(&others), USER).unwrap(), "somebody else's choice stays");
+        assert!(!give(&root, Path::new(&others), USER).unwrap(), "another process's choice stays");
         fs::set_permissions(root.path("/etc/victim"), PermissionsExt::from_mode(0o444)).unwrap();
         assert!(!give(&root, Path::new("/etc/victim"), USER).unwrap(), "its owner may not write it");
         symlink("/etc/victim", root.path(file("link"))).unwrap();

@@ -91,7 +91,7 @@ pub fn set(tid: u32, wanted: IoPriority) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What whoever makes room gets on this device: the last level where a disk's scheduler shares out by levels (BFQ, CFQ),
+/// What a thread that is deprioritised gets on this device: the last level where a disk's scheduler shares out by levels (BFQ, CFQ),
 /// and where it only tells classes apart (mq-deadline) the last of those, once nobody waits there for ever. `None` where no
 /// disk's scheduler looks at priorities.
 pub fn lowest(root: &Root) -> Option<IoPriority> {

@@ -1,4 +1,4 @@
-//! A text file of /proc or /sys that stays open: reading it anew costs one system call, whatever its path.
+//! A text file of /proc or /sys that stays open: reading it again costs one system call, whatever its path.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

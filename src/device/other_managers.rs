@@ -154,7 +154,7 @@ pub fn find(root: &Root) -> Vec<Found> {
     found
 }
 
-/// The control group of `unit`, where somebody is in it or below it.
+/// The control group of `unit`, where a process is in it or below it.
 fn running_unit(root: &Root, unit: &str) -> Option<String> {
     SLICES.iter().map(|slice| format!("{slice}/{unit}.service")).find(|group| {
         let is_populated = |text: String| text.lines().any(|line| line == "populated 1");
@@ -175,7 +175,7 @@ fn manager_of(root: &Root, pid: u32) -> Option<OtherManager> {
     let command = process::command(root, pid).ok()?;
     let known = SIGNS.iter().find(|signs| signs.processes.contains(&command.as_str())).map(|signs| signs.manager);
     let manager = match known {
-        // It runs as whoever plays.
+        // It runs as the user who plays.
         Some(OtherManager::GameMode) => return Some(OtherManager::GameMode),
         Some(manager) => manager,
         None if is_power_hal(root, pid, &command) => OtherManager::PowerHal,

@@ -19,7 +19,7 @@ pub enum SchedulingPolicy {
     Other,
     /// SCHED_IDLE: runs on what nobody else wants, nearly.
     Idle,
-    /// Anything else: somebody has chosen it with care.
+    /// Anything else: it was chosen with care.
     Special,
 }
 

@@ -103,7 +103,7 @@ pub fn id(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-/// True when `pid` of this system runs no more, whether or not somebody has waited for it.
+/// True when `pid` of this system runs no more, whether or not its parent has waited for it.
 pub fn has_ended(pid: u32) -> bool {
     // A signal asks the kernel itself: /proc may be mounted so that it hides other users' processes.
     let Some(process) = id(pid) else { return true };

@@ -18,7 +18,7 @@ pub struct Range {
     pub bytes: usize,
 }
 
-/// What is moved by one call at most: whoever waits for the process waits no longer than for that.
+/// What is moved by one call at most: a process that waits for it waits no longer than for that.
 const STEP_BYTES: usize = 512 << 10;
 
 impl Range {

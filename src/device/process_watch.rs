@@ -18,7 +18,7 @@ use super::{DeviceError, Operation, Root, descriptors, loadavg};
 
 /// So many looks pass at most between two looks at a process.
 pub const LONGEST_GAP_LOOKS: u32 = 128;
-/// And so many while somebody works of whom it is not known who it is.
+/// And so many while a process works and it is not known which.
 const ALERT_GAP_LOOKS: u32 = 16;
 /// CPU time that nobody who was looked at has taken, in clock ticks: then the quiet ones are looked at.
 const UNEXPLAINED_TICKS: u64 = 5;
@@ -458,7 +458,7 @@ mod tests {
         }
         tree.process(7, "idle", 'S', 14, 100);
         assert_eq!(step(&mut tree, 0), None);
-        assert!((0..3).any(|_| step(&mut tree, 5).is_some()), "somebody works, and it is not the hog");
+        assert!((0..3).any(|_| step(&mut tree, 5).is_some()), "a process works, and it is not the hog");
     }
 
     #[test]

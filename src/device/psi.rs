@@ -56,7 +56,7 @@ pub fn totals_us(text: &[u8]) -> Option<(u64, u64)> {
     Some((total(b"some ")?, total(b"full ").unwrap_or(0)))
 }
 
-/// Wakes whoever polls it for POLLPRI, once a window, when tasks have waited too long for memory in it.
+/// Wakes the process that polls it for POLLPRI, once a window, when tasks have waited too long for memory in it.
 #[derive(Debug)]
 pub struct Trigger {
     file: File,

@@ -20,8 +20,8 @@ pub fn become_real_time() -> io::Result<()> {
 
 /// Makes the calling thread an ordinary task of the nice value that it was started with.
 ///
-/// For work that takes longer than music may wait: who wakes up runs before whoever has run for long, but never before a
-/// real-time task. Of no more weight than others: whoever is in front weighs as much and must not wait either.
+/// For work that takes longer than music may wait: a task that wakes up runs before one that has run for long, but never before a
+/// real-time task. Of no more weight than others: the foreground weighs as much and must not wait either.
 ///
 /// # Errors
 /// EPERM where a filter forbids it.

@@ -1,4 +1,4 @@
-//! Which processes belong to the session in front, on a system with logind: each seat names its active session, and that
+//! Which processes belong to the foreground session, on a system with logind: each seat names its active session, and that
 //! its scope (sd-login(3); the files below /run/systemd that its functions read).
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ const SESSIONS: &str = "/run/systemd/sessions";
 /// Where systemd keeps its groups when version 2 has no controllers.
 const NAMED_HIERARCHY: &str = "/sys/fs/cgroup/systemd";
 
-/// A watch on who is in front at each seat.
+/// A watch on the foreground of each seat.
 #[derive(Debug)]
 pub struct Sessions {
     root: Root,
@@ -45,7 +45,7 @@ impl Sessions {
         Ok(Some(Self { root: root.clone(), watch, is_new: true }))
     }
 
-    /// Takes what has arrived, without waiting, and returns the processes in front, ascending.
+    /// Takes what has arrived, without waiting, and returns the foreground processes, ascending.
     ///
     /// # Errors
     /// [`DeviceError`] when the watch fails.
@@ -110,7 +110,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// Two sessions of two users, of which `active` is in front.
+    /// Two sessions of two users, of which `active` is in the foreground.
     fn device(active: &str) -> (tempfile::TempDir, Root) {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());

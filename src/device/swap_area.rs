@@ -99,14 +99,14 @@ fn switch_off(file: &Path) -> io::Result<()> {
 }
 
 /// Whether what lies in swap area `name` fits into memory and the other areas: swapoff(2) would fetch page after page
-/// until the kernel kills somebody.
+/// until the kernel kills a process.
 fn must_fit(root: &Root, name: &str) -> Result<io::Result<()>, DeviceError> {
     let (area, memory) = (path(root, name), meminfo::read(root)?);
     let (ours, others): (Vec<_>, Vec<_>) = swaps::read(root)?.into_iter().partition(|swap| swap.path == area);
     let used_kib: u64 = ours.iter().map(|swap| swap.used_kib).sum();
     let held = zram::devices(root).unwrap_or_default().into_iter().find(|zram| zram.name == name);
     let freed_kib = held.and_then(|zram| zram.usage).map_or(0, |usage| usage.memory_bytes >> 10);
-    // As after the death of somebody large whose pages were on their way to a slow device. The kernel does not say of
+    // As after the death of a large process whose pages were on their way to a slow device. The kernel does not say of
     // which area they are.
     let elsewhere_kib: u64 = others.iter().map(|swap| swap.used_kib).sum();
     let in_memory_kib = memory.swap_cached_kib.saturating_sub(elsewhere_kib);

@@ -1,4 +1,4 @@
-//! What a lease can hold: a thing with a value that can be read, written and given back.
+//! What a lease can hold: a thing with a value that can be read, written and restored.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup::hierarchy::Hierarchy;
 
-/// A thing with a value that can be read, written and given back.
+/// A thing with a value that can be read, written and restored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
@@ -54,7 +54,7 @@ pub enum Target {
     ZramAlgorithm(String),
     /// The block device that a zram device without a size writes back to, or `none`.
     ZramBacking(String),
-    /// The size of a zram device in bytes; zero gives it back empty.
+    /// The size of a zram device in bytes; zero resets it.
     ZramSize(String),
     /// A zram device as swap: `off`, or `on PRIORITY`.
     ZramSwap(String),

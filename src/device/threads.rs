@@ -91,7 +91,7 @@ enum Sensor {
 struct LeftOut {
     /// In a container another process may have that number.
     kthreadd: Option<u32>,
-    /// Whoever looks is busy by looking, and waits where all are busy: that says nothing of the others.
+    /// The sampling thread is busy by sampling, and waits where all are busy: that says nothing of the others.
     own: Option<u32>,
 }
 
@@ -432,7 +432,7 @@ mod tests {
             }
             born
         });
-        // A sandbox may keep its first process to itself; whoever comes or goes meanwhile is seen by one of them only.
+        // A sandbox may keep its first process to itself; what comes or goes meanwhile is seen by one of them only.
         let count = |threads: &[Thread]| threads.iter().filter(|thread| thread.pid != 1).count();
         let common: Vec<&Thread> = files.iter().filter(|thread| thread.pid != 1 && tasks.contains(thread)).collect();
         let most = count(&files).max(count(&tasks));

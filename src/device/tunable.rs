@@ -14,7 +14,7 @@ use super::{DeviceError, Operation, Root};
 /// sysfs shows at most one page.
 const PAGE_BYTES: usize = 4096;
 
-/// A tunable that stays open. When the kernel removes the file (another governor, a CPU gone) it is opened anew once;
+/// A tunable that stays open. When the kernel removes the file (another governor, a CPU gone) it is opened again once;
 /// when there is nothing to open the error is [`DeviceError::is_missing`].
 #[derive(Debug)]
 pub struct Tunable {

@@ -202,11 +202,11 @@ pub fn backing_device(root: &Root, name: &str) -> Result<String, DeviceError> {
 /// Lets device `name`, which must have no size yet, write back to block device `path`, or to nothing any more for `none`.
 ///
 /// # Errors
-/// When there is no `path`; the kernel's answer: EBUSY when it has a size, or somebody uses `path`, ENOTBLK when that is a
+/// When there is no `path`; the kernel's answer: EBUSY when it has a size, or `path` is in use, ENOTBLK when that is a
 /// file.
 pub fn set_backing_device(root: &Root, name: &str, path: &str) -> Result<(), DeviceError> {
     if path == "none" {
-        // Only a device with a size was always given back whole.
+        // Only a device with a size was always reset.
         let _ = set_size(root, name, LEAST_BYTES);
         return set_size(root, name, "0");
     }
@@ -221,7 +221,7 @@ pub fn set_backing_device(root: &Root, name: &str, path: &str) -> Result<(), Dev
 /// Nobody uses block device `path`, so that it can be written back to: it is not mounted, no swap, and part of nothing.
 ///
 /// # Errors
-/// EBUSY when somebody does; when there is no such device, or for lack of rights.
+/// EBUSY when it is in use; when there is no such device, or for lack of rights.
 pub fn is_free(root: &Root, path: &str) -> Result<(), DeviceError> {
     let path = root.path(path);
     let fault = |cause| DeviceError::io(&path, Operation::Open, cause);
@@ -240,10 +240,10 @@ pub fn size_bytes(root: &Root, name: &str) -> Result<u64, DeviceError> {
     root.read_number(format!("{BLOCK}/{name}/disksize"))
 }
 
-/// Sets device `name` up with a size in bytes, or gives it back empty for `0`.
+/// Sets device `name` up with a size in bytes, or resets it for `0`.
 ///
 /// # Errors
-/// The kernel's answer: EBUSY when it has a size already, or is to be given back and somebody uses it.
+/// The kernel's answer: EBUSY when it has a size already, or is to be reset while a process uses it.
 pub fn set_size(root: &Root, name: &str, bytes: &str) -> Result<(), DeviceError> {
     match bytes {
         "0" => root.write(format!("{BLOCK}/{name}/reset"), "1"),

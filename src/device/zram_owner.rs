@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Root;
 
-/// Somebody who sets zram up, and how they were told to.
+/// A program that sets zram up, and how it is configured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ZramOwner {
     /// The program: `zram-generator`.

@@ -61,7 +61,7 @@ pub enum At {
     Idle,
     /// One result for each of these launch points, named by their work.
     Work(Vec<u32>),
-    /// One result for each combination of these names, or with one of these in front.
+    /// One result for each combination of these names, or with one of these in the foreground.
     Named(Vec<String>),
 }
 

@@ -188,7 +188,7 @@ impl Run<'_> {
             Point::LookUps(count) => (2 * u64::from(count) * 30 / 1000, 0),
             Point::Application(_) => (2 * look_ups() * 30 / 1000, 0),
             Point::Clients(clients) => (300 + u64::from(clients) * look_ups() * 60 / 1000, 0),
-            // Half a second of work and a second in front each.
+            // Half a second of work and a second in the foreground each.
             // A quarter of a second or so each for a few hundred processes.
             Point::Readings(count) => (250 * u64::from(count), 0),
             // A Java machine starts and preloads, under emulation.

@@ -31,7 +31,7 @@ pub enum Metric {
     ReferencePair,
     /// Applications that were killed, by whomever.
     Kills,
-    /// Of those, the ones that were in front.
+    /// Of those, the ones that were in the foreground.
     FrontKills,
     /// Of those, the ones that the kernel itself killed.
     OomKills,
@@ -134,7 +134,7 @@ pub enum Subject {
     Readings,
     /// Boots of a device.
     Boots,
-    /// Something in front, and others beside it.
+    /// A foreground, and others beside it.
     Combinations,
 }
 

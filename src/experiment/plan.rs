@@ -23,7 +23,7 @@ pub struct Plan {
     pub scenario: Option<String>,
     /// What a replicate runs.
     pub workload: Workload,
-    /// Whether a guardian gives everything back when the runner is killed: on a device that outlives it.
+    /// Whether a guardian restores everything when the runner is killed: on a device that outlives it.
     pub guarded: bool,
     /// The replicates in the order in which they are run.
     pub replicates: Vec<Replicate>,

@@ -24,7 +24,7 @@ pub enum Point {
     Clients(u32),
     /// The look-ups of one modelled application: its place among [`Traces::built_in`].
     Application(usize),
-    /// Something in front with others beside it, by its name.
+    /// A foreground with others beside it, by its name.
     Combination(String),
 }
 

@@ -46,7 +46,7 @@ pub struct Experiment {
     pub reboots: Option<Reboots>,
     /// How often processes are read: for experiments about what that costs on the user's own device.
     pub readings: Option<Readings>,
-    /// What is in front and what runs beside it: for experiments about placement.
+    /// The foreground and what runs beside it: for experiments about placement.
     #[cfg(feature = "lab")]
     pub combinations: Option<Combinations>,
     /// How often.
@@ -76,7 +76,7 @@ pub enum Workload {
     Readings(Readings),
     /// A whole boot.
     Boots(Boots),
-    /// Something in front, and others beside it.
+    /// A foreground, and others beside it.
     #[cfg(feature = "lab")]
     Combinations(Combinations),
 }
@@ -253,7 +253,7 @@ pub enum Program {
     Load,
 }
 
-/// What others do meanwhile: somebody who wakes up at random, and whoever else is named.
+/// What others do meanwhile: a task that wakes up at random, and those that are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {

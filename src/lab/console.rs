@@ -10,7 +10,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Takes what was read and gives back the lines that it completes, without their ends.
+    /// Takes what was read and returns the lines that it completes, without their ends.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {

@@ -18,7 +18,7 @@ pub struct Job {
     /// The most host time from boot to power-off.
     pub timeout: Duration,
     /// The most host time until the guest's first process begins. A kernel that takes longer hangs, as one does now and
-    /// then under an emulator of several CPUs: the machine is started anew, a few times.
+    /// then under an emulator of several CPUs: the machine is started again, a few times.
     pub boot_timeout: Duration,
     /// The host CPU that the whole machine is pinned to; `None` leaves it to the host's scheduler.
     pub core: Option<usize>,

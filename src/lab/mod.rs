@@ -79,7 +79,7 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, Lab
     let mut ended = boot();
     for _ in 1..STARTS {
         let Err(error @ LabError::NeverBegun { .. }) = &ended else { break };
-        eprintln!("brisk: starting the virtual device anew: {error}");
+        eprintln!("brisk: starting the virtual device again: {error}");
         ended = boot();
     }
     let ended = ended?;

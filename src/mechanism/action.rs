@@ -15,7 +15,7 @@ pub enum Action {
         target: Target,
         /// The value to hold.
         value: String,
-        /// When it is given back, whatever happens.
+        /// When it is restored, whatever happens.
         until: BootTime,
     },
     /// Give the leased `target` its original value back now.

@@ -15,12 +15,12 @@ pub enum Event {
     Process(ProcessEvent),
     /// The kernel dropped process events (ENOBUFS): what a mechanism believes about processes may be stale.
     ProcessEventsLost,
-    /// The set of processes in front changed (Android's `top-app` cpuset, a compositor, the control socket).
+    /// The set of foreground processes changed (Android's `top-app` cpuset, a compositor, the control socket).
     Foreground {
-        /// The processes now in front.
+        /// The processes now in the foreground.
         processes: Vec<Process>,
     },
-    /// The session in front changed (logind): coarser than [`Event::Foreground`], and nothing that is launched.
+    /// The foreground session changed (logind): coarser than [`Event::Foreground`], and nothing that is launched.
     Session {
         /// Its processes.
         pids: Vec<u32>,

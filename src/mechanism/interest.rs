@@ -13,9 +13,9 @@ pub struct Interest {
     pub facts: ProcessFacts,
     /// Facts about forked processes: early, and still under their parent's name.
     pub fork_facts: ProcessFacts,
-    /// Changes of the set of processes in front.
+    /// Changes of the set of foreground processes.
     pub foreground: bool,
-    /// Which processes belong to the session in front, where nobody tells it any better.
+    /// Which processes belong to the foreground session, where nobody tells it any better.
     pub session: bool,
     /// The load, that often.
     pub load_period: Option<Duration>,

@@ -1,4 +1,4 @@
-//! What is remembered by application, of bounded size: whoever was seen longest ago makes room.
+//! What is remembered by application, of bounded size: the one seen longest ago is dropped.
 
 use std::collections::BTreeMap;
 

@@ -306,7 +306,7 @@ fn only_root_and_the_group_may() {
     let mode = std::fs::metadata(device.path("run/brisk/control")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: only root can become somebody else");
+        return eprintln!("skipped: only root can become another user");
     }
     open_way(&device);
     let Ok(output) = std::process::Command::new("setpriv")

@@ -35,7 +35,7 @@ fn without_a_daemon_it_boosts_by_itself() {
     let script = format!("while [ $(cat {}) != 50000 ]; do sleep 0.01; done; echo boosted", read_rate(&device));
     let output = device.brisk(&["launch", "--", "timeout", "30", "sh", "-c", &script]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "boosted\n", "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(device.sampling_rate(), "100000", "given back when the command ended");
+    assert_eq!(device.sampling_rate(), "100000", "restored when the command ended");
 }
 
 #[test]

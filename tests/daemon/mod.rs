@@ -97,7 +97,7 @@ fn the_end_of_the_daemon_gives_back_whatever_its_kind() {
         daemon.signal(signal);
         let status = daemon.child.wait().unwrap();
         if signal == Signal::KILL {
-            eventually("the guardian gives back", || device.sampling_rate() == "100000");
+            eventually("the guardian restores", || device.sampling_rate() == "100000");
         } else {
             assert_eq!(status.code(), Some(0), "{signal:?}");
             assert_eq!(device.sampling_rate(), "100000");
@@ -184,7 +184,7 @@ fn a_lease_that_ends_sooner_than_an_earlier_one_is_not_overlooked_when_the_daemo
         hangs
     });
     let stopped = Instant::now();
-    eventually("the guardian gives it back", || device.sampling_rate() == "100000");
+    eventually("the guardian restores it", || device.sampling_rate() == "100000");
     assert!(stopped.elapsed() < Duration::from_secs(10), "{:?}", stopped.elapsed());
     daemon.signal(Signal::CONT);
 }
@@ -239,7 +239,7 @@ fn what_is_leased_is_not_taken_for_the_devices_own() {
         daemon.signal(Signal::HUP);
         let said = daemon.says("configuration reloaded");
         assert_eq!(value(), ours, "the launch goes on: {said}");
-        // Somebody sets a limit, as thermal daemons often do.
+        // Another program sets a limit, as thermal daemons often do.
         device.write(&Device::tunable("scaling_max_freq"), "1200000\n");
         eventually("the daemon looks at the device again", || {
             let status = daemon.status();
@@ -272,7 +272,7 @@ fn another_governor_is_noticed_and_served_or_left_alone() {
     device.write(&Device::tunable("scaling_governor"), "performance\n");
     let said = daemon.says("the device changed");
     assert!(said.contains("governor performance holds the maximum already"), "{said}");
-    assert_eq!(device.sampling_rate(), "100000", "the lease of the old plan is given back");
+    assert_eq!(device.sampling_rate(), "100000", "the lease of the old plan is restored");
     assert_eq!(daemon.status()["mechanisms"][0]["state"], "available");
     device.write(&Device::tunable("scaling_governor"), "ondemand\n");
     daemon.says("the device changed");

@@ -1,4 +1,4 @@
-//! Who is in front where logind tells it.
+//! What is in the foreground where logind tells it.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -43,7 +43,7 @@ fn the_active_session_is_in_front_for_placement() {
     }
     device.write("run/systemd/seats/seat0", "ACTIVE=0\n");
     let daemon = device.daemon();
-    eventually("the active session is in front from the start", || is_in_front(&daemon, &processes[0]));
+    eventually("the active session is in the foreground from the start", || is_in_front(&daemon, &processes[0]));
     assert!(daemon.status()["sensors"]["foreground"].as_str().unwrap().contains("active session"));
 
     device.write("run/systemd/other", "ACTIVE=1\n");

@@ -185,7 +185,7 @@ fn seen_under_a_policy(scenario: &str) -> Option<Vec<Vec<String>>> {
     Some(modes.filter(|lines| !lines.is_empty()).map(<[String]>::to_vec).collect())
 }
 
-/// Rights taken away, given back and changed by a new policy, between look-ups whose answers are known.
+/// Rights revoked, granted again and changed by a new policy, between look-ups whose answers are known.
 fn who_may_not_is_refused(stock: &str, ours: &str) {
     let Some(stock) = seen_under_a_policy(stock) else { return };
     let ours = seen_under_a_policy(ours).expect("there was an emulator");

@@ -1,4 +1,4 @@
-//! A boot recorded by its first process on a real kernel, and governors that come back whoever dies.
+//! A boot recorded by its first process on a real kernel, and governors that are restored even after SIGKILL.
 
 use std::io::Write;
 use std::time::Duration;
@@ -113,7 +113,7 @@ fn governors_come_back_with_their_tunables_whoever_dies() {
     assert_eq!(report.all("hold.killed"), [before; 5]);
     assert_eq!(report.one("hold.both"), "performance ");
     assert_eq!(report.one("hold.restored"), before);
-    assert_eq!(report.one("chosen.kept"), "userspace", "whoever chose it has the last word");
+    assert_eq!(report.one("chosen.kept"), "userspace", "displaced by another writer");
     assert_eq!(report.one("chosen.then"), "ondemand");
 }
 
@@ -137,7 +137,7 @@ fn what_a_recorder_held_is_found_when_it_died_with_its_guardian() {
     let Some(report) = Report::of(&["orphaned"], recorded_as_init(options)) else { return };
     let original = report.one("orphaned.original");
     assert!(!original.is_empty() && original != "performance", "{original:?}");
-    assert_eq!(report.one("orphaned.alive"), "2 performance", "while it lives, it is nobody else's to give back");
+    assert_eq!(report.one("orphaned.alive"), "2 performance", "while it lives, no other process restores it");
     assert_eq!((report.one("orphaned.both"), report.one("orphaned.again")), ("performance", "performance"));
     for way in ["orphaned.restored", "orphaned.daemon"] {
         assert_eq!(report.one(way), format!("0 {original}"), "{way}");

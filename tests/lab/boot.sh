@@ -27,7 +27,7 @@ samples() {
 	done
 	false
 }
-# Runs a command as process 4000: whoever takes that number in between makes it begin again.
+# Runs a command as process 4000: a process that takes that number in between makes it begin again.
 at_4000() {
 	until echo 3999 >/proc/sys/kernel/ns_last_pid && { "$@" & } && [ $! -eq 4000 ]; do
 		wait $!

@@ -91,7 +91,7 @@ fn under_pressure_the_right_one_goes_and_the_kernel_kills_nobody() {
     assert_eq!(report.one("pressure.killers"), "0", "it ends with its daemon");
 }
 
-/// Of two that are cached, the one that was in front longer ago goes, by whomever; the rest live.
+/// Of two that are cached, the one that was in the foreground longer ago goes, by whichever killer; the rest live.
 fn the_right_one_went(report: &Report) {
     assert_eq!(report.one("pressure.alive"), report.one("pressure.expected"), "{report:#?}");
     let explained = report.json("pressure.explain");
@@ -138,7 +138,7 @@ fn a_fork_bomb_takes_nobody_with_it() {
     assert_eq!(memory_in(&report.json("bomb.status"))["state"], "active");
 }
 
-/// From the kernel's event until the memory of somebody who takes it faster than it can be reclaimed is back, at most.
+/// From the kernel's event until the memory of a process that takes it faster than it can be reclaimed is back, at most.
 const RECOVERY_US: u64 = 500_000;
 
 #[test]
@@ -281,7 +281,7 @@ fn a_group_that_takes_memory_others_wait_for_is_held_to_what_it_has_and_let_go()
     // Within 2 s; the kernel slows it down, and does not stop it at once. It took as much in each half second before.
     let taken_kib: i64 = report.one("restraint.taken").parse().unwrap();
     assert!(taken_kib <= 32 << 10, "{report:#?}");
-    assert_eq!(report.one("restraint.killed"), "max", "its guardian gives it back");
+    assert_eq!(report.one("restraint.killed"), "max", "its guardian restores it");
 }
 
 #[test]

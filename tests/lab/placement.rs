@@ -26,11 +26,7 @@ fn make_room(cgroup: CgroupVersion) {
         assert_eq!(report.one(step), "yes", "{report:#?}");
     }
     assert!(report.all("killed.both.left").is_empty(), "restore had nothing to do: {report:#?}");
-    assert_eq!(
-        (report.one("chosen"), report.one("exit")),
-        ("1", "0"),
-        "whoever chose a mask has the last word: {report:#?}"
-    );
+    assert_eq!((report.one("chosen"), report.one("exit")), ("1", "0"), "displaced by another writer: {report:#?}");
     let group = if cgroup == CgroupVersion::V1 { "cpuset:/others" } else { "::/others" };
     for state in ["before", "isolated"] {
         assert!(report.one(state).contains(group), "its group is as it was: {report:#?}");

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Bulk work makes room for a foreground and gets everything back, whoever dies, on a real kernel with two CPUs. Runs in
+# Bulk work makes room for a foreground and has everything restored, even after SIGKILL, on a real kernel with two CPUs. Runs in
 # the lab's guest; tests/lab/placement.rs reads the lines "NAME: TEXT".
 set -eu
 
@@ -34,7 +34,7 @@ is_isolated() {
 	done
 }
 
-# Half of the bulk work is in a group of somebody else's.
+# Half of the bulk work is in another program's group.
 join_group() {
 	if [ -d /sys/fs/cgroup/cpuset ]; then
 		group=/sys/fs/cgroup/cpuset/others
@@ -77,7 +77,7 @@ end_front
 wait_for 60 is_as_before
 say freed yes
 
-# SIGKILL of the daemon: the guardian gives back.
+# SIGKILL of the daemon: the guardian restores.
 bring_to_front
 kill -9 "$daemon"
 wait_for 60 is_as_before
@@ -85,7 +85,7 @@ say killed.daemon yes
 end_front
 wait "$daemon" || true
 
-# SIGKILL of the guardian: the daemon starts another, which gives back after the daemon.
+# SIGKILL of the guardian: the daemon starts another, which restores after the daemon.
 start_daemon
 bring_to_front
 first=$(guardian)
@@ -102,7 +102,7 @@ say killed.guardian yes
 end_front
 wait "$daemon" || true
 
-# SIGKILL of both: `brisk restore` gives back.
+# SIGKILL of both: `brisk restore` restores.
 start_daemon
 bring_to_front
 guardian=$(guardian)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Bulk work that weighs less claims no big core and gets its clamp back, whoever dies, on a kernel that clamps utilisation.
+# Bulk work that weighs less claims no big core and has its clamp restored, even after SIGKILL, on a kernel that clamps utilisation.
 # That kernel has equal CPUs and tells no capacities: here brisk is told of unequal ones. Runs in the lab's guest;
 # tests/lab/placement.rs reads the lines "NAME: TEXT".
 set -eu
@@ -90,7 +90,7 @@ say end.heir yes
 end_front
 free end
 
-# SIGKILL of the daemon, which has not seen the child: the guardian gives back.
+# SIGKILL of the daemon, which has not seen the child: the guardian restores.
 take killed
 kill -STOP "$daemon"
 make_heir
@@ -100,7 +100,7 @@ free killed
 end_front
 wait "$daemon" || true
 
-# SIGKILL of both: `brisk restore` gives back.
+# SIGKILL of both: `brisk restore` restores.
 start_daemon
 take both
 guardian=$(guardian)

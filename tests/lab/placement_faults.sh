@@ -59,7 +59,7 @@ no_group_is_left() {
 	[ -z "$(find $cgroup -name 'brisk-*')" ]
 }
 
-# Bulk work exits or is moved by somebody else while it is taken into a group and out of it, at any moment of that.
+# Bulk work exits or is moved by another process while it is taken into a group and out of it, at any moment of that.
 churn() {
 	# Groups of others are no reason to use none where the controller is handed down anyway.
 	echo +cpu >$cgroup/cgroup.subtree_control
@@ -159,7 +159,7 @@ begin_front_in_its_group() {
 	cat /run/front >$cgroup/ours/front/cgroup.procs
 }
 
-# What is in front and bulk work have groups of their own in the sub-tree, and it is those that weigh against each other.
+# The foreground and bulk work have groups of their own in the sub-tree, and it is those that weigh against each other.
 neighbours() {
 	echo +cpu >$cgroup/cgroup.subtree_control
 	mkdir -p $cgroup/ours/front $cgroup/ours/back
@@ -227,7 +227,7 @@ has_mask() {
 	[ "$(mask_of "$1")" = "$2" ]
 }
 
-# Whoever was bound to a CPU by somebody stays where he is bound, and in his group, whose cpuset might forget it.
+# A thread that was bound to a CPU by another process stays where it is bound, and in its group, whose cpuset might forget it.
 bound() {
 	take_groups auto
 	start_daemon
@@ -251,7 +251,7 @@ single() {
 	start_daemon
 	start_hog
 	begin_front
-	# A light task that misses its rhythm, on a busy host, ends a step; with another front all begins anew.
+	# A light task that misses its rhythm, on a busy host, ends a step; with another front all begins again.
 	attempts=0
 	until wait_for 10 is_in "$hog" /brisk-threads; do
 		attempts=$((attempts + 1))

@@ -79,7 +79,7 @@ is_applied() {
 }
 
 # On a busy host a foreground looks as if it needed more than a CPU, and light tasks miss their rhythm, which ends a step
-# for a while; with another front all begins anew.
+# for a while; with another front all begins again.
 wait_until_applied() {
 	attempts=0
 	until wait_for 10 is_applied; do
@@ -90,7 +90,7 @@ wait_until_applied() {
 	done
 }
 
-# What is held is given back and asked for again so soon that nobody need see it gone; this stays.
+# What is held is restored and asked for again so soon that nobody need see it gone; this stays.
 knows_one_cpu() {
 	brisk placement explain | grep -q '^CPUs *1 ([0-9]*), with'
 }
@@ -144,7 +144,7 @@ wait_for 60 is_as_before
 [ "$(cat "/proc/$stranger/cgroup")" = "$home" ] && say freed yes
 kill "$stranger"
 
-# A CPU goes and comes back, and somebody is killed, each time at another moment.
+# A CPU goes and comes back, and a process is killed, each time at another moment.
 cycle=0
 while [ "$cycle" -lt "$cycles" ]; do
 	case $((cycle % 6)) in
@@ -156,7 +156,7 @@ while [ "$cycle" -lt "$cycles" ]; do
 		wait_until_applied
 		end_front
 		;;
-	1) # Everything is given back while it is away.
+	1) # Everything is restored while it is away.
 		begin_front
 		wait_until_applied
 		echo 0 >"$cpu"
@@ -181,7 +181,7 @@ while [ "$cycle" -lt "$cycles" ]; do
 		wait_until_applied
 		end_front
 		;;
-	4) # Daemon and guardian are killed, and it goes before anybody gives back.
+	4) # Daemon and guardian are killed, and it goes before any process restores.
 		begin_front
 		wait_until_applied
 		guardian=$(guardian)
@@ -220,7 +220,7 @@ begin_front
 wait_for 60 weighs_less
 say weighed "$(echo "$found" | tr '\n' ';')"
 
-# Where somebody else puts a thread meanwhile, it stays.
+# Where another process puts a thread meanwhile, it stays.
 if has_groups; then
 	for folder in /sys/fs/cgroup/cpu /sys/fs/cgroup; do
 		if [ -e "$folder/cgroup.procs" ]; then

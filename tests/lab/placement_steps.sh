@@ -12,7 +12,7 @@ configure() {
 start_daemon() {
 	: >"$log"
 	brisk run 2>>"$log" &
-	# shellcheck disable=SC2034 # whoever starts it ends it
+	# shellcheck disable=SC2034 # the script that starts it ends it
 	daemon=$!
 	wait_for 60 grep -q 'brisk: ready' "$log"
 }
@@ -25,7 +25,7 @@ is_gone() {
 	! kill -0 "$1"
 }
 
-# Something that competes comes to the front. In this busybox, renice adds to what is there: whoever competes has nice 0.
+# Something that competes comes to the front. In this busybox, renice adds to what is there: what competes has nice 0.
 begin_front() {
 	rm -f /run/front
 	brisk launch -- sh -c 'renice -n 15 -p $$; echo $$ >/run/front; while :; do :; done' >/dev/null 2>&1 &

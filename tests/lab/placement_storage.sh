@@ -1,5 +1,5 @@
 #!/bin/sh
-# Whoever keeps the foreground waiting for storage gives way there and gets everything back, whoever dies, on a disk of the
+# What keeps the foreground waiting for storage is deprioritised there and restored, even after SIGKILL, on a disk of the
 # kernel's own (null_blk) that serves a request at a time, each in ten milliseconds. Runs in the lab's guest, as
 # `placement_storage.sh NAME...`; tests/lab/placement.rs reads the lines "NAME: TEXT".
 set -eu
@@ -71,9 +71,9 @@ begin() {
 	# Where groups share the disk out, a rank counts within a group.
 	echo -io >/sys/fs/cgroup/cgroup.subtree_control
 	echo bfq >$queue/scheduler
-	# It favours whoever is new by itself; what brisk does is to be seen.
+	# It favours a new process by itself; what brisk does is to be seen.
 	echo 0 >$queue/iosched/low_latency
-	# Whoever's turn it is keeps it, however long a busy host holds him back between two requests.
+	# The process whose turn it is keeps it, however long a busy host delays it between two requests.
 	echo 500 >$queue/iosched/slice_idle
 	dd if=/dev/nullb0 of=/dev/null bs=64k iflag=direct 2>/dev/null &
 	bulk=$!
@@ -137,7 +137,7 @@ schedulers() {
 	wait "$daemon"
 }
 
-# A trial lasts three looks of a second: whoever gives way for three times as long does so after it.
+# A trial lasts three looks of a second: what gives way for three times as long does so after it.
 is_kept() {
 	if ! gives_way; then
 		gives_way_since=

@@ -66,7 +66,7 @@ fn replicates(report: &Report, name: &str) -> Vec<(String, Result<f64, String>)>
 }
 
 /// Three boots: one begins, and ends by a power cut; one follows it, and is tried again; one is a replicate, after which
-/// somebody ends the series.
+/// a person ends the series.
 #[test]
 fn a_series_goes_on_over_real_reboots_and_a_power_cut_and_leaves_nothing() {
     let Some(report) = report("interrupted") else { return };
@@ -161,7 +161,7 @@ fn on_android_a_series_compares_what_its_zygote_says_that_it_did() {
     assert_eq!((told[0], count("ahead"), count("off")), ("plan", 3, 2), "{told:?}");
     assert!(
         report.all("given_back").iter().all(|&now| now == "plan"),
-        "given back as soon as a boot is there: {report:?}"
+        "restored as soon as a boot is there: {report:?}"
     );
     assert_eq!((report.one("stopped.exit"), report.one("stopped.left")), ("1", ""), "it has ended by itself");
     let found = replicates(&report, "replicate");

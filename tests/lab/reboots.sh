@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a series of reboots does on a device that reboots. Runs in the lab's guest as a service of systemd, anew in each boot, as
+# What a series of reboots does on a device that reboots. Runs in the lab's guest as a service of systemd, again in each boot, as
 # `reboots.sh NAME`, and as the services beside it; tests/lab/reboots.rs reads the lines "NAME: TEXT" and judges.
 set -eu
 

@@ -1,4 +1,4 @@
-//! Who is in front on a system with logind: the real one, with sessions at two terminals.
+//! What is in the foreground on a system with logind: the real one, with sessions at two terminals.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Who is in front where logind tells of sessions. Runs in the lab's guest as a service of systemd; tests/lab/session.rs reads the
+# What is in the foreground where logind tells of sessions. Runs in the lab's guest as a service of systemd; tests/lab/session.rs reads the
 # lines "NAME: TEXT" and judges.
 set -eu
 
@@ -26,7 +26,7 @@ has_members() {
 	[ "$(members "$1" | wc -w)" -eq 3 ]
 }
 
-# The processes that are in front for the daemon.
+# The processes that are in the foreground for the daemon.
 front() {
 	brisk placement show --json | tr -d ' \n' | sed -n 's/.*"front":\[\([0-9,]*\)\].*/\1/p' | tr ',' ' '
 }

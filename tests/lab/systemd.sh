@@ -16,7 +16,7 @@ start() {
 	shift
 	rm -f /tmp/screen /tmp/tap
 	mkfifo /tmp/tap
-	# Somebody holds the other end for as long as the guest lives.
+	# A process holds the other end for as long as the guest lives.
 	sleep 100000 >/tmp/tap &
 	# shellcheck disable=SC2086 # words
 	systemd-run --scope --quiet --collect --slice=app.slice $properties -- \
@@ -55,7 +55,7 @@ first() {
 	say first.services "$(find /sys/fs/cgroup/system.slice -name '*.service' | sed 's|.*/||' | sort | tr '\n' ' ')"
 }
 
-# Somebody who gets no more than a little memory, and wants more and more.
+# A process that gets no more than a little memory, and wants more and more.
 pressure() {
 	swap
 	start MemoryHigh=24M -- --number 1 --grow

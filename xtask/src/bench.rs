@@ -220,7 +220,7 @@ impl Drop for Tree {
     }
 }
 
-/// A running daemon; ended, with everything given back, when it is dropped.
+/// A running daemon; ended, with everything restored, when it is dropped.
 struct Daemon {
     child: Child,
     brisk: PathBuf,
@@ -270,7 +270,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Not Child::kill, which is SIGKILL: the daemon must give everything back.
+        // Not Child::kill, which is SIGKILL: the daemon must restore everything.
         if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
             let _ = kill_process(pid, Signal::TERM);
         }
@@ -398,7 +398,7 @@ fn resident_kib(pid: &str) -> anyhow::Result<u64> {
     Ok(line.split_ascii_whitespace().next().context("an empty VmRSS")?.parse()?)
 }
 
-/// What the daemon and its children have locked in memory, after the killer has ended somebody: what is resident of all
+/// What the daemon and its children have locked in memory, after the killer has ended a process: what is resident of all
 /// locked mappings, each page as often as it is mapped.
 fn locked(brisk: &Path, tree: &Tree) -> anyhow::Result<u64> {
     let mut victim = Command::new(std::env::current_exe()?).arg("receiver").stdin(Stdio::piped()).spawn()?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Look-ups of several processes against a service that is replaced all the
- * time, whose process is killed and started again, while somebody tries to
+ * time, whose process is killed and started again, while a process tries to
  * unload the driver.  Each service says its number; one that is below the last
  * number whose registration had returned before the look-up began is stale.
  * Then one that rewrites its question while the driver reads it.

@@ -153,7 +153,7 @@ static void be_service(const void *type, int ready)
 	serve(&c, answer_nothing);
 }
 
-/* A right is taken away and given back while the answer is known. */
+/* A right is revoked and granted again while the answer is known. */
 static void toggle(const char *boolean)
 {
 	char step[64];
@@ -200,7 +200,7 @@ static void change_rights(void)
 	as("stranger_t", "stranger, permissive");
 	write_file(SELINUX "enforce", "1", 1);
 	as("stranger_t", "stranger, enforcing again");
-	/* hooks see who opened the device, and that somebody else uses it */
+	/* hooks see who opened the device, and that another process uses it */
 	warm();
 	become("stranger_t");
 	look(&client, "client turned stranger");

@@ -14,13 +14,13 @@ use crate::engine::boot::{Hold, Options, watch};
 #[command(after_help = "\
 Each cpufreq policy's governor and its tunables are on record before performance is set, and come
 back when the boot has completed, at the time-out, or when this command dies: its guardian gives
-them back. A governor that somebody else chooses meanwhile stays. `brisk boot record --help` says
+them back. A governor that another process chooses meanwhile stays. `brisk boot record --help` says
 how it is started, and when a boot has completed.
 
 With cpufreq.default_governor=performance on the kernel's command line (Linux 5.9), a boot is fast
 before any program runs; --then names the governor that takes over.
 
-Exit code 0 when something was held and given back, 1 when there was nothing to hold, 2 when it could not be.
+Exit code 0 when something was held and restored, 1 when there was nothing to hold, 2 when it could not be.
 
 Examples:
   brisk boot hold
@@ -31,7 +31,7 @@ pub struct Arguments {
     until: UntilArguments,
 }
 
-/// Holds, and gives back.
+/// Holds, and restores.
 ///
 /// # Errors
 /// When the journal cannot be used.

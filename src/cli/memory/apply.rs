@@ -1,4 +1,4 @@
-//! `brisk memory apply`: carries the plan out, and gives everything back when it is stopped.
+//! `brisk memory apply`: carries the plan out, and restores everything when it is stopped.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::mechanism::memory::{Arm, DeviceFacts, Plan};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 All of the plan is carried out or nothing. It lasts until this command is stopped (Ctrl-C, SIGTERM); when it is killed, its
-guardian gives everything back. Swap that would not fit into memory stays in use, and says so: `brisk restore` tries again.
+guardian restores everything. Swap that would not fit into memory stays in use, and says so: `brisk restore` tries again.
 
 Exit code 0 when the plan was carried out, 1 when there was nothing to change, 2 when it could not be.
 
@@ -36,7 +36,7 @@ pub struct Arguments {
     /// The algorithm, in place of the plan's
     #[arg(long, value_name = "NAME")]
     algorithm: Option<String>,
-    /// Leave it applied and end; `brisk restore` gives it back
+    /// Leave it applied and end; `brisk restore` restores it
     #[arg(long)]
     keep: bool,
 }
@@ -44,7 +44,7 @@ pub struct Arguments {
 /// Carries the plan out.
 ///
 /// # Errors
-/// When something cannot be set; everything is given back then.
+/// When something cannot be set; everything is restored then.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     super::super::log::start(tracing::Level::INFO);
     let mut wishes = Layers::read(root)?.config.memory.zram;
@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     wishes.algorithm = arguments.algorithm.clone().unwrap_or(wishes.algorithm);
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let folder = Holder::Memory.folder(root);
-    // What an earlier one has left is given back first, so that the plan sees the device as it is.
+    // What an earlier one has left is restored first, so that the plan sees the device as it is.
     let mut journal = Journal::open(Holder::Memory, &folder, root)?;
     let plan = Plan::wished(&DeviceFacts::probe(root), &wishes);
     let changes = changes(&plan).map_err(|reason| anyhow!(reason))?;
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let guardian = if arguments.keep { None } else { Some(Guardian::start(Holder::Memory, &folder, root)?) };
     for change in &changes {
         let held = journal.lease(BootTime::now(), &change.target, &change.value, FOR_EVER, &change.reason);
-        held.context("the plan is not carried out, and what was done is given back")?;
+        held.context("the plan is not carried out, and what was done is restored")?;
         writeln!(std::io::stdout(), "{} is {}", change.target, change.value)?;
     }
     if arguments.keep {

@@ -17,7 +17,7 @@ const SCHEMA: u32 = 1;
 /// Arguments of `brisk memory explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit code 0 when somebody was killed since boot, 1 when nobody was.
+Exit code 0 when a process was killed since boot, 1 when none was.
 
 Examples:
   brisk memory explain            the last ten kills
@@ -61,7 +61,7 @@ fn text(record: &KillRecord) -> String {
     let at_s = record.at.nanoseconds() as f64 / 1e9;
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{BOLD}{}{BOLD:#} ({}) {:.3} s after boot", record.name, record.pid, at_s);
-    let _ = writeln!(text, "    somebody had to go: {}", record.cause);
+    let _ = writeln!(text, "    cause: {}", record.cause);
     let _ = writeln!(text, "    this one: {}", record.reason);
     let returned = match (record.returned_kib, record.back_after_us) {
         (Some(kib), Some(us)) => format!("{kib} KiB came back within {:.1} ms", us as f64 / 1000.0),

@@ -19,7 +19,7 @@ pub struct Onlooker {
 }
 
 impl Onlooker {
-    /// One who takes the processes `front` for what is in front.
+    /// One that takes the processes `front` for the foreground.
     ///
     /// # Errors
     /// When the configuration is not right.

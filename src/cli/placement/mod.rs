@@ -1,4 +1,4 @@
-//! `brisk placement`: what every thread is to the others, and what is done for what is in front.
+//! `brisk placement`: what every thread is to the others, and what is done for the foreground.
 
 pub(super) mod look;
 mod resources;
@@ -31,7 +31,7 @@ pub struct Arguments {
 enum Command {
     /// Show what the threads are: class, demand, wait, bursts
     Show(Options),
-    /// Say what is done for what is in front, and why, for each thread that counts
+    /// Say what is done for the foreground, and why, for each thread that counts
     Explain(Options),
     /// Show what each process takes of CPUs, memory, storage and GPU
     Resources(resources::Options),
@@ -45,7 +45,7 @@ while, and what is said is what a daemon would do; nothing is changed.
 
 light        short bursts that must come in time, or asleep: never demoted
 interactive  neither
-bulk         takes what it can get: makes room for what is in front, where that helps
+bulk         takes what it can get: makes room for the foreground, where that helps
 
 Demand is what a thread runs of the time that it does not wait for a CPU.
 
@@ -54,7 +54,7 @@ Examples:
   brisk placement explain --front 1234   what would be done for process 1234
   brisk placement show --json            the same for a program")]
 struct Options {
-    /// Take this process for what is in front, and look from here; may be given more than once
+    /// Take this process for the foreground, and sample from here; may be given more than once
     #[arg(long, value_name = "PID")]
     front: Vec<u32>,
     /// How long to look from here, in seconds

@@ -73,7 +73,7 @@ fn head(snapshot: &Snapshot) -> String {
         line("Clamp", &format!("bulk work that weighs less gets uclamp.max {clamp}: it fits the smallest of them"));
     }
     line(
-        "In front",
+        "Foreground",
         &match snapshot.front.as_slice() {
             [] => "nothing".to_owned(),
             front => format!(

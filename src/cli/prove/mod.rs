@@ -58,7 +58,7 @@ pub struct Arguments {
     /// Measure in the lab, on a virtual device (the default)
     #[arg(long, conflicts_with = "here")]
     lab: bool,
-    /// Measure on this device; every change is leased and given back
+    /// Measure on this device; every change is leased and restored
     #[arg(long)]
     here: bool,
     /// The quick form: some two minutes a mechanism (the default)

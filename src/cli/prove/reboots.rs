@@ -32,9 +32,9 @@ const SHUTDOWN_S: f64 = 15.0;
 /// Where nobody knows how long a boot takes.
 const BOOT_S: f64 = 40.0;
 
-/// Held by whoever goes on with a series, whose process it names.
+/// Held by the process that goes on with a series, which it names.
 const TURN: &str = "turn";
-/// Whoever goes on with a series ends within so many rounds of this length.
+/// The process that goes on with a series ends within so many rounds of this length.
 const STOP_ROUNDS: u32 = 200;
 const STOP_ROUND: Duration = Duration::from_millis(100);
 
@@ -86,7 +86,7 @@ pub fn run(
     go_on(arguments, entry, quick, means, interrupted, root)
 }
 
-/// Ends the series that is under way, whoever has begun it; 1 when there is none and nothing is left of one.
+/// Ends the series that is under way, whichever process has begun it; 1 when there is none and nothing is left of one.
 ///
 /// # Errors
 /// When something cannot be removed.
@@ -112,7 +112,7 @@ fn take_turn(folder: &Path) -> anyhow::Result<File> {
     Ok(turn)
 }
 
-/// The same, once whoever goes on has been asked to end.
+/// The same, once the process that goes on has been asked to end.
 fn take_turn_by_force(folder: &Path) -> anyhow::Result<File> {
     let turn = open_turn(folder)?;
     let mut is_asked = false;
@@ -256,7 +256,7 @@ fn ask(arguments: &Arguments, entry: &Entry, quick: bool, means: Means, left_out
     let left_out = left_out.iter().map(|arm| format!("  not compared: {arm}\n")).collect::<String>();
     let mut places = means.places().iter().map(|place| format!("  {place}\n")).collect::<String>();
     if preload::is_compared(experiment) {
-        places += &format!("  the property {}, which is given back in each boot\n", zygote::MODE);
+        places += &format!("  the property {}, which is restored in each boot\n", zygote::MODE);
     }
     let names = arguments.experiments.join(" ");
     let full = if quick { "" } else { " --full" };

@@ -1,4 +1,4 @@
-//! `brisk top`: cores, what is in front, classes, memory, look-ups and the last decisions, live.
+//! `brisk top`: cores, the foreground, classes, memory, look-ups and the last decisions, live.
 
 mod screen;
 mod terminal;
@@ -17,7 +17,7 @@ use terminal::Terminal;
 /// Looks before the only screen, and their pause: after the last, bulk work is known.
 const LOOKS: u32 = 4;
 const LOOK_PAUSE: Duration = Duration::from_millis(400);
-/// As wide and long as somebody reads who has no terminal.
+/// As wide and long as a person without a terminal reads.
 const PAGE: (usize, usize) = (160, 80);
 
 /// Arguments of `brisk top`.

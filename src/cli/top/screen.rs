@@ -147,7 +147,7 @@ impl Observer {
             cpus.push(Cpu { cpu: core.cpu, capacity: core.capacity, busy, is_reserved, ..Cpu::default() });
         }
         insertion_sort(&mut cpus, |one, next| one.cpu > next.cpu);
-        // Found anew each time, since they come and go with their CPUs.
+        // Found again each time, since they come and go with their CPUs.
         CurrentFrequencies::find(&self.root).read(&mut |number, khz, maximum_khz| {
             if let Some(cpu) = cpus.iter_mut().find(|cpu| cpu.cpu == number) {
                 (cpu.khz, cpu.maximum_khz) = (Some(khz), Some(maximum_khz));
@@ -240,7 +240,7 @@ impl Screen {
         let [bulk, interactive, light] = [Class::Bulk, Class::Interactive, Class::Light].map(count);
         vec![
             (PLAIN, String::new()),
-            (GOOD, format!("In front   {front}")),
+            (GOOD, format!("Foreground {front}")),
             (PLAIN, format!("Decision   {}", placement.reason)),
             (
                 PLAIN,

@@ -1,4 +1,4 @@
-//! The terminal as a screen of its own: taken, drawn on, and given back however it ends.
+//! The terminal as a screen of its own: taken, drawn on, and restored however it ends.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -41,7 +41,7 @@ impl Terminal {
         if let Some(before) = &terminal.before {
             let mut plain = before.clone();
             plain.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-            // Whoever is stopped leaves the terminal as it is.
+            // A program that is stopped leaves the terminal as it is.
             plain.special_codes[SpecialCodeIndex::VSUSP] = 0;
             tcsetattr(io::stdin(), OptionalActions::Now, &plain)?;
         }

@@ -8,7 +8,7 @@ pub const CONTEXT_MANAGER: u32 = 0;
 
 /// An object of the sender: `struct flat_binder_object` names it by pointer and cookie.
 pub const TYPE_BINDER: u32 = packed(b's', b'b', b'*');
-/// An object of somebody else, named by a handle.
+/// An object of another process, named by a handle.
 pub const TYPE_HANDLE: u32 = packed(b's', b'h', b'*');
 /// Bytes of `struct flat_binder_object`.
 pub const OBJECT_BYTES: usize = 24;

@@ -76,7 +76,7 @@ pub enum Object {
     Null,
     /// An object of this process, by the name that it was sent under.
     Own(u64),
-    /// Somebody else's, by its handle.
+    /// Another process's, by its handle.
     Handle(u32),
 }
 

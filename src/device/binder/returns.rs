@@ -51,7 +51,7 @@ pub enum Return {
     FrozenReply,
     /// The driver failed.
     Error(i32),
-    /// Somebody holds a first reference to an own object, to be confirmed with this command.
+    /// A process holds a first reference to an own object, to be confirmed with this command.
     Referenced {
         /// `bc::INCREFS_DONE` or `bc::ACQUIRE_DONE`.
         confirm: u32,

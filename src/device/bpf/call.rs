@@ -69,7 +69,7 @@ struct CreateIterator {
 /// A part of `union bpf_attr`: plain data without gaps, of which every pointer that the kernel follows is valid.
 ///
 /// # Safety
-/// Whoever implements it promises just that.
+/// An implementation promises just that.
 unsafe trait Attribute {}
 // SAFETY: it has no gaps, as its size shows, and its pointers are filled in by `load` below, from what outlives the call.
 unsafe impl Attribute for LoadProgram {}
@@ -129,7 +129,7 @@ fn last_remark(remarks: &[u8]) -> String {
     text.lines().map(str::trim).rfind(is_remark).unwrap_or_default().to_owned()
 }
 
-/// Links `program` to the tasks, for as long as the link is held; it runs when somebody reads.
+/// Links `program` to the tasks, for as long as the link is held; it runs when the link is read.
 ///
 /// # Errors
 /// The kernel's answer.

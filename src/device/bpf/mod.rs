@@ -120,7 +120,7 @@ impl Tasks {
 }
 
 /// They come by their numbers, but one that becomes its process's first by an exec changes its number meanwhile. As this
-/// is seldom, whoever is out of place just goes back step by step.
+/// is seldom, an entry out of place just goes back step by step.
 fn put_in_order(tasks: &mut Vec<Task>) {
     insertion_sort(tasks, |one, next| one.tid > next.tid);
     tasks.dedup_by_key(|task| task.tid);

@@ -102,7 +102,7 @@ pub(super) fn assemble(layout: &Layout, own: u32) -> Vec<Instruction> {
     ]);
     let end = program.len();
     program.extend([instruction(SET_NUMBER, RESULT, 0, 0, 0), instruction(EXIT, 0, 0, 0, 0)]);
-    // Whoever leaves jumps to the end, counted from the instruction behind the jump.
+    // Who leaves jumps to the end, counted from the instruction behind the jump.
     for (index, jump) in program.iter_mut().enumerate() {
         if [JUMP_IF_NUMBER, JUMP_IF_BITS].contains(&jump.code) {
             jump.offset = (end - index - 1) as i16;

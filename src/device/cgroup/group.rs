@@ -107,7 +107,7 @@ fn set(root: &Root, folder: &Path, file: &str, value: &str) -> Result<(), Device
 /// that is mounted at `mount`.
 ///
 /// # Errors
-/// ENOENT when the group is gone, ESRCH when the thread is, or when somebody has moved it since it was decided where it
+/// ENOENT when the group is gone, ESRCH when the thread is, or when it was moved since it was decided where it
 /// goes: from elsewhere it would escape what holds it there.
 pub fn enter(
     root: &Root,
@@ -204,7 +204,7 @@ mod tests {
             }
         }
     }
-    /// Between the look and the deed somebody else has put it into another group.
+    /// Between the look and the deed another process has put it into another group.
     #[test]
     fn who_was_moved_meanwhile_is_not_taken() {
         let device = tempfile::tempdir().unwrap();

@@ -155,7 +155,7 @@ impl Groups {
                 tree = Some(format!("/{below}"));
                 mounts.retain(|mount| mount.hierarchy == Hierarchy::Unified);
             }
-            // Where somebody manages groups, only what he does not look after can be had unasked.
+            // Where a program manages groups, only what it does not manage can be changed unasked.
             Choice::Auto if root.exists("/run/systemd/system") => {
                 mounts.retain(|mount| mount.hierarchy == Hierarchy::Cpuset);
             }

@@ -1,4 +1,4 @@
-//! Which control group of version 2 is in front, and how long somebody in it has waited for storage (`io.pressure`, Linux
+//! Which control group of version 2 is in the foreground, and how long a task in it has waited for storage (`io.pressure`, Linux
 //! 4.20, CONFIG_PSI).
 
 use std::collections::BTreeSet;

@@ -26,7 +26,7 @@ const LOCK_RETRY: Duration = Duration::from_millis(10);
 const REFUSED_RETRY: Duration = Duration::from_secs(1);
 const REFUSED_RETRIES: u32 = 60;
 
-/// Watches `daemon` through standard input, gives back what it leaves overdue, and when it has died gives back
+/// Watches `daemon` through standard input, restores what it leaves overdue, and when it has died restores
 /// everything, unless a new daemon has taken the journal. Sleeps while nothing is leased.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ fn outlive_the_daemon() {
     let _ = Root::system().write("/proc/self/oom_score_adj", "-1000");
 }
 
-/// The leases that a hanging daemon does not give back.
+/// The leases that a hanging daemon does not restore.
 struct Overdue<'a> {
     holder: Holder,
     folder: &'a Path,
@@ -83,7 +83,7 @@ struct Overdue<'a> {
 }
 
 impl Overdue<'_> {
-    /// Gives back what is overdue at `now`, and says when there may be more.
+    /// Restores what is overdue at `now`, and says when there may be more.
     fn give_back(&mut self, now: BootTime) -> Option<BootTime> {
         let grace_ns = u64::try_from(GRACE.as_nanos()).unwrap_or(u64::MAX);
         let due = BootTime::from_nanoseconds(now.nanoseconds().saturating_sub(grace_ns));
@@ -138,7 +138,7 @@ fn take_over(holder: Holder, folder: &Path, root: &Root, daemon: u32) -> Result<
                 sleep(REFUSED_RETRY);
             }
             // The kernel closes a dying process's descriptors one after the other: the pipe went before the lock. An
-            // empty log is being begun by somebody, who will have put his name there next time.
+            // empty log is being begun by a process that will have put its name there next time.
             Err(JournalError::Locked { pid, .. }) if pid.is_none_or(|pid| pid == daemon) => sleep(LOCK_RETRY),
             // A new daemon, or `brisk restore`, has it and has replayed it.
             Err(JournalError::Locked { .. }) => return Ok(()),

@@ -1,4 +1,4 @@
-//! Reading and writing what a lease can hold, and giving it back.
+//! Reading and writing what a lease can hold, and restoring it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -157,7 +157,7 @@ impl Access {
         }
     }
 
-    /// True when giving `lease` back takes several steps, and whoever dies in between would leave what looks like another
+    /// True when restoring `lease` takes several steps, and a process that dies in between would leave what looks like another
     /// tool's: then it must be on record first that the target may hold anything. Says so in the lease.
     pub(super) fn begins_in_steps(&mut self, lease: &mut Lease) -> bool {
         let has_steps = match &lease.target {
@@ -177,9 +177,9 @@ impl Access {
         begins
     }
 
-    /// Gives back what `leases` hold, in this order, unless somebody else has changed it since; where only a part can be
-    /// given back now, the lease says what that was. Whoever is on record until this returns may die in it: the next one
-    /// to try finds the originals, and looks for heirs again. A lease that must be on record anew first is told to `record`.
+    /// Restores what `leases` hold, in this order, unless another process has changed it since; where only a part can be
+    /// restored now, the lease says what that was. The process on record until this returns may die in it: the next one
+    /// to try finds the originals, and looks for heirs again. A lease that must be on record again first is told to `record`.
     /// What a log names and its holder may not hold is refused, and nothing of it is touched.
     pub(super) fn give_back(&mut self, leases: &mut [Lease], mut record: impl FnMut(&Lease)) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(leases.len());
@@ -240,14 +240,14 @@ impl Access {
         }
         let error = format!("{target} holds {found:?} after {original:?} was written back");
         if confined {
-            // The kernel gives back only the CPUs that are online; the others follow when they are.
+            // The kernel restores only the CPUs that are online; the others follow when they are.
             lease.observed = Some(found);
         }
         Ok(Outcome::Refused { error })
     }
 
     /// Threads that were made by the leased one meanwhile began with what it `held`: they get what it got. What cannot be
-    /// read or written has ended, or is somebody else's by now.
+    /// read or written has ended, or is another process's by now.
     fn free_heirs(&mut self, lease: &Lease, held: &str, families: &mut Families) {
         let Some(tid) = lease.target.thread().filter(|_| has_heirs(&lease.target)) else { return };
         for heir in families.born_since(&self.root, tid, lease.since) {
@@ -258,7 +258,7 @@ impl Access {
         }
     }
 
-    /// True when `found` in the lease's target is what the lease made of it, and not what somebody else has written since.
+    /// True when `found` in the lease's target is what the lease made of it, and not what another process has written since.
     pub(super) fn is_ours(&mut self, lease: &Lease, found: &str) -> Result<bool, DeviceError> {
         match &lease.observed {
             // The writer died between its write and the record of it: the kernel may have rounded the value, so whatever
@@ -317,7 +317,7 @@ impl Access {
     /// What a target that shows `found`, and is not leased, is to get back after a lease.
     pub(super) fn original(&self, target: &Target, found: String) -> String {
         if let Target::Group(folder) = target {
-            // Ours, whoever has forgotten to remove it.
+            // Ours, whichever process has forgotten to remove it.
             return group::original(&self.root, folder);
         }
         match self.unsettled.get(target) {

@@ -17,9 +17,9 @@ use crate::device::process;
 
 /// The log's name in its folder.
 const FILE: &str = "journal";
-/// Longer than somebody who only looks, as `brisk doctor` does, has the lock.
+/// Longer than a process that only reads, as `brisk doctor` does, has the lock.
 const LOOK: Duration = Duration::from_millis(50);
-/// Longer than a dead writer's guardian takes to give back what it left, and a child that it was just forking to begin
+/// Longer than a dead writer's guardian takes to restore what it left, and a child that it was just forking to begin
 /// its program: both have its lock after its death.
 const LAST_RITES: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(1);
@@ -65,7 +65,7 @@ impl Log {
         }
     }
 
-    /// True when somebody has the log in `folder`, which is there.
+    /// True when a process has the log in `folder`, which is there.
     pub(super) fn is_locked(folder: &Path) -> bool {
         // The lock that is taken here for a moment is shared, and goes with the file.
         open(&folder.join(FILE), false)
@@ -83,7 +83,7 @@ impl Log {
         &self.path
     }
 
-    /// Starts the log anew with its first line, and nothing held.
+    /// Starts the log again with its first line, and nothing held.
     pub(super) fn begin(&mut self, header: &Record) -> io::Result<()> {
         self.clear()?;
         self.header = record::line(header);

@@ -1,7 +1,7 @@
 //! The journal: every lasting change is recorded before it is made, ends by a deadline, and can be undone.
 //!
 //! An append-only log of JSON lines on a tmpfs, one write(2) a record. A lease is: read the original, record it, write
-//! the value, read back what the kernel made of it, record that. Whoever dies at any point between leaves a log from
+//! the value, read back what the kernel made of it, record that. A process that dies at any point between leaves a log from
 //! which [`Replay::of`] puts everything back; it never overwrites what another tool has written since.
 
 mod access;
@@ -48,7 +48,7 @@ pub struct Lease {
     pub observed: Option<String>,
     /// When the first lease began.
     pub since: BootTime,
-    /// When it is given back.
+    /// When it is restored.
     pub until: BootTime,
     /// Why, in words a person understands.
     pub reason: String,
@@ -72,7 +72,7 @@ pub struct Restoration {
 pub enum Outcome {
     /// The target holds its original.
     Restored,
-    /// Somebody else has written it since; that stays.
+    /// Another process has written it since; that stays.
     ChangedByOther {
         /// What it holds.
         found: String,
@@ -151,13 +151,13 @@ pub enum JournalError {
         target: Target,
     },
     /// It holds nothing, and nothing cannot be written back: write(2) of no bytes reaches no driver.
-    #[error("{target} stays as it is: it holds no value that could be given back")]
+    #[error("{target} stays as it is: it holds no value that could be restored")]
     NoOriginal {
         /// What was asked for.
         target: Target,
     },
     /// It is not held.
-    #[error("{target} is not leased, so there is nothing to give back")]
+    #[error("{target} is not leased, so there is nothing to restore")]
     NotLeased {
         /// What was asked for.
         target: Target,
@@ -176,7 +176,7 @@ impl From<DeviceError> for JournalError {
 pub enum JournalState {
     /// No brisk has run since boot, or it left nothing.
     Empty,
-    /// Somebody has it open.
+    /// A process has it open.
     InUse {
         /// The process, if the log says so.
         pid: Option<u32>,
@@ -188,7 +188,7 @@ pub enum JournalState {
         /// How many.
         malformed_lines: usize,
     },
-    /// Its writer died and left targets changed: `brisk restore` gives them back.
+    /// Its writer died and left targets changed: `brisk restore` restores them.
     LeftBehind {
         /// How many.
         held: usize,
@@ -212,14 +212,14 @@ impl JournalState {
     }
 }
 
-/// The open journal: the one place from which lasting changes are made. Dropped, it gives everything back.
+/// The open journal: the one place from which lasting changes are made. Dropped, it restores everything.
 #[derive(Debug)]
 pub struct Journal {
     log: Log,
     access: Access,
-    /// In the order of first leasing; given back in the reverse, so that a governor outlives its tunables' leases.
+    /// In the order of first leasing; restored in the reverse, so that a governor outlives its tunables' leases.
     leases: Vec<Lease>,
-    /// How long the next attempt waits for the targets that refused to be given back.
+    /// How long the next attempt waits for the targets that refused to be restored.
     refused: BTreeMap<Target, Duration>,
     replay: Replay,
 }
@@ -266,7 +266,7 @@ impl Journal {
     }
 
     /// Holds `value` in `target` until `until`. Leasing a leased target again changes value, deadline and reason and
-    /// keeps the first original; when somebody else has written it in between, that value becomes the original.
+    /// keeps the first original; when another process has written it in between, that value becomes the original.
     ///
     /// # Errors
     /// Nothing is changed when the original cannot be read or the change cannot be recorded. When the kernel refuses the
@@ -435,12 +435,12 @@ impl Journal {
         Ok(())
     }
 
-    /// Gives everything back, the latest lease first.
+    /// Restores everything, the latest lease first.
     pub fn release_all(&mut self) -> Vec<Restoration> {
         self.give_back(BootTime::default(), (0..self.leases.len()).rev().collect())
     }
 
-    /// Gives back what is due at `now`, the latest lease first.
+    /// Restores what is due at `now`, the latest lease first.
     pub fn expire(&mut self, now: BootTime) -> Vec<Restoration> {
         let due = (0..self.leases.len()).rev().filter(|&index| self.leases[index].until <= now).collect();
         self.give_back(now, due)
@@ -464,16 +464,16 @@ impl Journal {
         &self.leases
     }
 
-    /// Closes the journal and leaves what it holds as it is: `brisk restore`, or whoever opens it next, gives it back.
+    /// Closes the journal and leaves what it holds as it is: `brisk restore`, or the process that opens it next, restores it.
     pub fn leave(mut self) {
         self.leases.clear();
     }
 
-    /// Another journal, in `folder`, that holds the same. Whoever finds either gives everything back, so nothing is lost
+    /// Another journal, in `folder`, that holds the same. A process that finds either restores everything, so nothing is lost
     /// between this call and [`Journal::forget`] of the one that is not needed any more.
     ///
     /// # Errors
-    /// When the log there cannot be used, is somebody's, or holds something. Nothing has changed then.
+    /// When the log there cannot be used, is another process's, or holds something. Nothing has changed then.
     pub fn twin(&self, folder: &Path, root: &Root) -> Result<Self, JournalError> {
         let (mut log, contents) = Log::lock(folder)?;
         if !contents.leases.is_empty() {
@@ -493,7 +493,7 @@ impl Journal {
     /// Closes the journal without a trace and leaves what it holds to its twin.
     pub fn forget(mut self) {
         self.leases.clear();
-        // What stays in the log is given back twice, of which the second finds the originals.
+        // What stays in the log is restored twice, of which the second finds the originals.
         let _ = self.log.clear();
     }
 
@@ -501,7 +501,7 @@ impl Journal {
         self.give_back(now, vec![index]).remove(0)
     }
 
-    /// Gives back the leases at `indices`, in this order, each of them once.
+    /// Restores the leases at `indices`, in this order, each of them once.
     fn give_back(&mut self, now: BootTime, indices: Vec<usize>) -> Vec<Restoration> {
         let mut leases: Vec<_> = indices.into_iter().map(|index| self.leases[index].clone()).collect();
         let observed: Vec<_> = leases.iter().map(|lease| lease.observed.clone()).collect();
@@ -532,7 +532,7 @@ impl Journal {
             };
             // A log that still names the target is harmless: it holds its original, which a replay sees.
             if let Err(error) = closed {
-                tracing::warn!("cannot record in {} that {target} was given back: {error}", self.log.path().display());
+                tracing::warn!("cannot record in {} that {target} was restored: {error}", self.log.path().display());
             }
         } else {
             let pause = self.refused.entry(target.clone()).or_insert(RETRY_AFTER);

@@ -14,7 +14,7 @@ use crate::device::{BootTime, Root, Target};
 /// What a replay found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Replay {
-    /// What became of each lease, in the order in which they were given back.
+    /// What became of each lease, in the order in which they were restored.
     pub restorations: Vec<Restoration>,
     /// True when the log was of an earlier boot: the reboot has reset the tunables, so nothing was written.
     pub earlier_boot: bool,
@@ -43,14 +43,14 @@ impl Replay {
             let kept = refused.iter().filter_map(Record::observed);
             replay.closing_records().chain(kept).try_for_each(|record| log.append(&record))
         };
-        // A log that still names what was given back is harmless: the next replay finds the originals.
+        // A log that still names what was restored is harmless: the next replay finds the originals.
         if let Err(error) = tidied {
             tracing::warn!("cannot tidy {}: {error}", log.path().display());
         }
         Ok(replay)
     }
 
-    /// Gives back what was due before `due`, while its writer lives but hangs, and says when the next lease ends. The log
+    /// Restores what was due before `due`, while its writer lives but hangs, and says when the next lease ends. The log
     /// is left to the writer, which will find the originals in their places.
     ///
     /// # Errors
@@ -82,13 +82,13 @@ impl Replay {
         self.malformed_lines += later.malformed_lines;
     }
 
-    /// The records that take what was given back out of the log.
+    /// The records that take what was restored out of the log.
     pub(super) fn closing_records(&self) -> impl Iterator<Item = Record> {
         let done = self.restorations.iter().filter(|restoration| restoration.outcome.is_final());
         done.map(|restoration| Record::Closed { target: restoration.target.clone() })
     }
 
-    /// What could not be given back.
+    /// What could not be restored.
     pub fn refused(&self) -> impl Iterator<Item = &Target> {
         let refused = self.restorations.iter().filter(|restoration| !restoration.outcome.is_final());
         refused.map(|restoration| &restoration.target)
@@ -100,7 +100,7 @@ impl Replay {
     }
 }
 
-/// Gives back what `contents` holds; returns the leases that refused, in the order of leasing. `log` is where they stand,
+/// Restores what `contents` holds; returns the leases that refused, in the order of leasing. `log` is where they stand,
 /// when it is this process's.
 pub(super) fn replay(
     access: &mut Access,

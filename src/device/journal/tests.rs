@@ -1,4 +1,4 @@
-//! The journal on trees of files: what is held, what is given back, and every moment at which its writer can die.
+//! The journal on trees of files: what is held, what is restored, and every moment at which its writer can die.
 
 mod governors;
 mod properties;
@@ -69,7 +69,7 @@ impl Device {
 }
 
 impl Journal {
-    /// Dies as by SIGKILL: the lock goes, nothing is given back.
+    /// Dies as by SIGKILL: the lock goes, nothing is restored.
     fn die(mut self) {
         self.leases.clear();
     }
@@ -129,7 +129,7 @@ fn a_twin_holds_the_same_and_either_gives_it_back() {
     drop(second);
     assert_eq!(values(), given_back);
 
-    // Whoever dies in between: both logs are replayed, and the second replay finds the originals.
+    // A process dies in between: both logs are replayed, and the second replay finds the originals.
     let first = journal();
     first.twin(&elsewhere, &device.root).unwrap().die();
     assert!(matches!(first.twin(&elsewhere, &device.root), Err(JournalError::Locked { .. })), "it holds something");
@@ -336,7 +336,7 @@ fn what_refuses_to_be_released_waits_for_no_deadline() {
     assert_eq!(journal.next_deadline(), Some(much_later));
 
     journal.lease(SECOND, &target("a"), "2", much_later, "test").unwrap();
-    assert!(journal.retry(LATER).is_empty(), "what is leased anew is nobody's failure");
+    assert!(journal.retry(LATER).is_empty(), "what is leased again is nobody's failure");
 }
 
 #[test]

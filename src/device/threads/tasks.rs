@@ -109,8 +109,8 @@ mod tests {
             1000,
             &[Task::of(50, (50, 1), 900, (500, 0, 5)), Task::of(70, (70, 1), 900, (1, 0, 1))],
         );
-        let anew = [Task::of(50, (50, 1), 1050, (2, 0, 1)), Task::of(70, (70, 1), 900, (2, 0, 2))];
-        let look = look_at(&mut known, Some(1000), 1100, &anew);
+        let later = [Task::of(50, (50, 1), 1050, (2, 0, 1)), Task::of(70, (70, 1), 900, (2, 0, 2))];
+        let look = look_at(&mut known, Some(1000), 1100, &later);
         assert_eq!(tids(&look), (vec![50], vec![70]), "it did too little to tell since when: {look:?}");
         assert_eq!(look.ended, [50]);
         let look = look_at(&mut known, Some(1100), 1200, &[]);

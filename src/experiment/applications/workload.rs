@@ -22,7 +22,7 @@ pub struct Applications {
     pub random_share: f64,
     /// The share of the pages touched by a resume that it writes.
     pub written_share: f64,
-    /// How long each is in front.
+    /// How long each is in the foreground.
     pub front_ms: u64,
     /// How they are opened again.
     pub reopens: Reopens,
@@ -79,7 +79,7 @@ impl Applications {
         self.framework_kib + self.list[..number].iter().map(|application| application.file_kib).sum::<u64>()
     }
 
-    /// The applications in the order in which they are opened: each once, then again. Never the one that is in front.
+    /// The applications in the order in which they are opened: each once, then again. Never the one that is in the foreground.
     pub fn openings(&self, seed: u64) -> Vec<usize> {
         let mut openings: Vec<usize> = (0..self.list.len()).collect();
         let mut random = Random::stream(seed, ORDER_STREAM);
@@ -152,7 +152,7 @@ mod tests {
         assert_ne!(openings, workload.openings(8));
         assert_eq!(openings.len(), 45);
         assert_eq!(openings[..15].iter().collect::<BTreeSet<_>>().len(), 15);
-        assert!(openings.windows(2).all(|pair| pair[0] != pair[1]), "nobody opens what is in front");
+        assert!(openings.windows(2).all(|pair| pair[0] != pair[1]), "the foreground is not opened");
     }
 
     #[test]

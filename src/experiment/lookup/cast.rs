@@ -103,7 +103,7 @@ impl Cast {
         Ok(())
     }
 
-    /// Waits until somebody answers for handle 0.
+    /// Waits until a process answers for handle 0.
     fn wait_for_manager(&mut self, device: &Path) -> anyhow::Result<()> {
         for _ in 0..TRIALS {
             if has_manager(device)? {

@@ -32,7 +32,7 @@ pub fn crowd(
                     let connection = Connection::open(device, MAP_BYTES);
                     let mut client = connection.map(|connection| Client::new(connection, format));
                     let prepared = client.as_mut().ok().map_or(Ok(()), |client| look_ups.look_all_up(client));
-                    // Whoever failed must not keep the others waiting.
+                    // A client that failed must not keep the others waiting.
                     ready.wait();
                     prepared?;
                     let began = Instant::now();

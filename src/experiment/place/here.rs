@@ -1,4 +1,4 @@
-//! The user's own device: one child, so that an interrupt or a crash here leaves it the time to give back.
+//! The user's own device: one child, so that an interrupt or a crash here leaves it the time to restore.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

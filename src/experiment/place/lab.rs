@@ -171,7 +171,7 @@ fn longest(plan: &Plan) -> Duration {
         // Each may take as long as the limit lets it.
         Some(Point::Openings(count)) => u64::from(*count) * 4000,
         Some(Point::Boot) => 60_000,
-        // Half a minute on a host that is loaded: what is in front may get a fraction of a CPU.
+        // Half a minute on a host that is loaded: the foreground may get a fraction of a CPU.
         Some(point @ Point::Combination(_)) => 4000 + in_front_ms(point),
         Some(Point::Readings(_)) | None => 0,
     };

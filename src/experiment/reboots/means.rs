@@ -17,7 +17,7 @@ use crate::mechanism::boot::{Sign, zygote};
 const HOLD_UNIT: &str = include_str!("../../../packaging/systemd/brisk-boot-hold.service");
 /// The program in there.
 const PACKAGED: &str = "/usr/bin/brisk";
-/// Whoever writes this on the kernel's command line boots without a series.
+/// This on the kernel's command line boots without a series.
 const REFUSAL: &str = "ConditionKernelCommandLine=!brisk.noreboots";
 /// What `brisk boot hold` says of itself, beside [`Root::runtime_folder`].
 const HOLD_REPORT: &str = "brisk-reboots-hold.json";

@@ -32,7 +32,7 @@ use crate::mechanism::boot::hand_over::{self, Step as Policy};
 use means::Means;
 use series::{Again, Armed, Series, Step};
 
-/// How often it is looked whether somebody ends this program.
+/// How often it is checked whether this program is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// `brisk boot hold` says what it did within this time of a completed boot.
 const HOLD_PATIENCE: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ pub struct Course<'a> {
     pub program: PathBuf,
     /// What is measured.
     pub run: Run<'a>,
-    /// Becomes true when somebody ends this program.
+    /// Becomes true when this program is to end.
     pub interrupted: &'a AtomicBool,
 }
 
@@ -61,7 +61,7 @@ pub enum Ending {
     Complete,
     /// A replicate failed twice; why it did last.
     Failed(String),
-    /// Somebody has ended this program, most likely by the reboot.
+    /// This program was ended, most likely by the reboot.
     Interrupted,
 }
 
@@ -238,7 +238,7 @@ impl Course<'_> {
         Series { armed: Some(judging), again: None, ..series.clone() }.write(&self.folder())?;
         if !armed.in_order {
             let reason =
-                "it did not follow from the reboot that was asked for: the power was cut, or somebody reset the device";
+                "it did not follow from the reboot that was asked for: the power was cut, or a person reset the device";
             return Ok(Judged::Refused(reason.to_owned()));
         }
         let limit = Duration::from_secs(reboots.limit_s.into());
@@ -297,7 +297,7 @@ impl Course<'_> {
         }
     }
 
-    /// Waits; false when somebody ends this program meanwhile.
+    /// Waits; false when this program is ended meanwhile.
     fn rest(&self, length: Duration) -> bool {
         let until = BootTime::now() + length;
         while BootTime::now() < until {

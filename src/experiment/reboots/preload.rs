@@ -49,11 +49,11 @@ pub fn set(root: &Root, folder: &Path, mode: &str) -> anyhow::Result<()> {
     android_properties::set(root, MODE, mode).with_context(|| format!("cannot set {MODE}"))
 }
 
-/// Gives the property back, unless somebody has changed it since; true where it was an arm's. One that was not set is empty
+/// Restores the property, unless it was changed since; true where it was an arm's. One that was not set is empty
 /// afterwards, which says the same.
 ///
 /// # Errors
-/// When it cannot be given back; it stays on record then.
+/// When it cannot be restored; it stays on record then.
 pub fn give_back(root: &Root, folder: &Path) -> anyhow::Result<bool> {
     let Some((before, ours)) = recorded(folder)? else { return Ok(false) };
     let is_ours = android_properties::value(root, MODE).unwrap_or_default() == ours;

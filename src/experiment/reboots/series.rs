@@ -41,7 +41,7 @@ pub struct Armed {
     pub tries: u32,
     /// The boot that armed it: its own is the next one.
     pub armed_by: String,
-    /// Whether that one has ended in order, and nobody has judged the next one yet. Else the power was cut, or somebody
+    /// Whether that one has ended in order, and nobody has judged the next one yet. Else the power was cut, or a person
     /// has reset the device, or this program was killed.
     pub in_order: bool,
 }
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(Series::read(folder).unwrap(), None);
         let series = Series { arms: vec!["stock".into(), "hold".into()], armed: Some(armed(1)), again: None };
         series.write(folder).unwrap();
-        // Somebody was killed while writing the next one.
+        // A process was killed while writing the next one.
         std::fs::write(folder.join("series.new"), "{\"armed\":{\"rep").unwrap();
         assert_eq!(Series::read(folder).unwrap(), Some(series));
         assert!(Series::is_under_way(folder));

@@ -1,6 +1,6 @@
 //! Applications are opened one after another, as a person does, on a device that an arm has set up.
 //!
-//! The runner is what Android's activity manager is: it starts applications, says by `oom_score_adj` which one is in front
+//! The runner is what Android's activity manager is: it starts applications, says by `oom_score_adj` which one is in the foreground
 //! and how long ago the others were, and notices who has been killed.
 
 mod actor;
@@ -28,7 +28,7 @@ use ballast::Ballast;
 use beside::Beside;
 use figures::{Figures, Opening, State};
 
-/// Android's classes: in front, the one before, and those that are only kept.
+/// Android's classes: the foreground, the one before, and those that are only kept.
 const FRONT_ADJ: i16 = 0;
 const PREVIOUS_ADJ: i16 = 700;
 const CACHED_ADJ: i16 = 900;
@@ -126,7 +126,7 @@ impl Stage<'_> {
     }
 }
 
-/// True for a daemon that is told what is in front, as Android's activity manager tells by cpuset.
+/// True for a daemon that is told the foreground, as Android's activity manager tells by cpuset.
 fn wants_fronts(configuration: &toml::Table) -> bool {
     let killer = configuration.get("memory").and_then(|memory| memory.get("killer"));
     killer.and_then(|killer| killer.get("prefetch")).and_then(toml::Value::as_bool).unwrap_or(false)
@@ -173,7 +173,7 @@ struct Cast<'a> {
     daemon: Option<&'a Daemon>,
     seed: u64,
     actors: Vec<Option<Actor>>,
-    /// The one in front first.
+    /// The foreground first.
     last_used: Vec<usize>,
     figures: Figures,
 }
@@ -245,7 +245,7 @@ impl Cast<'_> {
         Ok(())
     }
 
-    /// Says which one is in front and how long ago the others were.
+    /// Says which one is in the foreground and how long ago the others were.
     fn rank(&self) -> anyhow::Result<()> {
         let living = self.last_used.iter().enumerate();
         let ranked = living.filter_map(|(rank, &number)| Some((rank, self.actors[number].as_ref()?)));

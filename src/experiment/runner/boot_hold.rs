@@ -16,7 +16,7 @@ use crate::mechanism::boot::hand_over::PERFORMANCE;
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A running one; dropped, it is killed, and its guardian gives back what it holds.
+/// A running one; dropped, it is killed, and its guardian restores what it holds.
 pub(super) struct BootHold {
     child: Child,
     root: Root,

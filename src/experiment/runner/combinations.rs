@@ -56,7 +56,7 @@ pub(super) fn run(
     settings.as_mut().map_or(Ok(()), Settings::give_back)
 }
 
-/// Refuses a device that is somebody's, where the threads of others cannot be given back what they had.
+/// Refuses a device in use, where what the threads of others had cannot be restored.
 fn may_place(plan: &Plan, is_root: bool) -> anyhow::Result<()> {
     if plan.guarded && !is_root && plan.arms.iter().any(|arm| arm.brisk.is_some()) {
         bail!("placement moves the threads of all users: run this as root, or in the lab: brisk prove --lab placement");

@@ -15,7 +15,7 @@ use crate::device::{BootTime, Root, parent_death, process};
 /// The daemon answers within this time or does not come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A running daemon; dropping it ends it, and it gives back what it holds.
+/// A running daemon; dropping it ends it, and it restores what it holds.
 pub(super) struct Daemon {
     child: Child,
     socket: PathBuf,
@@ -29,7 +29,7 @@ impl Daemon {
             .with_context(|| format!("cannot write {}", file.display()))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--root").arg(root.path("/")).arg("run").arg("--config").arg(&file);
-        // It gives back what it holds, also when the experiment is killed.
+        // It restores what it holds, also when the experiment is killed.
         parent_death::follow(&mut command, Signal::TERM);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().context("cannot start brisk run")?;
         let mut daemon = Self { child, socket: root.runtime_folder().join("control") };
@@ -64,7 +64,7 @@ impl Daemon {
         }
     }
 
-    /// Ends it and waits until it has given everything back.
+    /// Ends it and waits until it has restored everything.
     #[cfg(feature = "lab")]
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         self.terminate();
@@ -81,10 +81,10 @@ impl Daemon {
         }
     }
 
-    /// Tells it what is in front.
+    /// Tells it the foreground.
     pub(super) fn put_in_front(&self, pid: u32) -> anyhow::Result<()> {
         let answer = self.ask(&format!("{{\"version\":1,\"request\":\"foreground\",\"pids\":[{pid}]}}\n"))?;
-        if answer["ok"] == true { Ok(()) } else { bail!("the daemon did not take what is in front: {answer}") }
+        if answer["ok"] == true { Ok(()) } else { bail!("the daemon did not take the foreground: {answer}") }
     }
 
     fn status(&self) -> anyhow::Result<serde_json::Value> {

@@ -63,7 +63,7 @@ struct Runner<'a> {
 }
 
 /// Runs the replicates of `plan` in their order and hands every line to `report` as soon as it is known. Ends early,
-/// with everything given back, when `interrupted` becomes true.
+/// with everything restored, when `interrupted` becomes true.
 ///
 /// # Errors
 /// When the device lacks what the workload needs (cpufreq, binder), an arm cannot be set, or a line cannot be handed on.
@@ -193,7 +193,7 @@ impl Runner<'_> {
         Ok(outcome)
     }
 
-    /// Rests, then measures the point; an error rejects the replicate. What is launched is in front for `daemon`.
+    /// Rests, then measures the point; an error rejects the replicate. What is launched is the foreground for `daemon`.
     fn measure(
         &self,
         replicate: &Replicate,

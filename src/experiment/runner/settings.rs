@@ -13,7 +13,7 @@ use crate::device::{BootTime, Root, Target};
 /// Longer than any replicate; each begins by extending what it needs.
 const LEASE: Duration = Duration::from_secs(900);
 
-/// What the runner has changed; dropping it gives everything back.
+/// What the runner has changed; dropping it restores everything.
 #[derive(Debug)]
 pub(super) struct Settings {
     root: Root,
@@ -21,7 +21,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Takes the journal in `folder`, and first gives back what a runner that was killed has left changed.
+    /// Takes the journal in `folder`, and first restores what a runner that was killed has left changed.
     pub(super) fn open(folder: &Path, root: &Root) -> anyhow::Result<Self> {
         Ok(Self { root: root.clone(), journal: Journal::open(Holder::Experiment, folder, root)? })
     }
@@ -47,16 +47,16 @@ impl Settings {
         Ok(())
     }
 
-    /// Gives everything back.
+    /// Restores everything.
     ///
     /// # Errors
-    /// Names what could not be given back.
+    /// Names what could not be restored.
     pub(super) fn give_back(&mut self) -> anyhow::Result<()> {
         let refused = self.journal.release_all().into_iter().find_map(|restoration| match restoration.outcome {
             Outcome::Refused { error } => Some(format!("{}: {error}", restoration.target)),
             _ => None,
         });
-        refused.map_or(Ok(()), |refusal| bail!("could not be given back: {refusal}; `brisk restore` tries again"))
+        refused.map_or(Ok(()), |refusal| bail!("could not be restored: {refusal}; `brisk restore` tries again"))
     }
 
     fn govern(&mut self, policy: &Policy, arm: &Arm) -> anyhow::Result<()> {
@@ -104,7 +104,7 @@ impl Settings {
             return Ok(());
         }
         match self.journal.release(BootTime::now(), target)?.outcome {
-            Outcome::Refused { error } => bail!("{target} could not be given back: {error}"),
+            Outcome::Refused { error } => bail!("{target} could not be restored: {error}"),
             _ => Ok(()),
         }
     }
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(values(&root), before);
         settings.apply(&arm("governor = \"performance\"")).unwrap();
         drop(settings);
-        assert_eq!(values(&root), before, "dropped without giving back");
+        assert_eq!(values(&root), before, "dropped without restoring");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Combinations of what is in front and what runs beside it: the workload of experiments about placement.
+//! Combinations of the foreground and what runs beside it: the workload of experiments about placement.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::experiment::claim::{At, Claim};
 use crate::experiment::point::Point;
 use crate::report::proof::Mode;
 
-/// Between the names of what is in front and of what runs beside it.
+/// Between the names of the foreground and of what runs beside it.
 const BESIDE: &str = " / ";
 
 /// Combinations that are run one by one.
@@ -41,7 +41,7 @@ pub struct Combination {
     pub unseen: bool,
 }
 
-/// What can be in front.
+/// What can be in the foreground.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Foreground {
@@ -81,9 +81,9 @@ pub enum Neighbour {
     Bursts,
     /// A thread that never waits.
     Hog,
-    /// As in front, without end.
+    /// As in the foreground, without end.
     Compile,
-    /// As in front, without end.
+    /// As in the foreground, without end.
     Messages,
 }
 
@@ -163,7 +163,7 @@ impl Combination {
     }
 }
 
-/// True when `name` names the combination `point`: the whole, or what is in front alone.
+/// True when `name` names the combination `point`: the whole, or the foreground alone.
 pub fn is_named(point: &str, name: &str) -> bool {
     point == name || point.split_once(BESIDE).is_some_and(|(foreground, _)| foreground == name)
 }
@@ -174,7 +174,7 @@ impl Combinations {
         self.list.iter().filter(move |combination| combination.quick || !quick)
     }
 
-    /// True when one of `points` has the suite in front, which needs its engine.
+    /// True when one of `points` has the suite in the foreground, which needs its engine.
     pub fn has_suite(&self, points: &[Point]) -> bool {
         let mut chosen = points.iter().filter_map(|point| self.at(point));
         chosen.any(|combination| combination.foreground == Foreground::Suite)

@@ -1,4 +1,4 @@
-//! What is in front: a known amount of work, or so long at a pace.
+//! The foreground: a known amount of work, or so long at a pace.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -42,7 +42,7 @@ const PERIODIC: [Pace; 3] = [
 const MEMORY_PAGE_BYTES: usize = 4096;
 
 impl Player {
-    /// Is in front as `what`, which sends `rounds` of messages where it sends any.
+    /// Is the foreground as `what`, which sends `rounds` of messages where it sends any.
     ///
     /// # Errors
     /// When a thread, a socket or a process cannot be had.

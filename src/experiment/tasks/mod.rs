@@ -1,4 +1,4 @@
-//! Programs of the experiments about placement, played: what is in front, and what runs beside it.
+//! Programs of the experiments about placement, played: the foreground, and what runs beside it.
 //!
 //! Each does to a scheduler what programs of its kind do: how long it runs, what it waits for, on how many threads or
 //! processes. None of them needs a disk, so that CPUs are all that they compete for.
@@ -88,7 +88,7 @@ impl Player {
     }
 }
 
-/// A thread with a name that whoever looks at threads sees.
+/// A thread with a name that every program shows which lists threads.
 fn named<'scope, T: Send + 'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     name: &str,

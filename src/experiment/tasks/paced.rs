@@ -27,7 +27,7 @@ pub(super) struct Paced {
 }
 
 impl Player {
-    /// Keeps `pace` while `goes_on`. Whoever is late goes on with the next piece that is due after that, as a screen does.
+    /// Keeps `pace` while `goes_on`. A task that is late goes on with the next piece that is due after that, as a screen does.
     pub(super) fn keep(&self, pace: Pace, mut goes_on: impl FnMut(&Paced) -> bool) -> Paced {
         let mut paced = Paced::default();
         let mut due = BootTime::now() + pace.period;

@@ -106,7 +106,7 @@ impl Apt {
         self.show(name).is_ok()
     }
 
-    /// The newest revision of each of `names`, in their order: apt reads its lists anew at each question.
+    /// The newest revision of each of `names`, in their order: apt reads its lists again at each question.
     ///
     /// # Errors
     /// [`LabError::Package`] when apt does not know one.

@@ -37,7 +37,7 @@ const CALL: u32 = 7;
 /// By then whatever a step has caused is over: nothing else runs.
 const QUIET: Duration = Duration::from_millis(3);
 
-/// Starts the managers anew: the number says which, all of them when there is none.
+/// Starts the managers again: the number says which, all of them when there is none.
 pub type Restart<'a> = dyn FnMut(Option<usize>) -> anyhow::Result<()> + 'a;
 
 /// The contexts' devices.

@@ -75,7 +75,7 @@ pub enum Ended {
     Completed(Sign),
     /// No sign came in time.
     TimedOut,
-    /// Somebody asked for it (SIGTERM, SIGINT).
+    /// It was asked for (SIGTERM, SIGINT).
     Stopped,
 }
 

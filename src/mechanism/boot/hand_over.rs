@@ -8,7 +8,7 @@ pub const PERFORMANCE: &str = "performance";
 /// What is to be done about one policy for the time of the boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Hold `performance`, then give back what is there now.
+    /// Hold `performance`, then restore what is there now.
     Hold,
     /// It boots under `performance` already (`cpufreq.default_governor=`): then give it this one.
     Adopt {

@@ -185,7 +185,7 @@ mod tests {
             (Replacement::Lfu, 2, "aabcab", ".H..H."),
             // Equal counts: the older one leaves.
             (Replacement::Lfu, 2, "abcb", "...H"),
-            // A count begins anew when a name comes back.
+            // A count begins again when a name comes back.
             (Replacement::Lfu, 1, "aaaba", ".HH.."),
             // a is the one not looked up for the longest time when c comes.
             (Replacement::Lru, 2, "aabcab", ".H...."),

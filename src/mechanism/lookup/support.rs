@@ -1,4 +1,4 @@
-//! What this device offers: a binder driver, and in it a cache that somebody has switched on.
+//! What this device offers: a binder driver, and in it a cache that is switched on.
 
 use crate::device::Root;
 use crate::device::binder::cache::{self, CacheStatus};

@@ -69,7 +69,7 @@ pub struct Phase {
 /// One step of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody looks a service up.
+    /// A process looks a service up.
     LookUp(LookUp),
     /// A service is registered again: old answers are wrong from now on.
     Registered {

@@ -26,7 +26,7 @@ guardian() {
 launch() {
 	rm -f /tmp/screen /tmp/tap
 	mkfifo /tmp/tap
-	# Somebody holds the other end for as long as the guest lives.
+	# A process holds the other end for as long as the guest lives.
 	sleep 100000 >/tmp/tap &
 	brisk application --number "$1" --seed 1 --turns-per-ms 1000 --storage /dev/flash0 </tmp/tap >/tmp/screen &
 	launched=$!

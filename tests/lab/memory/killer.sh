@@ -123,14 +123,14 @@ bomb() {
 	say bomb.status "$(brisk status --json | tr -d '\n')"
 }
 
-# start_victim: somebody who may go, and holds little; its process is $victim.
+# start_victim: a process that may go, and holds little; its process is $victim.
 start_victim() {
 	# shellcheck disable=SC2016 # its own variable
 	sh -c 'text=$(head -c 1048576 /dev/zero | tr "\0" a); echo 910 >/proc/self/oom_score_adj; [ "$text" ] && read -r _ <>/tmp/never' &
 	victim=$!
 }
 
-# locks NAME: what the killer has locked, what it says of that, and whether it ends somebody still.
+# locks NAME: what the killer has locked, what it says of that, and whether it still ends a process.
 locks() {
 	start_victim
 	wait_for 60 has_gone "$victim"
@@ -167,8 +167,8 @@ has_fetched() {
 	[ "$(fetched_pages)" -ge "$1" ]
 }
 
-# All that it can do is switched on and done once: somebody is swapped out, comes to the front and is fetched back, and
-# somebody is killed.
+# All that it can do is switched on and done once: a process is swapped out, comes to the front and is fetched back, and
+# a process is killed.
 everything() {
 	top_app=/dev/cpuset/top-app
 	mkdir /dev/cpuset
@@ -203,7 +203,7 @@ look_s = 1"
 	wait "$daemon"
 }
 
-# Somebody does not go: it is frozen. The next one goes when it is given up, and not before.
+# A process does not go: it is frozen. The next one goes when it is given up, and not before.
 stuck() {
 	mkdir /tmp/freezer
 	mount -t cgroup -o freezer none /tmp/freezer
@@ -225,7 +225,7 @@ stuck() {
 	echo THAWED >/tmp/freezer/ice/freezer.state
 }
 
-# The killer may not lock all of its memory. It looks by the clock, and whoever may go goes at once, for less is left than is
+# The killer may not lock all of its memory. It looks by the clock, and a process that may go goes at once, for less is left than is
 # wanted.
 lock() {
 	configure 'reserve_kib = 67108864'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What is set about memory, and given back, on a real kernel. Runs in the lab's guest, as `plan.sh NAME...`;
+# What is set about memory, and restored, on a real kernel. Runs in the lab's guest, as `plan.sh NAME...`;
 # tests/lab/memory.rs reads the lines "NAME: TEXT" and judges.
 set -eu
 
@@ -23,7 +23,7 @@ hear() {
 	done
 }
 
-# end_plan NAME: asks for everything to be given back, and says how that ended.
+# end_plan NAME: asks for everything to be restored, and says how that ended.
 end_plan() {
 	kill -TERM "$applier"
 	status=0
@@ -89,7 +89,7 @@ fit() {
 	if is_state "$before"; then say fit.restored yes; else say fit.restored "$(state)"; fi
 }
 
-# Somebody holds the device open when it is to be given back, and then somebody else has it.
+# A process holds the device open when it is to be restored, and then another one has it.
 busy() {
 	before=$(state)
 	start

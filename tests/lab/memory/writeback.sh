@@ -42,7 +42,7 @@ is_spent() {
 	[ "$(today_kib)" = "$1" ]
 }
 
-# use_between_periods PROCESS: it was cached and is swapped out; then it is in front and answers, then it is cached again.
+# use_between_periods PROCESS: it was cached and is swapped out; then it is in the foreground and answers, then it is cached again.
 # The looks are a second apart.
 use_between_periods() {
 	wait_for 60 is_swapped "$1"
@@ -122,7 +122,7 @@ in_group() {
 	member=$!
 }
 
-# use_pair: both are in front for a while, and then in the background.
+# use_pair: both are in the foreground for a while, and then in the background.
 use_pair() {
 	for adj in 0 950; do
 		for pid in $pair; do echo $adj >"/proc/$pid/oom_score_adj"; done

@@ -46,7 +46,7 @@ fn the_screen_says_what_is_done_for_whom() {
         "process 99, for 2 min, holds 3",
         "CPU 0   50% -",
         "of 1024 free",
-        "In front   process 7 browser, waits 0 %",
+        "Foreground process 7 browser, waits 0 %",
         "Classes    1 bulk, 1 interactive, 1 light, 0 asleep",
         "        8  browser         bulk         100 %     25 %  /brisk-threads",
         "Memory     1024 of 2048 MiB to be had",

@@ -54,7 +54,7 @@ fn version_2_is_left_to_its_manager_unless_a_sub_tree_is_named() {
     let shared = [("/sys/fs/cgroup/other/", ""), ("/sys/fs/cgroup/cgroup.subtree_control", "cpu")];
     assert_eq!(auto(&with(&shared)), [threads("/sys/fs/cgroup"), None]);
     let elsewhere = [V2, V2_CONTROLLERS, ("/proc/7/cgroup", "0::/other\n"), ("/sys/fs/cgroup/other/", "")];
-    assert_eq!(auto(&elsewhere), [None, None], "somebody's group");
+    assert_eq!(auto(&elsewhere), [None, None], "a managed group");
     let without_cpuset = [V2, ("/sys/fs/cgroup/cgroup.controllers", "cpu"), ("/proc/7/cgroup", "0::/\n")];
     assert_eq!(auto(&without_cpuset), [threads("/sys/fs/cgroup"), None]);
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A policy whose governor has a tunable. A kernel would make the tunable's file anew, with its default.
+/// A policy whose governor has a tunable. A kernel would make the tunable's file again, with its default.
 fn governed() -> (Device, Target) {
     let mut device = Device::new(&[
         ("devices/system/cpu/cpufreq/policy0/scaling_governor", "ondemand"),
@@ -30,7 +30,7 @@ fn whoever_dies_between_a_governor_and_its_tunables_leaves_nothing_changed() {
     let (device, governor) = governed();
     let mut journal = device.open();
     journal.lease(SECOND, &governor, "performance", LATER, "boot").unwrap();
-    // The first step of giving back, and what the kernel makes of it; then the writer dies, and so does the next one.
+    // The first step of restoring, and what the kernel makes of it; then the writer dies, and so does the next one.
     let mut lease = journal.leases[0].clone();
     assert!(journal.access.begins_in_steps(&mut lease));
     journal.log.append(&Record::Intent { lease }).unwrap();
@@ -55,7 +55,7 @@ fn another_governor_that_somebody_chose_meanwhile_stays() {
     device.set(RATE, "100000");
     let found = "ondemand\tsampling_rate=100000".to_owned();
     assert_eq!(journal.release(LATER, &governor).unwrap().outcome, Outcome::ChangedByOther { found });
-    assert_eq!(device.get(RATE), "100000", "its tunables are somebody else's too");
+    assert_eq!(device.get(RATE), "100000", "its tunables are another process's too");
 }
 
 #[test]

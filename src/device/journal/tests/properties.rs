@@ -27,7 +27,7 @@ enum Step {
     Vanish {
         tunable: usize,
     },
-    /// The daemon is killed at some point of the lease or release, and somebody may write before the replay.
+    /// The daemon is killed at some point of the lease or release, and another process may write before the replay.
     Kill {
         during: Box<Step>,
         cut: prop::sample::Index,

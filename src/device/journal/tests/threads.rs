@@ -83,7 +83,7 @@ fn a_threads_mask_and_priority_are_given_back_unless_somebody_else_changed_them(
     affinity::set(tid, &[other]).unwrap();
     let outcome = journal.release(now, &affinity).unwrap().outcome;
     assert_eq!(outcome, Outcome::ChangedByOther { found: other.to_string() });
-    assert_eq!(mask(tid), other.to_string(), "whoever chose it has the last word");
+    assert_eq!(mask(tid), other.to_string(), "displaced by another writer");
 
     let Target::CpuAffinity { start_time_ticks, .. } = affinity else { unreachable!() };
     let priority_before = priority::of(tid).unwrap().to_string();
@@ -96,7 +96,7 @@ fn a_threads_mask_and_priority_are_given_back_unless_somebody_else_changed_them(
     }
 
     let gone = Target::CpuAffinity { tid, start_time_ticks: start_time_ticks + 1 };
-    assert!(journal.lease(now, &gone, "0", until, "test").is_err(), "the number belongs to somebody else");
+    assert!(journal.lease(now, &gone, "0", until, "test").is_err(), "the number belongs to another process");
     assert!(matches!(journal.lease(now, &affinity, "", until, "test"), Err(JournalError::Device { .. })));
     assert_eq!(mask(tid), other.to_string(), "no mask is empty");
 }
@@ -214,7 +214,7 @@ fn a_storage_priority_goes_back_with_its_heirs_unless_somebody_else_changed_it()
     io_priority::set(tid, "best-effort 2".parse().unwrap()).unwrap();
     let outcome = journal.release(now, &target).unwrap().outcome;
     assert_eq!(outcome, Outcome::ChangedByOther { found: "best-effort 2".to_owned() });
-    assert_eq!(rank(tid), "best-effort 2", "whoever chose it has the last word");
+    assert_eq!(rank(tid), "best-effort 2", "displaced by another writer");
 }
 
 #[test]
@@ -256,5 +256,5 @@ fn clamps_go_back_with_their_heirs_unless_somebody_else_changed_them() {
     uclamp::set_maximum(tid, 500).unwrap();
     let outcome = journal.release(now, &maximum).unwrap().outcome;
     assert_eq!(outcome, Outcome::ChangedByOther { found: "500".to_owned() });
-    assert_eq!(clamps(tid), (0, 500), "whoever chose it has the last word");
+    assert_eq!(clamps(tid), (0, 500), "displaced by another writer");
 }

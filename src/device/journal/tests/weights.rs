@@ -38,7 +38,7 @@ fn whoever_dies_between_idleness_and_weight_leaves_nothing_changed() {
     let (device, weight) = group();
     let mut journal = device.open();
     journal.lease(SECOND, &weight, "idle", LATER, "bulk").unwrap();
-    // The first step of giving back, and what the kernel makes of it; then the writer dies, and so does the next one.
+    // The first step of restoring, and what the kernel makes of it; then the writer dies, and so does the next one.
     let mut lease = journal.leases[0].clone();
     assert!(journal.access.begins_in_steps(&mut lease));
     journal.log.append(&Record::Intent { lease }).unwrap();

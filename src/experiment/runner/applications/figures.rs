@@ -136,7 +136,7 @@ impl Figures {
     }
 }
 
-/// What a person waited, in milliseconds. Whoever saw nothing waited as long as anybody would.
+/// What a person waited, in milliseconds. A person who saw nothing waited as long as a person would.
 fn times(openings: &[Opening]) -> Vec<f64> {
     openings.iter().map(|opening| opening.took.unwrap_or(opening.limit).as_secs_f64() * 1000.0).collect()
 }

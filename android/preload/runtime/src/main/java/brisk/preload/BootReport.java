@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package brisk.preload;
 
-/** What a zygote says of its preload to whoever compares boots, as a system property has room for. */
+/** What a zygote says of its preload to a program that compares boots, as a system property has room for. */
 public final class BootReport {
     /** A value and the zero that ends it are 92 bytes. */
     private static final int LIMIT_BYTES = 91;

@@ -396,7 +396,7 @@ public final class ParallelPreloader {
                 mFaults.add("resources: " + e);
             }
         }
-        // Read after whoever has run them was joined.
+        // Read after the threads that have run them were joined.
         mResourcesNanos = System.nanoTime() - startedNanos;
     }
 }

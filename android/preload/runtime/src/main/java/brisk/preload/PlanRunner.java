@@ -5,7 +5,7 @@ import java.util.BitSet;
 import java.util.List;
 
 /**
- * Runs a plan: whoever is free takes the most urgent task whose dependencies are done. Who finds none loads classes of
+ * Runs a plan: a free thread takes the most urgent task whose dependencies are done. Who finds none loads classes of
  * later tasks meanwhile, which initialises nothing.
  */
 final class PlanRunner implements Runnable {
@@ -66,7 +66,7 @@ final class PlanRunner implements Runnable {
         }
     }
 
-    /** Whoever waits for a task that will never be done must not wait; what is left, the main thread does in order. */
+    /** A thread must not wait for a task that will never be done; what is left, the main thread does in order. */
     private synchronized void abandon() {
         mLeft = 0;
         notifyAll();

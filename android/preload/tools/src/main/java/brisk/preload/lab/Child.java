@@ -12,7 +12,7 @@ import java.util.List;
 
 import brisk.preload.ParallelPreloader;
 
-/** A {@link Zygote} in a Java machine of its own, from the side of whoever started it. */
+/** A {@link Zygote} in a Java machine of its own, from the side of the process that started it. */
 final class Child {
     /** One collector thread that never runs, one quick compiler: nearest to code that was compiled ahead. */
     static final List<String> MACHINE = List.of("-XX:+UseSerialGC", "-Xms512m", "-Xmx1g", "-Xmn384m",

@@ -82,7 +82,7 @@ final class CodeReader extends MethodVisitor {
         }
     }
 
-    /** A handle is taken for a call: whoever makes it may call it before its own initialiser has ended. */
+    /** A handle is taken for a call: the code that makes it may call it before its own initialiser has ended. */
     private void constant(Object value) {
         if (value instanceof Handle handle) {
             boolean isField = handle.getTag() <= Opcodes.H_PUTSTATIC;

@@ -12,7 +12,7 @@ import java.util.stream.IntStream;
 /**
  * The planned classes as tasks: the components of the initialisation graph, each with the tasks that must be done before.
  *
- * <p>Why no two threads can wait for each other's initialisers: whoever waits for a class in initialisation leads to it in
+ * <p>Why no two threads can wait for each other's initialisers: a thread that waits for a class in initialisation leads to it in
  * the graph, so that those who wait in a circle are all of one component. A component's planned classes are one task, and
  * whatever leads to them comes later. What is left are components of classes that are not planned, since nobody has seen
  * them initialised: the tasks that may enter such a component of two classes or more are exclusive.
@@ -131,7 +131,7 @@ final class Tasks {
         for (int node = 0; node < mGraph.size(); node++) {
             for (int edge = 0; edge < mGraph.count(node); edge++) {
                 int target = mGraph.target(node, edge);
-                // A planned class is done before whoever leads to it begins: nothing is behind it any more.
+                // A planned class is done before what leads to it begins: nothing is behind it any more.
                 if (!isPlanned[target]) {
                     rest.connect(node, target);
                 }

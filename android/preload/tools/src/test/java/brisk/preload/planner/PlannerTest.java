@@ -245,7 +245,7 @@ class PlannerTest {
                 costs[number] = random.nextInt(4);
             }
             List<Tasks.Task> coarse = Coarsening.of(tasks, costs, random.nextInt(10));
-            // As one thread would go through it: whoever comes finds done what it needs, and all come once.
+            // As one thread would go through it: each finds done what it needs, and all come once.
             Map<String, Integer> done = new HashMap<>();
             for (int place = 0; place < coarse.size(); place++) {
                 for (int dependency : coarse.get(place).dependencies()) {
