@@ -1,9 +1,6 @@
 //! What a cache of lookups stores answers under.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
-
-use super::bloom::{Pattern, pattern};
 
 /// What an answer is stored under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,41 +55,5 @@ impl Hasher for KeyHasher {
 
     fn finish(&self) -> u64 {
         self.0
-    }
-}
-
-/// The keys of one course, by numbers from 0 in the order in which they come first: caches of all sizes find what they
-/// know of a key in a table by its number.
-#[derive(Debug, Clone, Default)]
-pub struct Keys {
-    numbers: HashMap<Key, u32, KeyHasher>,
-    patterns: Vec<Pattern>,
-    by_name: HashMap<u32, Vec<u32>>,
-}
-
-impl Keys {
-    /// The number of `key`, which is a new one where the key is.
-    pub fn number(&mut self, key: Key) -> u32 {
-        *self.numbers.entry(key).or_insert_with(|| {
-            let number = self.patterns.len() as u32;
-            self.patterns.push(pattern(key));
-            self.by_name.entry(key.name).or_default().push(number);
-            number
-        })
-    }
-
-    /// The numbers of all keys with the name `name`.
-    pub fn of_name(&self, name: u32) -> &[u32] {
-        self.by_name.get(&name).map_or(&[], Vec::as_slice)
-    }
-
-    /// What a Bloom filter has of the key `number`.
-    pub fn pattern(&self, number: u32) -> Pattern {
-        self.patterns[number as usize]
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.patterns.len()
     }
 }

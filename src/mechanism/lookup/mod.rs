@@ -5,6 +5,7 @@
 
 mod bloom;
 mod key;
+mod keys;
 pub mod policy;
 pub mod recording;
 pub mod services;

@@ -7,7 +7,7 @@ use std::collections::binary_heap::PeekMut;
 use serde::{Deserialize, Serialize};
 
 use super::bloom::CountingBloomFilter;
-use super::key::Keys;
+use super::keys::Keys;
 
 /// Who leaves a full cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

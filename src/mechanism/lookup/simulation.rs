@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::key::{Key, Keys};
+use super::key::Key;
+use super::keys::Keys;
 use super::policy::{Cache, Outcome, Replacement};
 use super::trace::Event;
 
