@@ -18,6 +18,7 @@ pub use standing::{Standing, standings};
 use crate::mechanism::Settings;
 use crate::mechanism::launch::LaunchConfig;
 use crate::mechanism::launch::config::{Trigger, within};
+use crate::mechanism::lookup::LookupConfig;
 use crate::mechanism::memory::MemoryConfig;
 use crate::mechanism::placement::PlacementConfig;
 
@@ -31,6 +32,8 @@ pub struct Config {
     pub placement: PlacementConfig,
     /// zram, reclaim and the killer.
     pub memory: MemoryConfig,
+    /// The cache of the binder driver.
+    pub lookup: LookupConfig,
     /// The control socket.
     pub control: ControlConfig,
 }
@@ -41,6 +44,7 @@ impl Settings for Config {
             "launch" => &self.launch,
             "placement" => &self.placement,
             "memory" => &self.memory,
+            "lookup" => &self.lookup,
             _ => return None,
         })
     }
@@ -53,6 +57,7 @@ impl Config {
         self.launch.triggers = vec![Trigger::Announced];
         self.placement.storage = false;
         self.memory = MemoryConfig::default();
+        self.lookup = LookupConfig::default();
         self
     }
 

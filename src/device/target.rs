@@ -71,6 +71,8 @@ pub enum Target {
     },
     /// What a control group of version 2 weighs against its neighbours, by its folder: `100`, or `idle`.
     GroupWeight(PathBuf),
+    /// What the binder driver's cache of a context knows of its context manager (`kernel/binder-cache`), or `none`.
+    LookupProfile(String),
 }
 
 impl Target {
@@ -84,7 +86,8 @@ impl Target {
             | Self::ZramSize(_)
             | Self::ZramSwap(_)
             | Self::Group(_)
-            | Self::GroupWeight(_) => None,
+            | Self::GroupWeight(_)
+            | Self::LookupProfile(_) => None,
             Self::UtilizationClampMinimum { pid, .. } => Some(*pid),
             Self::CpuAffinity { tid, .. }
             | Self::Priority { tid, .. }
@@ -125,6 +128,7 @@ impl fmt::Display for Target {
             Self::Group(folder) => write!(f, "control group {}", folder.display()),
             Self::GroupMember { tid, .. } => write!(f, "control group of thread {tid}"),
             Self::GroupWeight(folder) => write!(f, "weight of control group {}", folder.display()),
+            Self::LookupProfile(context) => write!(f, "lookup profile of {context}"),
         }
     }
 }

@@ -138,6 +138,11 @@ impl Mechanisms {
         self.0.iter_mut().for_each(|mechanism| mechanism.take_news(news));
     }
 
+    /// Has each of them read what it tells of the device.
+    pub fn refresh(&mut self, now: BootTime, root: &Root) {
+        self.0.iter_mut().for_each(|mechanism| mechanism.refresh(now, root));
+    }
+
     /// What they ask, and which of them asks.
     pub fn take_questions(&mut self, asked: &mut impl Extend<(usize, Question)>) {
         let mut questions = Vec::new();

@@ -36,6 +36,9 @@ impl Engine {
     }
 
     fn answer(&mut self, number: u32, now: BootTime, request: Request) -> Result<Value, String> {
+        if matches!(request, Request::Status | Request::Metrics) {
+            self.mechanisms.refresh(now, &self.options.root);
+        }
         match request {
             Request::Status => serde_json::to_value(self.status(now)).map_err(|error| error.to_string()),
             Request::Metrics => self.status(now).open_metrics().map(Value::from).map_err(|error| error.to_string()),

@@ -2,10 +2,16 @@
 
 use super::Mechanism;
 use super::launch::LaunchPolicy;
+use super::lookup::LookupControl;
 use super::memory::MemoryPolicy;
 use super::placement::PlacementPolicy;
 
 /// All of them, idle until they are told where they work.
 pub fn all() -> Vec<Box<dyn Mechanism>> {
-    vec![Box::<LaunchPolicy>::default(), Box::<PlacementPolicy>::default(), Box::<MemoryPolicy>::default()]
+    vec![
+        Box::<LaunchPolicy>::default(),
+        Box::<PlacementPolicy>::default(),
+        Box::<MemoryPolicy>::default(),
+        Box::<LookupControl>::default(),
+    ]
 }

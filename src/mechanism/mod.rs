@@ -23,6 +23,7 @@ pub mod news;
 pub mod outcome;
 pub mod placement;
 mod recency;
+pub mod sequence;
 #[cfg(test)]
 mod simulated;
 pub mod support;
@@ -53,6 +54,11 @@ pub trait Mechanism: std::fmt::Debug {
 
     /// What this device offers to it, and what to do about the rest.
     fn support(&self) -> &Support;
+
+    /// Reads what [`Mechanism::support`] tells of the device: before a client is told.
+    fn refresh(&mut self, now: BootTime, root: &Root) {
+        let _ = (now, root);
+    }
 
     /// Probes the device and takes its configuration: at the start, and whenever either has changed. Appends what should
     /// be done from then on. What it held was released before, by [`Mechanism::let_go`].

@@ -4,6 +4,7 @@ mod control;
 mod device;
 mod dry_run;
 mod launch;
+mod lookup;
 mod phone;
 mod session;
 mod switches;

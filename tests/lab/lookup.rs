@@ -126,3 +126,48 @@ fn two_drivers_do_the_same_to_random_programs() {
 fn two_drivers_do_the_same_to_many_random_programs() {
     two_drivers_do_the_same("60", "300");
 }
+
+/// Sets the driver's cache by a daemon that is then killed; prints mode, policy, size and the bytes of the profile each time.
+const CACHE_SCRIPT: &str = r#"
+cd /sys/kernel/binder_cache/binder || exit 1
+shown() { echo "$1 $(cat mode) $(cat policy) $(cat capacity) $(cat profile | wc -c)"; }
+mkdir -p /etc/brisk
+printf '[launch]\nenabled = false\n[lookup]\nmode = "transparent"\nentries = 64\npolicy = "lfu"\n' >/etc/brisk/brisk.toml
+shown before
+for signal in TERM KILL; do
+	brisk run 2>/run/log &
+	daemon=$!
+	tries=0
+	until [ "$(cat mode)" = transparent ]; do
+		sleep 0.1
+		tries=$((tries + 1))
+		[ $tries -lt 600 ] || { cat /run/log; exit 1; }
+	done
+	shown during
+	kill -$signal $daemon
+	tries=0
+	until [ "$(cat mode) $(cat policy) $(cat profile | wc -c)" = "cooperative lru 1" ]; do
+		sleep 0.1
+		tries=$((tries + 1))
+		[ $tries -lt 600 ] || { shown never; cat /run/log; exit 1; }
+	done
+	shown after
+done
+"#;
+
+#[test]
+fn the_daemon_sets_the_drivers_cache_and_it_is_restored_whoever_dies() {
+    let Some(binary) = static_brisk() else { return };
+    let mut job = job(binary, "binder-6.1", &["sh", "-c", CACHE_SCRIPT]);
+    job.busybox = true;
+    let (outcome, lines) = run(&job);
+    assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
+    let results = results(&lines);
+    let [before, shown @ ..] = &results[..] else { panic!("{lines:?}") };
+    assert_eq!(*before, "before cooperative lru 2048 1");
+    let [during, after, killed_during, killed_after] = shown else { panic!("{shown:?}") };
+    for during in [during, killed_during] {
+        assert!(during.starts_with("during transparent lfu 64 ") && !during.ends_with(" 1"), "{during}");
+    }
+    assert_eq!([*after, *killed_after], ["after cooperative lru 2048 1"; 2]);
+}

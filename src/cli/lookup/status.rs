@@ -55,7 +55,7 @@ struct Context {
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let contexts = cache::status(root).unwrap_or_default();
     let context = |status: CacheStatus| Context {
-        hit_ratio: hit_ratio(&status),
+        hit_ratio: status.hit_ratio(),
         kept: cache::entries(root, &status.context).ok(),
         status,
     };
@@ -66,12 +66,6 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     };
     answer::print(&report, arguments.json, text)?;
     Ok(ExitCode::from(u8::from(report.support.state != SupportState::Active)))
-}
-
-fn hit_ratio(status: &CacheStatus) -> Option<f64> {
-    let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
-    let look_ups = count("hits") + count("misses");
-    (look_ups > 0).then(|| count("hits") as f64 / look_ups as f64)
 }
 
 const BOLD: Style = Style::new().bold();
@@ -129,7 +123,7 @@ mod tests {
         };
         let support = Support { state: SupportState::Active, reason: "it answers".into(), advice: String::new() };
         let kept = cache::parse_entries("75 any 0 1 3 activity\n");
-        let context = Context { hit_ratio: hit_ratio(&status), status, kept };
+        let context = Context { hit_ratio: status.hit_ratio(), status, kept };
         let text = text(&Report { schema: SCHEMA, support, contexts: vec![context] });
         let text = anstream::adapter::strip_str(&text).to_string();
         for line in [

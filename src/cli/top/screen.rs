@@ -286,10 +286,17 @@ impl Screen {
         }
         for context in &self.look_ups {
             let count = |name: &str| context.counters.get(name).copied().unwrap_or(0);
-            let (hits, misses) = (count("hits"), count("misses"));
+            let rate = context.hit_ratio().map(|ratio| format!(", {:.1} % of lookups answered there", ratio * 100.0));
             lines.push((
                 PLAIN,
-                format!("Look-ups   {}: {}, {hits} hits, {misses} misses", context.context, context.state),
+                format!(
+                    "Lookups    {}: {}, {} hits, {} misses{}",
+                    context.context,
+                    context.state,
+                    count("hits"),
+                    count("misses"),
+                    rate.unwrap_or_default()
+                ),
             ));
         }
         lines

@@ -1,6 +1,7 @@
 //! The cache inside the driver (kernel/binder-cache): what a context manager tells it, and what it says of itself.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use crate::device::Root;
 use crate::device::error::DeviceError;
@@ -69,6 +70,15 @@ pub struct CacheStatus {
     pub counters: BTreeMap<String, u64>,
 }
 
+impl CacheStatus {
+    /// Hits by hits and misses; `None` while there were none, or where only root may read them.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let count = |name: &str| self.counters.get(name).copied().unwrap_or(0);
+        let lookups = count("hits") + count("misses");
+        (lookups > 0).then(|| count("hits") as f64 / lookups as f64)
+    }
+}
+
 /// One answer that is kept.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct CacheEntry {
@@ -92,6 +102,47 @@ pub fn is_present(root: &Root) -> bool {
 /// The folder that shows it, as named on the device.
 pub fn folder() -> &'static str {
     FOLDER
+}
+
+/// What the daemon sets in the folder of a context.
+const CONTROL_FILES: [&str; 3] = ["mode", "policy", "capacity"];
+/// No profile.
+const NO_PROFILE: &str = "none";
+
+/// The file `name` in the folder of `context`, as named on the device.
+pub fn control_file(context: &str, name: &str) -> PathBuf {
+    Path::new(FOLDER).join(context).join(name)
+}
+
+/// True for the name of a context: of a binder device, or `NAME.MINOR` of a binderfs one.
+pub fn is_context(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !name.is_empty() && name.len() <= 255 && name.bytes().all(is_plain) && !name.starts_with('.')
+}
+
+/// True for a file that the daemon sets.
+pub fn is_control_file(file: &Path) -> bool {
+    let Some(parts) = file.strip_prefix(FOLDER).ok().and_then(Path::to_str) else { return false };
+    let is_ours = |(context, name): (&str, &str)| is_context(context) && CONTROL_FILES.contains(&name);
+    parts.split_once('/').is_some_and(is_ours)
+}
+
+/// By what the driver understands the context manager of `context` without its help, or `none`.
+///
+/// # Errors
+/// [`DeviceError`] when the driver has no cache there, or this process may not read it.
+pub fn profile(root: &Root, context: &str) -> Result<String, DeviceError> {
+    let text = root.read(control_file(context, "profile"))?;
+    Ok(if text.is_empty() { NO_PROFILE.to_owned() } else { text })
+}
+
+/// Sets that; `none` takes it away.
+///
+/// # Errors
+/// [`DeviceError`] with the driver's answer: EINVAL refuses the profile.
+pub fn set_profile(root: &Root, context: &str, profile: &str) -> Result<(), DeviceError> {
+    // The kernel does not see a write of nothing.
+    root.write(control_file(context, "profile"), if profile == NO_PROFILE { "\n" } else { profile })
 }
 
 /// The caches of all contexts.

@@ -7,6 +7,7 @@ use std::thread::sleep;
 
 use super::holder::{Holder, has_possible_original};
 use super::{JournalError, Lease, Outcome, limit};
+use crate::device::binder::cache;
 use crate::device::cgroup::{group, hierarchy, weight};
 use crate::device::kinship::Families;
 use crate::device::{
@@ -93,6 +94,7 @@ impl Access {
             Target::ZramSwap(name) => swap_area::state(&self.root, name),
             Target::Group(folder) => Ok(group::state(&self.root, folder).to_owned()),
             Target::GroupWeight(folder) => weight::read(&self.root, folder),
+            Target::LookupProfile(context) => cache::profile(&self.root, context),
             Target::GroupMember { hierarchy, tid, start_time_ticks } => {
                 self.same_process(*tid, *start_time_ticks, Operation::Read)?;
                 let text = self.root.read(format!("/proc/{tid}/cgroup"))?;
@@ -147,6 +149,7 @@ impl Access {
             Target::Group(folder) if value.starts_with(group::ABSENT) => group::remove(&self.root, folder, value),
             Target::Group(folder) => group::make(&self.root, folder, value),
             Target::GroupWeight(folder) => weight::write(&self.root, folder, value),
+            Target::LookupProfile(context) => cache::set_profile(&self.root, context, value),
             Target::GroupMember { hierarchy, tid, .. } => {
                 let from = self.read(target)?;
                 let mount = self.mounts.iter().find(|mount| mount.hierarchy == *hierarchy);

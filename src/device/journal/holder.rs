@@ -6,6 +6,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::Lease;
+use crate::device::binder::cache;
 use crate::device::cgroup::hierarchy::{self, Mount};
 use crate::device::cgroup::{group, memory};
 use crate::device::hotplug::CPU_FOLDER;
@@ -68,6 +69,7 @@ impl Holder {
                 Self::Daemon => {
                     is_cpufreq(file)
                         || is_of_memory(file)
+                        || cache::is_control_file(file)
                         || (file.ends_with(memory::HIGH) && file.parent().is_some_and(is_group))
                 }
                 Self::Boot => false,
@@ -81,6 +83,7 @@ impl Holder {
             | Target::ZramSwap(name) => matches!(self, Self::Daemon | Self::Memory) && zram::is_name(name),
             Target::Group(folder) => self == Self::Daemon && group::is_ours(folder) && is_group(folder),
             Target::GroupWeight(folder) => self == Self::Daemon && is_group(folder),
+            Target::LookupProfile(context) => self == Self::Daemon && cache::is_context(context),
             Target::UtilizationClampMinimum { .. }
             | Target::CpuAffinity { .. }
             | Target::Priority { .. }
@@ -153,6 +156,17 @@ mod tests {
             ("/proc/sys/vm/swappiness", "dm"),
             ("/sys/kernel/mm/lru_gen/enabled", "dm"),
             ("/sys/block/zram0/writeback_limit_enable", "dm"),
+            ("/sys/kernel/binder_cache/binder/mode", "d"),
+            ("/sys/kernel/binder_cache/vndbinder.3/policy", "d"),
+            ("/sys/kernel/binder_cache/binder/capacity", "d"),
+            ("/sys/kernel/binder_cache/binder/flush", ""),
+            ("/sys/kernel/binder_cache/binder/profile", ""),
+            ("/sys/kernel/binder_cache/binder/uid_limit_bytes", ""),
+            ("/sys/kernel/binder_cache/mode", ""),
+            ("/sys/kernel/binder_cache/../mode", ""),
+            ("/sys/kernel/binder_cache/../uevent_helper/mode", ""),
+            ("/sys/kernel/binder_cache/binder/../../../module/binder_linux/parameters/mode", ""),
+            ("/sys/kernel/binder_cache/binder/sub/mode", ""),
             ("/sys/fs/cgroup/user.slice/memory.high", "d"),
             ("/sys/fs/cgroup/memory.high", ""),
             ("/sys/fs/cgroup/../kernel/memory.high", ""),
@@ -188,6 +202,10 @@ mod tests {
             (Target::Group("/dev/cpuset/others".into()), ""),
             (Target::Group("/tmp/brisk-threads".into()), ""),
             (Target::Group("/dev/cpuset/../../tmp/brisk-threads".into()), ""),
+            (Target::LookupProfile("binder".into()), "d"),
+            (Target::LookupProfile("../../module".into()), ""),
+            (Target::LookupProfile("..".into()), ""),
+            (Target::LookupProfile(String::new()), ""),
             (Target::GroupWeight("/sys/fs/cgroup/kiosk".into()), "d"),
             (Target::GroupWeight("/sys/fs/cgroup".into()), ""),
             (Target::GroupWeight("/proc/1/root/tmp".into()), ""),

@@ -1,9 +1,12 @@
 //! Look-up: which answers of the context manager a cache should hold, and for whom.
 //!
 //! `policy` is the cache as a pure model, `trace` makes look-ups out of a description (`traces.toml`), `simulation` runs
-//! one through the other, `recording` is what a device really looked up. Paper: "Design and Implementation of Kernel Binder Cache for Accelerating Android IPC" (2016).
+//! one through the other, `recording` is what a device really looked up; `control` is what
+//! the daemon drives: it sets the driver. Paper: "Design and Implementation of Kernel Binder Cache for Accelerating Android IPC" (2016).
 
 mod bloom;
+pub mod config;
+pub mod control;
 mod key;
 mod keys;
 pub mod policy;
@@ -13,6 +16,8 @@ pub mod simulation;
 mod support;
 pub mod trace;
 
+pub use config::LookupConfig;
+pub use control::LookupControl;
 pub use key::Key;
 pub use policy::{Cache, Replacement};
 pub use simulation::{Arm, Scope, Tally};

@@ -46,7 +46,8 @@ fn of_contexts(contexts: &[CacheStatus]) -> Support {
                 return name;
             }
             let (hits, misses) = (count(context, "hits"), count(context, "misses"));
-            format!("{name}: {hits} of {} look-ups", hits + misses)
+            let rate = context.hit_ratio().map(|ratio| format!(" ({:.1} %)", ratio * 100.0)).unwrap_or_default();
+            format!("{name}: {hits} of {} look-ups{rate}", hits + misses)
         };
         let answered = active.iter().map(of).collect::<Vec<_>>().join(", ");
         return Support {
@@ -100,7 +101,7 @@ mod tests {
             (vec![("dev/binder", String::new())], SupportState::Unsupported, "keeps no answers"),
             (context("waiting"), SupportState::Available, "binder is waiting (cooperative)"),
             (context("refused"), SupportState::Available, "binder is refused"),
-            (context("active"), SupportState::Active, "binder (cooperative): 30 of 40 look-ups"),
+            (context("active"), SupportState::Active, "binder (cooperative): 30 of 40 look-ups (75.0 %)"),
         ] {
             let found = state_of(&files);
             assert!(found.0 == state && found.1.contains(reason), "{found:?}");

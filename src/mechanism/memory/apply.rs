@@ -1,21 +1,8 @@
 //! From a plan to leases: pure. Each is given back in the reverse order, so that swap ends before its device does.
 
 use super::plan::{Outcome, Plan, Setting};
-use crate::device::{BootTime, Target};
-
-/// Nothing about memory ends by itself: it is given back when whoever holds it ends, by its guardian, or by `brisk restore`.
-pub const FOR_EVER: BootTime = BootTime::from_milliseconds(u64::MAX / 4_000_000);
-
-/// One thing to hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// What.
-    pub target: Target,
-    /// The value to hold.
-    pub value: String,
-    /// Why.
-    pub reason: String,
-}
+use crate::device::Target;
+pub use crate::mechanism::sequence::{Change, FOR_EVER};
 
 /// What carrying out `plan` changes, in the order in which it must be done.
 ///

@@ -1,7 +1,7 @@
 //! What the daemon does about memory: it holds what the plan says, lets the kernel hold writeback to its budget, wants the
 //! killer beside it, and holds groups in the background back. Pure but for [`Mechanism::follow`].
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::apply::{Change, FOR_EVER, changes};
@@ -11,6 +11,7 @@ use super::{DeviceFacts, NAME, Plan, support};
 use crate::device::cgroup::hierarchy;
 use crate::device::cgroup::memory::{GroupLook, looks};
 use crate::device::{BootTime, Root};
+use crate::mechanism::sequence::Sequence;
 use crate::mechanism::{
     Action, Child, Decision, Effect, Event, Facts, Foreseen, Interest, Mechanism, Outcome, Process, Question, Stall,
     Support, SupportState, Surroundings, Target,
@@ -20,6 +21,8 @@ use crate::mechanism::{
 pub const KILLER: &str = "killer";
 /// Begins a line that tells the killer which process came to the foreground.
 pub const FRONT: &str = "front ";
+/// Why what was configured before is released.
+const CHANGED: &str = "the configuration has changed";
 /// The kernel wakes the daemon, once a window, when tasks have waited so long for memory in it.
 const STALL: Stall = Stall { stall_us: 25_000, window_us: 500_000 };
 
@@ -30,15 +33,8 @@ pub struct MemoryPolicy {
     /// What the device offered when the configuration was last read.
     offered: Support,
     support: Support,
-    /// What is still to be done of the plan: one change after the other, so that a refusal ends it.
-    planned: VecDeque<Change>,
-    /// The change that is asked for and not answered yet.
-    asked: Option<Change>,
-    held: Vec<Change>,
-    /// What is to be restored and is not answered yet.
-    releasing: Vec<Change>,
-    /// What could not be restored so far; the journal tries again.
-    stuck: Vec<Change>,
+    /// What is done of the plan: all of it or nothing.
+    plan: Sequence,
     /// The switch of the kernel's own limit of writeback, while that is leased.
     limit: Option<Target>,
     /// The killer is to be started once what it depends on is held.
@@ -65,14 +61,7 @@ struct Restraint {
 impl MemoryPolicy {
     /// Asks for the next change of the plan; when there is none left, for what the killer needs.
     fn go_on(&mut self, decisions: &mut Vec<Decision>) {
-        if self.asked.is_some() {
-            return;
-        }
-        if let Some(change) = self.planned.pop_front() {
-            let Change { target, value, reason } = change.clone();
-            self.asked = Some(change);
-            decisions.push(Decision { action: Action::Lease { target, value, until: FOR_EVER }, reason });
-        } else if std::mem::take(&mut self.is_killer_due) {
+        if self.plan.go_on(decisions) && std::mem::take(&mut self.is_killer_due) {
             match self.config.killer.writeback.daily_kib {
                 0 => self.want_killer(),
                 _ => self.questions.push(Question::WritebackLimit),
@@ -101,38 +90,12 @@ impl MemoryPolicy {
         }
     }
 
-    /// Releases what is held of the plan, the latest first.
-    fn release_plan(&mut self, decisions: &mut Vec<Decision>) {
-        self.planned.clear();
-        for change in std::mem::take(&mut self.held).into_iter().rev() {
-            decisions.push(release(change.target.clone()));
-            self.releasing.push(change);
-        }
-    }
-
-    /// Takes the answer to what was asked for of the plan.
-    fn take_answer(&mut self, change: Change, outcome: &Outcome, decisions: &mut Vec<Decision>) {
-        match outcome.effect {
-            Effect::Written | Effect::Unchanged => {
-                self.stuck.retain(|stuck| stuck.target != change.target);
-                self.held.push(change);
-            }
-            Effect::Refused(_) | Effect::Missing(_) => {
-                tracing::warn!("{NAME}: the rest of the plan is not carried out, and what was done is restored");
-                self.release_plan(decisions);
-            }
-        }
-    }
-
     fn take_outcome(&mut self, outcome: &Outcome, decisions: &mut Vec<Decision>) {
         let Outcome { target, effect, held } = outcome;
-        if let Some(change) = self.asked.take_if(|change| change.target == *target) {
-            return self.take_answer(change, outcome, decisions);
-        }
-        if let Some(at) = self.releasing.iter().position(|change| change.target == *target) {
-            let change = self.releasing.remove(at);
-            if matches!(effect, Effect::Refused(_)) {
-                self.stuck.push(change);
+        let was_refused = self.plan.refusal().is_some();
+        if self.plan.take(outcome, decisions) {
+            if !was_refused && self.plan.refusal().is_some() {
+                tracing::warn!("{NAME}: the rest of the plan is not carried out, and what was done is restored");
             }
             return;
         }
@@ -147,11 +110,7 @@ impl MemoryPolicy {
         }
         match held {
             Some(_) => drop(self.restraint.limited.insert(target.clone())),
-            None => {
-                self.restraint.limited.remove(target);
-                self.held.retain(|change| change.target != *target);
-                self.stuck.retain(|change| change.target != *target);
-            }
+            None => drop(self.restraint.limited.remove(target)),
         }
     }
 
@@ -175,12 +134,12 @@ impl MemoryPolicy {
     /// Says what it does now.
     fn describe(&mut self, now: BootTime) {
         let mut work = Vec::new();
-        if !self.held.is_empty() {
+        if !self.plan.held().is_empty() {
             let held: Vec<String> =
-                self.held.iter().map(|change| format!("{} is {}", change.target, change.value)).collect();
+                self.plan.held().iter().map(|change| format!("{} is {}", change.target, change.value)).collect();
             work.push(held.join(", "));
         }
-        work.extend(self.stuck.iter().map(|Change { target, value, .. }| {
+        work.extend(self.plan.stuck().iter().map(|Change { target, value, .. }| {
             format!("{target} is still {value}, for it could not be restored; it is tried again")
         }));
         work.extend(self.killer_pid.map(|pid| format!("the killer is process {pid}")));
@@ -196,7 +155,7 @@ impl MemoryPolicy {
 }
 
 fn release(target: Target) -> Decision {
-    Decision { action: Action::Release { target }, reason: "the configuration has changed".to_owned() }
+    Decision { action: Action::Release { target }, reason: CHANGED.to_owned() }
 }
 
 impl Mechanism for MemoryPolicy {
@@ -211,7 +170,7 @@ impl Mechanism for MemoryPolicy {
     fn let_go(&mut self, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
         let config: MemoryConfig = surroundings.section(NAME);
         if config.zram != self.config.zram {
-            self.release_plan(decisions);
+            self.plan.release(CHANGED, decisions);
         }
         if config != self.config {
             self.killer = None;
@@ -229,10 +188,10 @@ impl Mechanism for MemoryPolicy {
         // The killer writes back from the zram device that was there when it was started.
         self.is_killer_due |= config != self.config && config.killer.enabled.is_on();
         self.config = config;
-        if self.config.zram.enabled.is_on() && self.held.is_empty() {
+        if self.config.zram.enabled.is_on() && self.plan.is_idle() {
             let plan = Plan::wished(&DeviceFacts::probe(surroundings.root), &self.config.zram);
             match changes(&plan) {
-                Ok(changes) => self.planned = changes.into(),
+                Ok(changes) => self.plan.begin(changes),
                 Err(reason) => tracing::warn!("{NAME}: {reason}"),
             }
         }

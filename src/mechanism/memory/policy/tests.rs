@@ -69,7 +69,7 @@ impl Device {
 
     fn plan(&mut self, values: &[&str]) {
         let mut decisions = Vec::new();
-        self.policy.planned = values.iter().map(|value| zram(value)).collect();
+        self.policy.plan.begin(values.iter().map(|value| zram(value)).collect());
         self.policy.go_on(&mut decisions);
         self.carry_out(decisions);
     }

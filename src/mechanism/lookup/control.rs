@@ -1,0 +1,216 @@
+//! What the daemon does about lookups: it sets the cache of the binder driver as the configuration says, by leases, and tells
+//! what that answers. Pure but for [`Mechanism::follow`] and [`Mechanism::refresh`].
+
+use super::config::{LookupConfig, Mode};
+use super::support;
+use crate::device::binder::WireFormat;
+use crate::device::binder::cache::{self, CacheStatus};
+use crate::device::{BootTime, Root};
+use crate::mechanism::sequence::{Change, Sequence};
+use crate::mechanism::{Decision, Event, Mechanism, Outcome, Support, SupportState, Surroundings, Target};
+
+/// The mechanism's name.
+pub const NAME: &str = "lookup";
+
+/// The lookup mechanism's state and its decisions.
+#[derive(Debug, Default)]
+pub struct LookupControl {
+    config: LookupConfig,
+    /// What the driver offers and has answered, as it was read last.
+    offered: Support,
+    support: Support,
+    changes: Sequence,
+    since: Option<BootTime>,
+}
+
+/// What `config` changes of a driver whose caches are `contexts`, in the order in which it must be done: the mode comes last,
+/// and is restored first.
+///
+/// # Errors
+/// Why the configuration can be no one's, in words.
+pub fn changes(config: &LookupConfig, contexts: &[CacheStatus]) -> Result<Vec<Change>, String> {
+    let Some(mode) = config.mode.name() else { return Ok(Vec::new()) };
+    let Some(found) = contexts.iter().find(|context| context.context == config.context) else {
+        return Err(format!("{} has no folder {}: no such binder device is open", cache::folder(), config.context));
+    };
+    let mut changes = Vec::new();
+    let mut change = |target: Target, value: &str| {
+        let reason = format!("lookup.mode is {mode}");
+        changes.push(Change { target, value: value.to_owned(), reason });
+    };
+    let file = |name: &str| Target::Tunable(cache::control_file(&config.context, name));
+    let policy = config.policy.name();
+    if policy != found.policy {
+        change(file("policy"), policy);
+    }
+    if config.entries != found.capacity {
+        change(file("capacity"), &config.entries.to_string());
+    }
+    if config.mode == Mode::Transparent {
+        let format = WireFormat::named(&config.format);
+        let format = format
+            .ok_or_else(|| format!("lookup.format {:?} is not known: see brisk lookup profile", config.format))?;
+        change(Target::LookupProfile(config.context.clone()), &format.transparent_profile());
+    }
+    if mode != found.mode {
+        change(file("mode"), mode);
+    }
+    Ok(changes)
+}
+
+impl LookupControl {
+    fn describe(&mut self, now: BootTime) {
+        let held: Vec<String> = self.changes.held().iter().map(|change| change.target.to_string()).collect();
+        let is_on = !held.is_empty();
+        self.since = self.since.filter(|_| is_on).or(is_on.then_some(now));
+        self.support = self.offered.clone();
+        if is_on {
+            self.support.reason += &format!("; brisk has set {}", held.join(", "));
+        }
+        for stuck in self.changes.stuck() {
+            self.support.reason += &format!("; {} could not be restored, and is tried again", stuck.target);
+        }
+        if let Some(error) = self.changes.refusal() {
+            self.support.reason += &format!("; the driver was not set: {error}");
+            self.support.advice =
+                "The daemon needs root and CAP_SYS_ADMIN for that: lookup.conf beside brisk.service.".to_owned();
+        }
+    }
+}
+
+impl Mechanism for LookupControl {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn support(&self) -> &Support {
+        &self.support
+    }
+
+    fn let_go(&mut self, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        if surroundings.section::<LookupConfig>(NAME) != self.config {
+            self.changes.release("the configuration has changed", decisions);
+        }
+    }
+
+    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        if !surroundings.is_new_configuration {
+            return;
+        }
+        self.config = surroundings.section(NAME);
+        self.offered = support(surroundings.root);
+        if self.config.mode != Mode::Off && self.changes.is_idle() && self.offered.state != SupportState::Unsupported {
+            let contexts = cache::status(surroundings.root).unwrap_or_default();
+            match changes(&self.config, &contexts) {
+                Ok(changes) => self.changes.begin(changes),
+                Err(reason) => {
+                    tracing::warn!("{NAME}: {reason}");
+                    self.offered.reason += &format!("; {reason}");
+                }
+            }
+            self.changes.go_on(decisions);
+        }
+        self.describe(now);
+    }
+
+    fn refresh(&mut self, now: BootTime, root: &Root) {
+        self.offered = support(root);
+        self.describe(now);
+    }
+
+    fn on_event(&mut self, _now: BootTime, _event: &Event, _decisions: &mut Vec<Decision>) {}
+
+    fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], decisions: &mut Vec<Decision>) {
+        for outcome in outcomes {
+            self.changes.take(outcome, decisions);
+        }
+        self.changes.go_on(decisions);
+        self.describe(now);
+    }
+
+    fn deadline(&self) -> Option<BootTime> {
+        None
+    }
+
+    fn activity(&self) -> Option<(BootTime, String)> {
+        let mode = self.config.mode.name()?;
+        self.since
+            .map(|since| (since, format!("lookups of {} are answered in the driver ({mode})", self.config.context)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::lookup::config::Policy;
+    use crate::mechanism::simulated::Kernel;
+    use crate::mechanism::{Action, Effect};
+
+    fn driver(mode: &str) -> CacheStatus {
+        CacheStatus {
+            context: "binder".to_owned(),
+            mode: mode.to_owned(),
+            state: "waiting".to_owned(),
+            policy: "lru".to_owned(),
+            capacity: 2048,
+            counters: Default::default(),
+        }
+    }
+
+    fn files(config: &LookupConfig, mode: &str) -> Vec<String> {
+        let changes = changes(config, &[driver(mode)]).unwrap();
+        changes.iter().map(|change| change.target.to_string().rsplit('/').next().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn only_what_differs_is_set_and_the_mode_comes_last() {
+        let transparent = LookupConfig { mode: Mode::Transparent, ..LookupConfig::default() };
+        for (config, found, expected) in [
+            (LookupConfig::default(), "cooperative", &[][..]),
+            (LookupConfig { mode: Mode::Cooperative, ..LookupConfig::default() }, "cooperative", &[]),
+            (LookupConfig { mode: Mode::Cooperative, ..LookupConfig::default() }, "off", &["mode"]),
+            (transparent.clone(), "cooperative", &["lookup profile of binder", "mode"]),
+            (
+                LookupConfig { entries: 64, policy: Policy::Lfu, ..transparent.clone() },
+                "cooperative",
+                &["policy", "capacity", "lookup profile of binder", "mode"],
+            ),
+        ] {
+            assert_eq!(files(&config, found), expected, "{config:?}");
+        }
+        for config in [
+            LookupConfig { context: "hwbinder".to_owned(), ..transparent.clone() },
+            LookupConfig { format: "android-4".to_owned(), ..transparent },
+        ] {
+            assert!(changes(&config, &[driver("off")]).is_err(), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn the_driver_is_set_whole_or_not_at_all() {
+        for (refused, expected_held) in [(None, 2), (Some("transparent"), 0)] {
+            let refuses = move |_: BootTime, action: &Action| match action {
+                Action::Lease { value, .. } if Some(value.as_str()) == refused => {
+                    Some(Effect::Refused("permission denied".to_owned()))
+                }
+                _ => None,
+            };
+            let (mut kernel, mut control) = (Kernel::refusing(refuses), LookupControl::default());
+            control.config = LookupConfig { mode: Mode::Transparent, ..LookupConfig::default() };
+            control.changes.begin(changes(&control.config, &[driver("cooperative")]).unwrap());
+            let (now, mut decisions) = (BootTime::from_milliseconds(1), Vec::new());
+            control.changes.go_on(&mut decisions);
+            while !decisions.is_empty() {
+                let outcomes: Vec<_> =
+                    decisions.iter().map(|decision| kernel.carry_out(now, decision, &mut |_| Ok(()))).collect();
+                decisions.clear();
+                control.on_outcomes(now, &outcomes, &mut decisions);
+            }
+            assert_eq!(kernel.held().len(), expected_held);
+            assert_eq!(control.activity().is_some(), refused.is_none());
+            let (reason, advice) = (&control.support().reason, &control.support().advice);
+            assert_eq!(reason.contains("the driver was not set: permission denied"), refused.is_some(), "{reason}");
+            assert_eq!(advice.contains("CAP_SYS_ADMIN"), refused.is_some(), "{advice}");
+        }
+    }
+}

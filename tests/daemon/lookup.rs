@@ -1,0 +1,69 @@
+//! The binder driver's cache on a device made of files: the daemon sets it, tells what it answers, and restores it.
+
+use rustix::process::Signal;
+
+use super::device::{Device, eventually};
+
+const FOLDER: &str = "sys/kernel/binder_cache/binder";
+const FILES: [(&str, &str); 4] = [("mode", "cooperative"), ("policy", "lru"), ("capacity", "2048"), ("profile", "")];
+const ON: &str = "[launch]\nenabled = false\n[lookup]\nmode = \"transparent\"\nentries = 64\npolicy = \"lfu\"\n";
+
+fn device(config: &str) -> Device {
+    let device = Device::with(config);
+    device.write("dev/binder", "");
+    for (name, text) in FILES.into_iter().chain([("state", "active"), ("stats", "hits 30\nmisses 10")]) {
+        device.write(&format!("{FOLDER}/{name}"), &format!("{text}\n"));
+    }
+    device
+}
+
+fn values(device: &Device) -> [String; 4] {
+    FILES.map(|(name, _)| device.read(&format!("{FOLDER}/{name}")).trim().to_owned())
+}
+
+fn originals() -> [String; 4] {
+    FILES.map(|(_, text)| text.to_owned())
+}
+
+#[test]
+fn the_drivers_cache_is_set_told_of_and_restored_whoever_dies() {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let device = device(ON);
+        let daemon = device.daemon();
+        let [mode, policy, capacity, profile] = values(&device);
+        assert_eq!([mode.as_str(), &policy, &capacity], ["transparent", "lfu", "64"]);
+        assert!(profile.starts_with("lookup=") && profile.contains(" header="), "{profile}");
+        let status = daemon.status();
+        let lookup = status["mechanisms"].as_array().unwrap().iter().find(|it| it["name"] == "lookup").unwrap();
+        let reason = lookup["reason"].as_str().unwrap();
+        assert!(reason.contains("30 of 40 look-ups (75.0 %)") && reason.contains("brisk has set"), "{reason}");
+        assert_eq!(lookup["activity"]["text"], "lookups of binder are answered in the driver (transparent)");
+        // What the driver has answered since is told.
+        device.write(&format!("{FOLDER}/stats"), "hits 90\nmisses 10\n");
+        assert!(daemon.status().to_string().contains("90 of 100 look-ups (90.0 %)"));
+        daemon.signal(signal);
+        eventually("the driver is as it was", || values(&device) == originals());
+    }
+}
+
+#[test]
+fn another_mode_is_taken_by_a_reload_and_off_leaves_the_driver_alone() {
+    let device = device("[launch]\nenabled = false\n");
+    let mut daemon = device.daemon();
+    assert_eq!(values(&device), originals(), "off is the default");
+    device.configure(ON);
+    daemon.signal(Signal::HUP);
+    daemon.says("configuration reloaded");
+    assert_eq!(values(&device)[0], "transparent");
+    device.configure(&ON.replace("64", "128"));
+    daemon.signal(Signal::HUP);
+    daemon.says("configuration reloaded");
+    assert_eq!(values(&device)[2], "128");
+    // What somebody else writes meanwhile stays.
+    device.write(&format!("{FOLDER}/capacity"), "7\n");
+    device.configure("[launch]\nenabled = false\n");
+    daemon.signal(Signal::HUP);
+    daemon.says("configuration reloaded");
+    let [mode, policy, capacity, profile] = values(&device);
+    assert_eq!([mode.as_str(), &policy, &capacity, &profile], ["cooperative", "lru", "7", ""]);
+}
