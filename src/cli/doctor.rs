@@ -109,6 +109,8 @@ impl Report {
             let its_own = daemon.as_ref().and_then(|status| status.mechanisms.iter().find(|it| it.name == name));
             // What is at work without the daemon is at work.
             let its_own = its_own.filter(|_| support.state != SupportState::Active);
+            // Of boots the daemon knows no more, unless one is held.
+            let its_own = its_own.filter(|it| name != boot::watch::NAME || it.support.state == SupportState::Active);
             MechanismReport::of(root, name, its_own.map_or(support, |it| it.support.clone()))
         });
         let mechanisms = mechanisms.collect();

@@ -1,6 +1,7 @@
 //! The mechanisms that the daemon drives: one line each, in the order in which they hear of an event.
 
 use super::Mechanism;
+use super::boot::BootWatch;
 use super::launch::LaunchPolicy;
 use super::lookup::LookupControl;
 use super::memory::MemoryPolicy;
@@ -13,5 +14,6 @@ pub fn all() -> Vec<Box<dyn Mechanism>> {
         Box::<PlacementPolicy>::default(),
         Box::<MemoryPolicy>::default(),
         Box::<LookupControl>::default(),
+        Box::<BootWatch>::default(),
     ]
 }

@@ -14,6 +14,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use brisk::device::journal::{Holder, Journal};
+use brisk::device::{BootTime, Root, Target};
 use rustix::process::Signal;
 
 use device::{Device, eventually, exists};
@@ -362,4 +364,32 @@ fn status_is_for_people_programs_and_metrics() {
     let metrics = String::from_utf8(device.brisk(&["status", "--metrics"]).stdout).unwrap();
     assert!(metrics.contains("\nbrisk_launches_total 1\n"), "{metrics}");
     assert!(metrics.contains("\nbrisk_active{mechanism=\"launch\"} 1\n") && metrics.ends_with("# EOF\n"), "{metrics}");
+}
+
+#[test]
+fn a_boot_that_is_held_is_told_of() {
+    let device = Device::new();
+    let governor = Device::tunable("scaling_governor");
+    device.write(&Device::tunable("scaling_available_governors"), "ondemand performance\n");
+    let root = Root::at(device.path(""));
+    let mut journal = Journal::open(Holder::Boot, &Holder::Boot.folder(&root), &root).unwrap();
+    let target = Target::Governor("/sys/devices/system/cpu/cpufreq/policy0".into());
+    let now = BootTime::now();
+    journal.lease(now, &target, "performance", now + Duration::from_secs(600), "a boot").unwrap();
+    let daemon = device.daemon();
+    let boot = || {
+        let status = daemon.status();
+        let mechanisms = status["mechanisms"].as_array().unwrap();
+        let names: Vec<_> = mechanisms.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(names, ["launch", "placement", "memory", "lookup", "boot"]);
+        mechanisms[4].clone()
+    };
+    let held = boot();
+    assert_eq!(held["state"], "active", "{held}");
+    assert!(held["reason"].as_str().unwrap().contains("holds 1 governors"), "{held}");
+    assert!(!held["activity"].is_null());
+    drop(journal);
+    assert_eq!(device.read(&governor).trim(), "ondemand");
+    let over = boot();
+    assert!(over["state"] == "available" && over["activity"].is_null(), "{over}");
 }

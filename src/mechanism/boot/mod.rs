@@ -5,8 +5,10 @@ pub mod hand_over;
 pub mod logs;
 pub mod support;
 pub mod tape;
+pub mod watch;
 pub mod zygote;
 
 pub use completion::{Ended, Sign};
 pub use support::support;
 pub use tape::Tape;
+pub use watch::BootWatch;
