@@ -158,11 +158,12 @@ fn init_runs_whatever_becomes_of_its_recorder() {
     assert!(lost.starts_with("2 ") && lost.contains("/full/boot.tgz: ") && lost.contains("--output"), "{lost}");
 }
 
-/// Two boots whose kernels unpack the same files: of one, brisk is the first process and records. A kernel waits 200 ms
-/// longer in one boot of several, by what it has to unpack, so a delay is one that other padding does not take away.
+/// Two boots whose kernels unpack the same files: of one, brisk is the first process and records. That one waits 100 to 330 ms longer
+/// in some boots, by how much the kernel has to unpack, and 20 to 30 ms in others; what it waits for is not known. The soonest of
+/// each kind are compared.
 #[test]
 fn a_recorder_does_not_delay_init() {
-    const PADDING_BYTES: [usize; 6] = [0, 4096, 50_000, 100_000, 200_000, 300_000];
+    const PADDING_BYTES: [usize; 6] = [0, 4096, 50_000, 300_000, 1_000_000, 4_000_000];
     let began_ms = |recorded: bool, padding_bytes: usize| {
         let prepare = |job: &mut Job, binary: Vec<u8>| {
             // A clock that follows the load would say more of its governor than of who delays whom.
