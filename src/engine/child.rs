@@ -46,8 +46,9 @@ impl Engine {
     /// Starts and ends children as the mechanisms want, and passes on what these say to them.
     pub(super) fn follow_children(&mut self, now: BootTime) {
         for index in 0..self.mechanisms.len() {
-            let wanted = self.mechanisms.at(index).child().cloned();
-            if self.children.0.get(&index).map(|child| &child.wanted) != wanted.as_ref() {
+            let wanted = self.mechanisms.at(index).child();
+            if self.children.0.get(&index).map(|child| &child.wanted) != wanted {
+                let wanted = wanted.cloned();
                 self.end_child(now, index);
                 if let Some(wanted) = wanted {
                     self.children.0.insert(index, Supervised { wanted, running: None, due: Some(now) });
@@ -88,7 +89,7 @@ impl Engine {
                 let pid = running.child.id();
                 tracing::info!("{name}: brisk {} is process {pid}", child.wanted.subcommand);
                 child.running = Some(running);
-                self.tell_of_child(now, index, Some(pid));
+                self.tell(now, index, &Event::Child { pid: Some(pid) });
             }
             Err(error) => {
                 tracing::error!("{name}: {}; tried again in a moment", sentence(error.as_ref()));
@@ -101,12 +102,11 @@ impl Engine {
     pub(super) fn hear_child(&mut self, now: BootTime, index: usize) {
         let name = self.mechanisms.at(index).name();
         let Some(child) = self.children.0.get_mut(&index) else { return };
-        if let Some(mut running) = child.running.take_if(|running| !running.hear()) {
+        if let Some(running) = child.running.take_if(|running| !running.hear()) {
             tracing::warn!("{name}: brisk {} died and is started again", child.wanted.subcommand);
             self.poller.forget(&running);
-            running.lifeline = None;
             child.due = Some(now + RESTART_PAUSE);
-            self.tell_of_child(now, index, None);
+            self.tell(now, index, &Event::Child { pid: None });
         }
     }
 
@@ -114,14 +114,8 @@ impl Engine {
         if let Some(running) = self.children.0.remove(&index).and_then(|child| child.running) {
             self.poller.forget(&running);
             drop(running);
-            self.tell_of_child(now, index, None);
+            self.tell(now, index, &Event::Child { pid: None });
         }
-    }
-
-    fn tell_of_child(&mut self, now: BootTime, index: usize, pid: Option<u32>) {
-        let mut decisions = Vec::new();
-        self.mechanisms.at(index).on_event(now, &Event::Child { pid }, &mut decisions);
-        self.settle(now, index, decisions);
     }
 
     fn tell_child(&mut self, index: usize, line: &str) {

@@ -422,9 +422,7 @@ impl Engine {
     fn dispatch(&mut self, now: BootTime, event: &Event) -> bool {
         let mut written = false;
         for index in 0..self.mechanisms.len() {
-            let mut decisions = Vec::new();
-            self.mechanisms.at(index).on_event(now, event, &mut decisions);
-            written |= self.settle(now, index, decisions);
+            written |= self.tell(now, index, event);
         }
         let lost = self.executor.lost();
         self.tell_ended(now, lost);
@@ -436,14 +434,20 @@ impl Engine {
         written
     }
 
+    /// Lets the mechanism at `index` decide about `event` and carries that out. True when something was written.
+    fn tell(&mut self, now: BootTime, index: usize, event: &Event) -> bool {
+        let mut decisions = Vec::new();
+        self.mechanisms.at(index).on_event(now, event, &mut decisions);
+        self.settle(now, index, decisions)
+    }
+
     /// Answers the oldest question of a mechanism; one at a time, so that no event waits for more than that.
     fn answer_question(&mut self) {
         let Some((index, question)) = self.questions.pop_front() else { return };
         let answer = |engine: &mut Self| {
             let event = Event::Facts(facts::answer(&engine.options.root, &question));
-            let (now, mut decisions) = (BootTime::now(), Vec::new());
-            engine.mechanisms.at(index).on_event(now, &event, &mut decisions);
-            engine.settle(now, index, decisions);
+            let now = BootTime::now();
+            engine.tell(now, index, &event);
             engine.follow_mechanisms(now);
             engine.listen(now);
         };

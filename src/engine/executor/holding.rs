@@ -20,7 +20,7 @@ impl Executor {
     ) -> Result<(), JournalError> {
         self.claims.put(target, owner, claim);
         // The kernel refuses a lower clamp above the upper one at every moment.
-        self.follow(now, target, |ceiling, held| ceiling > held);
+        self.follow_where(now, target, |ceiling, held| ceiling > held);
         let leased = self.lease_in_force(now, target);
         // Whatever came of it, it is a new lease that counts from now on.
         let known = self.known.entry(target.clone()).or_default();
@@ -29,7 +29,7 @@ impl Executor {
             self.claims.remove(target, owner);
             self.fall_back(now, target);
         }
-        self.follow(now, target, |ceiling, held| ceiling != held);
+        self.follow(now, target);
         leased
     }
 
@@ -57,7 +57,7 @@ impl Executor {
                 Some((_, false)) => Effect::Unchanged,
                 None => effects.next().unwrap_or(Effect::Unchanged),
             };
-            self.follow(now, target, |ceiling, held| ceiling != held);
+            self.follow(now, target);
             all.push(effect);
         }
         all
@@ -92,7 +92,7 @@ impl Executor {
         let mut ended = Vec::new();
         for (target, owner) in self.claims.expire(now) {
             self.fall_back(now, &target);
-            self.follow(now, &target, |ceiling, held| ceiling != held);
+            self.follow(now, &target);
             ended.push((owner, self.outcome(owner, &target, Effect::Written)));
         }
         ended
@@ -104,7 +104,7 @@ impl Executor {
         for restoration in restorations {
             let effect = self.report(&restoration);
             ended.extend(self.end(&restoration.target, &effect));
-            self.follow(now, &restoration.target, |ceiling, held| ceiling != held);
+            self.follow(now, &restoration.target);
         }
         ended
     }
@@ -143,8 +143,13 @@ impl Executor {
         self.lost.extend(lost);
     }
 
-    /// Lets the upper clamp follow the lower one `target` of the same task, where it is to change so.
-    fn follow(&mut self, now: BootTime, target: &Target, is_to_change: fn(u32, u32) -> bool) {
+    /// Lets the upper clamp follow the lower one `target` of the same task.
+    fn follow(&mut self, now: BootTime, target: &Target) {
+        self.follow_where(now, target, |ceiling, held| ceiling != held);
+    }
+
+    /// The same, where it is to change so.
+    fn follow_where(&mut self, now: BootTime, target: &Target, is_to_change: fn(u32, u32) -> bool) {
         let Some(ceiling) = self.claims.follower(target) else { return };
         let held =
             self.leases().iter().find(|lease| lease.target == ceiling).and_then(|lease| lease.value.parse().ok());
