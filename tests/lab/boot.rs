@@ -158,15 +158,14 @@ fn init_runs_whatever_becomes_of_its_recorder() {
     assert!(lost.starts_with("2 ") && lost.contains("/full/boot.tgz: ") && lost.contains("--output"), "{lost}");
 }
 
-/// Two boots whose kernels unpack the same files: of one, brisk is the first process and records. That one waits 100 to 330 ms longer
-/// in some boots, by how much the kernel has to unpack, and 20 to 30 ms in others; what it waits for is not known. The soonest of
-/// each kind are compared.
+/// Two boots whose kernels unpack the same files: of one, brisk is the first process and records. How much the kernel unpacks
+/// moves what follows against its clock.
 #[test]
 fn a_recorder_does_not_delay_init() {
-    const PADDING_BYTES: [usize; 6] = [0, 4096, 50_000, 300_000, 1_000_000, 4_000_000];
+    const PADDING_BYTES: [usize; 3] = [0, 4096, 300_000];
     let began_ms = |recorded: bool, padding_bytes: usize| {
         let prepare = |job: &mut Job, binary: Vec<u8>| {
-            // A clock that follows the load would say more of its governor than of who delays whom.
+            // A clock that follows the load would say more of its governor than of which process delays which.
             job.scenario.modules.clear();
             let stock = job.scenario.kernel.command_line.clone();
             recorded_as_init("--output=/recording.tgz --until=file:/booted")(job, binary);
@@ -179,17 +178,12 @@ fn a_recorder_does_not_delay_init() {
         assert_eq!(report.one("began.recorder"), if recorded { "1" } else { "0" });
         Some(report.one("began.ms").parse::<i64>().unwrap())
     };
-    let mut seen_ms: Vec<(i64, i64)> = Vec::new();
-    for padding_bytes in PADDING_BYTES {
-        let Some(pair) = began_ms(true, padding_bytes).zip(began_ms(false, padding_bytes)) else { return };
-        seen_ms.push(pair);
-        let recorded_ms = seen_ms.iter().map(|pair| pair.0).min().unwrap();
-        let stock_ms = seen_ms.iter().map(|pair| pair.1).min().unwrap();
-        if (recorded_ms - stock_ms).abs() <= 60 {
-            return;
-        }
+    let pairs = PADDING_BYTES.map(|padding| began_ms(true, padding).zip(began_ms(false, padding)));
+    let Some(pairs) = pairs.into_iter().collect::<Option<Vec<_>>>() else { return };
+    let _ = writeln!(std::io::stderr(), "init with a recorder and without, in ms: {pairs:?}");
+    for (recorded_ms, stock_ms) in &pairs {
+        assert!((0..=60).contains(&(recorded_ms - stock_ms)), "with a recorder and without, in ms: {pairs:?}");
     }
-    panic!("with a recorder and without, in ms: {seen_ms:?}");
 }
 
 #[test]
