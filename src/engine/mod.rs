@@ -5,7 +5,6 @@ mod child;
 pub mod control;
 pub mod executor;
 mod foresight;
-mod kept;
 pub mod killer;
 mod mechanisms;
 pub mod metrics;
@@ -14,6 +13,7 @@ mod poller;
 mod requests;
 mod sensor;
 mod signals;
+mod state_file;
 pub mod status;
 mod subscriptions;
 
@@ -42,7 +42,6 @@ use child::Children;
 use control::Control;
 use executor::{Executor, Output, Sink};
 use foresight::Shown;
-use kept::KeptFiles;
 use mechanisms::{Decided, Mechanisms};
 use metrics::Metrics;
 pub use options::{Options, Purpose};
@@ -50,6 +49,7 @@ use poller::{Poller, Token};
 use sensor::facts;
 use sensor::processes::look_up;
 use signals::Signals;
+use state_file::KeptFiles;
 use subscriptions::Subscriptions;
 
 /// A guardian that dies is replaced; one that dies at once is not, more often than this.

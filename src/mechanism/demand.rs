@@ -44,14 +44,23 @@ pub struct Child {
 }
 
 /// A file for what is learned, in `/var/lib/brisk`, on Android in `/data/misc/brisk`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptFile {
     /// Its name.
-    pub file: &'static str,
+    pub name: &'static str,
     /// What is in it, in words.
     pub what: &'static str,
     /// What happens when it is damaged, in words.
     pub if_damaged: &'static str,
+    /// True when it must not be lost with the power.
+    pub is_durable: bool,
+}
+
+/// What is learned, and where it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its file.
+    pub file: KeptFile,
     /// What is to be in it now.
     pub text: String,
 }

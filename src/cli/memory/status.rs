@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let snapshot = Snapshot::take(root, arguments.mode.is_proportional())
         .map_err(|error| anyhow::anyhow!(root.as_on_device(&sentence(&error))))
         .context("how much memory is left cannot be known")?;
-    let wear = root.read(root.state_file(wear::FILE)).ok().and_then(|text| Wear::parse(&text));
+    let wear = root.read(root.state_file(wear::FILE.name)).ok().and_then(|text| Wear::parse(&text));
     let writeback = wear.map(|Wear { today_kib, total_kib, .. }| Writeback { today_kib, total_kib });
     let report = Report::of(snapshot, writeback, arguments.mode);
     answer::print(&report, arguments.json, text)?;

@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::learned::Learned;
 use super::look::{Looks, page_kib};
-use super::state_file::StateFile;
 use crate::device::{BootTime, DeviceError, Root, kernel, meminfo, process, process_memory, zram_writeback};
+use crate::engine::state_file::StateFile;
 use crate::mechanism::Foreseen;
 use crate::mechanism::memory::candidates;
 use crate::mechanism::memory::config::{KillerConfig, PageoutConfig, WritebackConfig};
@@ -13,7 +13,7 @@ use crate::mechanism::memory::killer::{self, Need};
 use crate::mechanism::memory::lmkd::Lmkd;
 use crate::mechanism::memory::policy::FRONT;
 use crate::mechanism::memory::victim::Mode;
-use crate::mechanism::memory::wear::{Clock, Wear};
+use crate::mechanism::memory::wear::{self, Clock, Wear};
 
 /// What a killer that is started with `arguments` would do now.
 pub fn foresee(root: &Root, arguments: &[String]) -> Vec<Foreseen> {
@@ -100,7 +100,8 @@ fn write_back(root: &Root, config: &WritebackConfig) -> Option<Foreseen> {
     let boot = kernel::boot_id(root).unwrap_or_default();
     let wall_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let clock = Clock { boot: &boot, now: BootTime::now(), wall_s };
-    let left_kib = StateFile::<Wear>::read(root).saved().clone().left_kib(clock, config.daily_kib);
+    let left_kib =
+        StateFile::read(root, wear::FILE, Wear::parse).1.unwrap_or_default().left_kib(clock, config.daily_kib);
     let device = zram_writeback::device(root).map(|zram| zram.name);
     let (subject, why) = match device {
         Ok(name) => (name, String::new()),

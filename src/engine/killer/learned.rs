@@ -1,25 +1,27 @@
 //! What the killer learned, and where it is kept: never read or written on the way to a kill.
 
-use super::state_file::StateFile;
 use crate::device::Root;
-use crate::mechanism::launch::LearnedDurations;
-use crate::mechanism::memory::LearnedRatios;
+use crate::engine::state_file::StateFile;
+use crate::mechanism::launch::{LearnedDurations, learned as durations};
 use crate::mechanism::memory::victim::Candidate;
+use crate::mechanism::memory::{LearnedRatios, learned};
 
 /// What was learned of applications: by the killer of their pages, by the launch mechanism of their start.
 #[derive(Debug)]
 pub(super) struct Learned {
     ratios: LearnedRatios,
-    file: StateFile<LearnedRatios>,
+    file: StateFile,
     launches: LearnedDurations,
 }
 
 impl Learned {
     /// Reads what earlier runs learned.
     pub(super) fn read(root: &Root) -> Self {
-        let file = StateFile::<LearnedRatios>::read(root);
-        let launches = StateFile::<LearnedDurations>::read(root).saved().clone();
-        Self { ratios: file.saved().clone(), file, launches }
+        let (mut file, ratios) = StateFile::read(root, learned::FILE, LearnedRatios::parse);
+        let ratios = ratios.unwrap_or_default();
+        file.begin_with(ratios.to_text());
+        let (_, launches) = StateFile::read(root, durations::FILE, LearnedDurations::parse);
+        Self { ratios, file, launches: launches.unwrap_or_default() }
     }
 
     /// Tells each of `candidates` what was learned of it.
@@ -37,7 +39,7 @@ impl Learned {
 
     /// Keeps what is new.
     pub(super) fn save(&mut self) {
-        self.file.save(&self.ratios);
+        self.file.save(self.ratios.to_text());
     }
 }
 
@@ -60,7 +62,7 @@ mod tests {
         learned.save();
         let mut durations = LearnedDurations::default();
         durations.learn("mail", std::time::Duration::from_millis(700), false);
-        StateFile::read(&root).save(&durations);
+        StateFile::read(&root, durations::FILE, LearnedDurations::parse).0.save(durations.to_text());
 
         let mut candidates = ["gallery", "mail", "maps"].map(candidate);
         Learned::read(&root).inform(&mut candidates, 0.25);

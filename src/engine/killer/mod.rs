@@ -9,7 +9,6 @@ mod learned;
 mod look;
 mod pageout;
 mod prefetch;
-mod state_file;
 mod writeback;
 
 use std::io;

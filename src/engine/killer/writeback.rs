@@ -5,9 +5,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::look::page_kib;
-use super::state_file::StateFile;
 use crate::device::zram_writeback::{self, Pages, incompressible_first};
 use crate::device::{BootTime, DeviceError, Root, kernel, pagemap, process, process_reclaim, scheduling, zram};
+use crate::engine::state_file::StateFile;
 use crate::mechanism::memory::candidates;
 use crate::mechanism::memory::config::WritebackConfig;
 use crate::mechanism::memory::constant::{ConstantPages, Pieces};
@@ -47,7 +47,9 @@ struct Writeback {
     limits: bool,
     known: ConstantPages,
     wear: Wear,
-    file: StateFile<Wear>,
+    /// What is on record.
+    saved: Wear,
+    file: StateFile,
     boot: String,
     /// Until then the device is not asked again, for this reason.
     resting: Option<(BootTime, String)>,
@@ -56,13 +58,24 @@ struct Writeback {
 impl Writeback {
     /// `None` when what was spent before is not known.
     fn new(root: Root, config: WritebackConfig, limits: bool) -> Option<Self> {
-        let file = StateFile::<Wear>::read(&root);
-        let wear = file.saved().clone();
-        if wear == Wear::default() && root.exists(root.state_file(wear::FILE)) {
+        let (mut file, wear) = StateFile::read(&root, wear::FILE, Wear::parse);
+        if wear.is_none() && root.exists(root.state_file(wear::FILE.name)) {
             return None;
         }
+        let wear = wear.unwrap_or_default();
+        file.begin_with(wear.to_text());
         let boot = kernel::boot_id(&root).unwrap_or_else(|| "unknown".to_owned());
-        Some(Self { root, config, limits, known: ConstantPages::default(), wear, file, boot, resting: None })
+        Some(Self {
+            root,
+            config,
+            limits,
+            known: ConstantPages::default(),
+            saved: wear.clone(),
+            wear,
+            file,
+            boot,
+            resting: None,
+        })
     }
 
     /// Looks at the applications that are cached now, and writes back what is due.
@@ -80,8 +93,8 @@ impl Writeback {
             return Ok(());
         }
         let outcome = self.write_back(&name, &incompressible_first(&self.root, &name, due));
-        if self.wear.settle(self.file.saved()) {
-            self.file.save(&self.wear);
+        if self.wear.settle(&self.saved) {
+            self.save();
         }
         match outcome {
             Ok(true) => self.known.settle(),
@@ -94,6 +107,15 @@ impl Writeback {
             }
         }
         Ok(())
+    }
+
+    /// Puts on record what was spent. True when it is there.
+    fn save(&mut self) -> bool {
+        let is_saved = self.file.save(self.wear.to_text());
+        if is_saved {
+            self.saved = self.wear.clone();
+        }
+        is_saved
     }
 
     /// Learns where the pages of cached applications lie.
@@ -123,7 +145,7 @@ impl Writeback {
             let granted_kib = self.wear.reserve(clock, self.config.daily_kib, batch.len() as u64 * page_kib());
             let granted = (granted_kib / page_kib()) as usize;
             // What cannot be put on record is not written.
-            if granted == 0 || !self.file.save(&self.wear) {
+            if granted == 0 || !self.save() {
                 self.wear.give_back(granted_kib);
                 return Ok(false);
             }

@@ -76,7 +76,7 @@ impl Stage<'_> {
         let _ballast = Ballast::take(root, self.workload.available_kib)?;
         kill_log::clear(root);
         // What the arm before has taught and spent is not this one's.
-        for file in [learned::FILE, wear::FILE] {
+        for file in [learned::FILE.name, wear::FILE.name] {
             let _ = fs::remove_file(root.path(root.state_file(file)));
         }
         let swap = arm.swap.as_deref().map(|device| Flash::swap(root, device)).transpose()?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::mechanism::KeptFile;
 use crate::mechanism::recency::{CAPACITY, make_room};
 
 const MEAN_WEIGHT: f64 = 1.0 / 8.0;
@@ -19,8 +20,13 @@ const HEADROOM: f64 = 1.25;
 /// The number of the state file's format.
 const VERSION: u32 = 1;
 
-/// The name of the state file.
-pub const FILE: &str = "launch-durations.json";
+/// Where it is kept.
+pub const FILE: KeptFile = KeptFile {
+    name: "launch-durations.json",
+    what: "learned durations",
+    if_damaged: "durations are learned again",
+    is_durable: false,
+};
 
 /// What was learned, kept across runs as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

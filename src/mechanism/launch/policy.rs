@@ -458,12 +458,7 @@ impl Mechanism for LaunchPolicy {
     }
 
     fn kept(&self) -> Option<Kept> {
-        Some(Kept {
-            file: learned::FILE,
-            what: "learned durations",
-            if_damaged: "durations are learned anew",
-            text: self.durations.to_text(),
-        })
+        Some(Kept { file: learned::FILE, text: self.durations.to_text() })
     }
 
     fn recall(&mut self, text: &str) -> bool {

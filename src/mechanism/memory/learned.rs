@@ -9,10 +9,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::victim::Candidate;
+use crate::mechanism::KeptFile;
 use crate::mechanism::recency::{CAPACITY, make_room};
 
-/// The file in which it is kept.
-pub const FILE: &str = "memory-ratios.json";
+/// Where it is kept.
+pub const FILE: KeptFile = KeptFile {
+    name: "memory-ratios.json",
+    what: "what was learned",
+    if_damaged: "what swap costs is learned again",
+    is_durable: false,
+};
 /// Deaths with less than this on swap teach nothing: what else happens meanwhile is as much.
 const LEAST_SWAP_KIB: u64 = 4 << 10;
 /// The last deaths count as a running mean of so many.

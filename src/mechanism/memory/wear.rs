@@ -7,9 +7,15 @@
 use serde::{Deserialize, Serialize};
 
 use crate::device::BootTime;
+use crate::mechanism::KeptFile;
 
-/// The file in which it is kept.
-pub const FILE: &str = "memory-wear.json";
+/// Where it is kept.
+pub const FILE: KeptFile = KeptFile {
+    name: "memory-wear.json",
+    what: "what was written back",
+    if_damaged: "nothing is written back until it is removed",
+    is_durable: true,
+};
 /// The number of the state file's format.
 const VERSION: u32 = 1;
 const DAY_S: u64 = 24 * 60 * 60;

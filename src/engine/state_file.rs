@@ -1,0 +1,155 @@
+//! What mechanisms and the killer learn, kept across runs in `/var/lib/brisk`, on Android in `/data/misc/brisk`: each in a file
+//! of its own, written whole or not at all.
+
+use std::path::PathBuf;
+
+use super::mechanisms::Mechanisms;
+use crate::device::{Root, durable_file};
+use crate::mechanism::{Kept, KeptFile};
+
+/// Real states have 256 entries of about 100 bytes.
+const LIMIT_BYTES: u64 = 256 << 10;
+
+/// One file, and the text that it is taken to hold.
+#[derive(Debug)]
+pub(super) struct StateFile {
+    about: KeptFile,
+    path: PathBuf,
+    saved: String,
+    /// Reported once.
+    failed: bool,
+}
+
+impl StateFile {
+    /// Reads what an earlier run learned with `parse`, which returns `None` for a damaged text. The state is then `None`, as it is
+    /// where there is no file.
+    pub(super) fn read<State>(
+        root: &Root,
+        about: KeptFile,
+        parse: impl FnOnce(&str) -> Option<State>,
+    ) -> (Self, Option<State>) {
+        let path = root.path(root.state_file(about.name));
+        let text = durable_file::read(&path, LIMIT_BYTES);
+        let state = text.as_deref().and_then(parse);
+        if text.is_some() && state.is_none() {
+            tracing::warn!("{} is damaged: {}", path.display(), about.if_damaged);
+        }
+        (Self { about, path, saved: String::new(), failed: false }, state)
+    }
+
+    /// Takes `text` for what is in the file: a damaged file stays until something is learned.
+    pub(super) fn begin_with(&mut self, text: String) {
+        self.saved = text;
+    }
+
+    /// Writes `text` when it differs from what is in the file. True when it is there.
+    pub(super) fn save(&mut self, text: String) -> bool {
+        if text == self.saved {
+            return true;
+        }
+        let write = if self.about.is_durable { durable_file::write } else { durable_file::replace };
+        match write(&self.path, &text, 0o644) {
+            Ok(()) => {
+                (self.saved, self.failed) = (text, false);
+                return true;
+            }
+            Err(error) if !self.failed => {
+                tracing::warn!("cannot keep {} in {}: {error}", self.about.what, self.path.display());
+                self.failed = true;
+            }
+            Err(_) => {}
+        }
+        false
+    }
+}
+
+/// The mechanisms' files, by the place of their mechanism in the list.
+#[derive(Debug, Default)]
+pub(super) struct KeptFiles(Vec<(usize, StateFile)>);
+
+impl KeptFiles {
+    /// Gives every mechanism what it has kept.
+    pub(super) fn recall(root: &Root, mechanisms: &mut Mechanisms) -> Self {
+        let mut files = Vec::new();
+        for index in 0..mechanisms.len() {
+            let mechanism = mechanisms.at(index);
+            let Some(Kept { file, .. }) = mechanism.kept() else { continue };
+            let (mut file, _) = StateFile::read(root, file, |text| mechanism.recall(text).then_some(()));
+            file.begin_with(mechanism.kept().map(|kept| kept.text).unwrap_or_default());
+            files.push((index, file));
+        }
+        Self(files)
+    }
+
+    /// Writes what has changed since it was written last.
+    pub(super) fn save(&mut self, mechanisms: &mut Mechanisms) {
+        for (index, file) in &mut self.0 {
+            if let Some(Kept { text, .. }) = mechanisms.at(*index).kept() {
+                file.save(text);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::device::BootTime;
+    use crate::device::root::root_of;
+    use crate::mechanism::launch::{LaunchPolicy, LearnedDurations, learned};
+    use crate::mechanism::{Event, Surroundings};
+
+    fn launched(root: &Root) -> (Mechanisms, KeptFiles) {
+        let mut mechanisms = Mechanisms::new(vec![Box::<LaunchPolicy>::default()]);
+        let files = KeptFiles::recall(root, &mut mechanisms);
+        (mechanisms, files)
+    }
+
+    #[test]
+    fn what_was_learned_is_there_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let text = r#"{"version":1,"launches":1,"applications":{"browser":{"mean_ms":700.0,"deviation_ms":350.0,"launches":1,"last":1}}}"#;
+        let path = folder.path().join("var/lib/brisk/launch-durations.json");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        let (mut mechanisms, mut files) = launched(&root);
+        assert_eq!(mechanisms.at(0).kept().unwrap().text, text);
+        files.save(&mut mechanisms);
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        // A launch that ends by itself is learned.
+        let settings =
+            crate::config::Config::parse("[launch]\ntriggers = [\"announced\"]\nactuators = [\"kick\"]").unwrap();
+        let surroundings = Surroundings { root: &root, settings: &settings, is_new_configuration: true };
+        drop(mechanisms.follow(BootTime::default(), surroundings));
+        mechanisms.set_watched(true);
+        let mut decisions = Vec::new();
+        for (at_ms, event) in [
+            (1_000, Event::LaunchAnnounced { process: None, application: "mail".to_owned() }),
+            (2_000, Event::LaunchFinished { application: "mail".to_owned() }),
+        ] {
+            mechanisms.at(0).on_event(BootTime::from_milliseconds(at_ms), &event, &mut decisions);
+        }
+        files.save(&mut mechanisms);
+        assert!(fs::read_to_string(&path).unwrap().contains("mail"));
+        fs::write(&path, "{").unwrap();
+        let (mut mechanisms, mut files) = launched(&root);
+        files.save(&mut mechanisms);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{", "nothing was learned since");
+    }
+
+    #[test]
+    fn on_android_it_is_kept_on_the_data_partition() {
+        let (_folder, root) = root_of(&[("system/build.prop", ""), ("data/misc/", "")]);
+        let (mut file, state) = StateFile::read(&root, learned::FILE, LearnedDurations::parse);
+        assert_eq!(state, None);
+        let mut durations = LearnedDurations::default();
+        durations.learn("browser", Duration::from_millis(700), false);
+        assert!(file.save(durations.to_text()));
+        assert!(root.exists("/data/misc/brisk/launch-durations.json") && !root.exists("/var"));
+        assert_eq!(StateFile::read(&root, learned::FILE, LearnedDurations::parse).1, Some(durations));
+    }
+}
