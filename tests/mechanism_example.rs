@@ -8,9 +8,9 @@ use std::time::Duration;
 use brisk::device::{BootTime, Root};
 use brisk::engine::{Engine, Options, Purpose};
 use brisk::mechanism::{
-    Action, Child, Decision, Event, Facts, Foreseen, Interest, Kept, LaunchHelp, Mechanism, News, Outcome, Process,
-    ProcessEvent, ProcessEventKind, ProcessEventKinds, Question, Stall, Support, SupportState, Surroundings, Target,
-    ThreadDemand, list,
+    Action, Child, Decision, Event, Facts, Foreseen, Interest, Kept, KeptFile, LaunchHelp, Mechanism, News, Outcome,
+    Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, Question, Stall, Support, SupportState, Surroundings,
+    Target, ThreadDemand, list,
 };
 
 /// Watches programs start and says how many there were in the last minute.
@@ -227,7 +227,9 @@ impl Mechanism for Everything {
     }
 
     fn kept(&self) -> Option<Kept> {
-        Some(Kept { file: "everything.json", what: "it", if_damaged: "it is lost", text: "known".to_owned() })
+        const FILE: KeptFile =
+            KeptFile { name: "everything.json", what: "it", if_damaged: "it is lost", is_durable: false };
+        Some(Kept { file: FILE, text: "known".to_owned() })
     }
 
     fn recall(&mut self, text: &str) -> bool {

@@ -15,7 +15,8 @@ use crate::engine::control::protocol::Request;
 #[command(after_help = "\
 For window managers and kiosks: what is told holds until something else is told. logind's active
 session and Android's top-app cpuset are followed without it. A process that does not exist is
-refused, and nothing changes.
+refused, and nothing changes. brisk-foreground-x11 and brisk-foreground-sway (packaging/foreground)
+tell which window has the focus.
 
 Exit code 0 when the daemon was told, 2 when it was not.
 

@@ -4,6 +4,7 @@ mod control;
 mod device;
 mod dry_run;
 mod launch;
+mod listeners;
 mod lookup;
 mod phone;
 mod session;
