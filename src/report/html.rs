@@ -3,7 +3,8 @@
 
 use askama::Template;
 
-use super::summary::{self, Finding, Mark, Row, Subject, Tally};
+use super::finding::{self, Finding};
+use super::summary::{self, Mark, Row, Subject, Tally};
 use super::{course, figure, plot, svg};
 use crate::report::proof::{ArmResult, ClaimResult, ExperimentResult, Mode, Proof, Verdict};
 
@@ -271,7 +272,7 @@ fn mechanisms(proof: &Proof) -> Vec<Mechanism<'_>> {
 
 fn overview<'a>(proof: &'a Proof, experiment: &'a ExperimentResult) -> Overview<'a> {
     let index = proof.experiments.iter().position(|other| std::ptr::eq(other, experiment));
-    let found = summary::findings(experiment);
+    let found = finding::findings(experiment);
     let baselines = summary::distinct(found.iter().map(|finding| finding.baseline.as_str()));
     let comparisons = baselines.into_iter().map(|baseline| comparison(baseline, &found)).collect();
     let sentences = |finding: &Finding| [finding.same_sentence(), finding.worse_sentence()];

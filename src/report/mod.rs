@@ -6,6 +6,7 @@
 pub mod brief;
 pub mod course;
 pub mod figure;
+pub mod finding;
 pub mod html;
 pub mod json;
 pub mod open_metrics;

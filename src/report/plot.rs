@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::figure::{self, Requirement};
+use super::finding;
 use super::summary::{self, Outcome};
 use super::svg::{self, Anchor, Canvas, Caption, LABEL_SIZE, SERIES_COLOURS, SMALL_SIZE, Scale};
 use crate::report::proof::{ArmResult, ClaimResult, ExperimentResult};
@@ -59,7 +60,7 @@ pub fn standalone(experiment: &ExperimentResult) -> Option<String> {
 
 fn caption(experiment: &ExperimentResult, metric: &str) -> (String, String) {
     let title = format!("{}: {metric}", experiment.title);
-    let findings: Vec<String> = summary::findings(experiment)
+    let findings: Vec<String> = finding::findings(experiment)
         .into_iter()
         .filter(|finding| finding.metric == metric)
         .map(|finding| format!("{} against {}: {}.", finding.arm, finding.baseline, finding.text))

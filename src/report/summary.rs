@@ -82,7 +82,8 @@ pub fn is_energy(arm: &ArmResult) -> bool {
     matches!(unit, "J" | "Wh" | "W") || arm.metric.contains("energy") || arm.metric.contains("power")
 }
 
-fn is_time(arm: &ArmResult) -> bool {
+/// True for a series in a unit of time.
+pub fn is_time(arm: &ArmResult) -> bool {
     matches!(arm.unit.as_str(), "ns" | "us" | "\u{b5}s" | "ms" | "s" | "min")
 }
 
@@ -359,55 +360,6 @@ impl Tally {
     }
 }
 
-/// An arm against its baseline over all points: one sentence a metric.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The arm.
-    pub arm: String,
-    /// The arm that it is compared with.
-    pub baseline: String,
-    /// The metric.
-    pub metric: String,
-    /// True for energy and power: a price.
-    pub energy: bool,
-    /// What was found (`4.2 to 35.1 % shorter`).
-    pub text: String,
-    /// Points of the workload at which the baseline does as well.
-    pub same_at: Vec<String>,
-    /// Points at which the baseline does better.
-    pub worse_at: Vec<String>,
-    /// How many points were compared.
-    pub points: usize,
-}
-
-impl Finding {
-    /// That the baseline does as well, and where; `None` where it does not.
-    pub fn same_sentence(&self) -> Option<String> {
-        let metric = &self.metric;
-        let what = if self.energy { "uses the same" } else { "does as well in" };
-        (!self.same_at.is_empty())
-            .then(|| format!("{} {what} {metric} as {}{}.", self.baseline, self.arm, self.places(&self.same_at)))
-    }
-
-    /// That the baseline does better, and where; `None` where it does not.
-    pub fn worse_sentence(&self) -> Option<String> {
-        let metric = &self.metric;
-        let what = if self.energy { "uses less" } else { "does better in" };
-        (!self.worse_at.is_empty())
-            .then(|| format!("{} {what} {metric} than {}{}.", self.baseline, self.arm, self.places(&self.worse_at)))
-    }
-
-    fn places(&self, points: &[String]) -> String {
-        let named: Vec<&str> = points.iter().map(String::as_str).filter(|point| !point.is_empty()).collect();
-        match named.split_last() {
-            None => String::new(),
-            Some(_) if points.len() == self.points && self.points > 1 => " at every point".to_owned(),
-            Some((last, [])) => format!(" at {last}"),
-            Some((last, rest)) => format!(" at {} and {last}", rest.join(", ")),
-        }
-    }
-}
-
 /// How many replicates of an experiment were refused: by its list of reasons, or else by its arms, where every metric
 /// of a replicate counts it once.
 pub fn refused(experiment: &ExperimentResult) -> u64 {
@@ -418,78 +370,6 @@ pub fn refused(experiment: &ExperimentResult) -> u64 {
         arms.map(|arm| u64::from(arm.rejected)).sum()
     };
     listed.max(metrics.into_iter().map(counted).max().unwrap_or(0))
-}
-
-/// What an experiment found: one [`Finding`] an arm and metric.
-pub fn findings(experiment: &ExperimentResult) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = Vec::new();
-    let compared = ordered(experiment);
-    for first in &compared {
-        if first.baseline || findings.iter().any(|done| done.arm == first.name && done.metric == first.metric) {
-            continue;
-        }
-        let series: Vec<(&ArmResult, Change)> = compared
-            .iter()
-            .filter(|arm| arm.name == first.name && arm.metric == first.metric)
-            .filter_map(|arm| Some((*arm, change(arm, &experiment.arms)?)))
-            .collect();
-        let Some(baseline) = baseline(first, &experiment.arms) else { continue };
-        if !series.is_empty() {
-            findings.push(finding(first, baseline, &series));
-        }
-    }
-    findings
-}
-
-fn finding(first: &ArmResult, baseline: &ArmResult, series: &[(&ArmResult, Change)]) -> Finding {
-    let at = |wanted: Outcome| -> Vec<String> {
-        let points = series.iter().filter(|(arm, change)| outcome(arm, *change) == Some(wanted));
-        points.map(|(arm, _)| arm.point.clone()).collect()
-    };
-    let unclear = at(Outcome::Unclear).len();
-    let same = at(Outcome::Same);
-    let text = if same.len() == series.len() {
-        format!("within {NEGLIGIBLE_PERCENT}{}% either way", figure::NO_BREAK_SPACE)
-    } else if unclear + same.len() == series.len() {
-        "no difference shown".to_owned()
-    } else {
-        let range = range_text(first, series);
-        match (unclear + same.len(), series.len()) {
-            (0, _) => range,
-            (open, all) => format!("{range}; no difference at {open} of {all} points"),
-        }
-    };
-    Finding {
-        arm: first.name.clone(),
-        baseline: baseline.name.clone(),
-        metric: first.metric.clone(),
-        energy: is_energy(first),
-        text,
-        same_at: same,
-        worse_at: at(Outcome::Worse),
-        points: series.len(),
-    }
-}
-
-fn range_text(first: &ArmResult, series: &[(&ArmResult, Change)]) -> String {
-    let percents = series.iter().map(|(_, change)| change.percent).filter(|percent| percent.is_finite());
-    let (low, high) =
-        percents.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), percent| (low.min(percent), high.max(percent)));
-    if low > high {
-        return "no figure".to_owned();
-    }
-    let (less, more) = if is_time(first) { ("shorter", "longer") } else { ("less", "more") };
-    let digits = |percent: f64| figure::fixed(percent.abs(), 1);
-    let word = |percent: f64| if percent < 0.0 { less } else { more };
-    let space = figure::NO_BREAK_SPACE;
-    let (near, far) = if low < 0.0 && high < 0.0 { (high, low) } else { (low, high) };
-    if word(near) != word(far) {
-        format!("{}{space}% {} to {}{space}% {}", digits(near), word(near), digits(far), word(far))
-    } else if digits(near) == digits(far) {
-        format!("{}{space}% {}", digits(far), word(far))
-    } else {
-        format!("{} to {}{space}% {}", digits(near), digits(far), word(far))
-    }
 }
 
 /// The mechanisms of a proof in order, each with its experiments.

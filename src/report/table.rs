@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
-use super::summary::{self, Finding, Mark, Outcome, Row, Subject, Tally};
+use super::finding::{self, Finding};
+use super::summary::{self, Mark, Outcome, Row, Subject, Tally};
 use crate::report::proof::{ExperimentResult, Mode, Proof, Verdict};
 
 /// The narrowest table; a narrower terminal breaks its lines.
@@ -206,7 +207,7 @@ impl Output {
         let verdict = tally.verdict().map_or(bold(), |verdict| style(Mark::Verdict(verdict)));
         self.lines(verdict, "", &format!("{}: {}.", clean(name), summary::verdict_words(experiments.iter().copied())));
         for experiment in experiments {
-            for finding in summary::findings(experiment).iter().filter(|finding| !finding.energy) {
+            for finding in finding::findings(experiment).iter().filter(|finding| !finding.energy) {
                 for sentence in plain_words(finding) {
                     self.lines(Style::new(), "  ", &clean(&format!("{sentence} ({})", experiment.name)));
                 }

@@ -1,7 +1,7 @@
 //! Opens the report in headless Chromium and checks that nothing errs and that what should be seen is seen.
 
 use brisk::report::proof::{ArmResult, Proof};
-use brisk::report::{html, json, summary};
+use brisk::report::{finding, html, json, summary};
 use serde_json::{Value, json};
 
 use crate::devtools::Browser;
@@ -149,7 +149,7 @@ fn it_says_what_it_should_say() {
         expected.extend(experiment.rejections.iter().map(|rejection| rejection.reason.clone()));
         expected.extend(experiment.claims.iter().flat_map(|claim| [claim.text.clone(), claim.id.clone()]));
         expected.extend(experiment.arms.iter().map(|arm| arm.name.clone()));
-        let sentences = summary::findings(experiment).into_iter().filter(|finding| !finding.energy);
+        let sentences = finding::findings(experiment).into_iter().filter(|finding| !finding.energy);
         expected.extend(sentences.filter_map(|finding| finding.same_sentence()));
         let rows = summary::rows(experiment);
         expected.extend(rows.into_iter().flat_map(|row| [row.median, row.gain, row.interval, row.paper]));
