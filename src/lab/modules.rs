@@ -276,10 +276,14 @@ fn make(source: &str, headers: &Path, folder: &Path, architecture: &Architecture
         command.env_remove(variable);
     }
     command.env("LC_ALL", "C");
+    let mut compiler = "gcc".to_owned();
     if Architecture::of_host() != Some(architecture) {
         command.arg(format!("ARCH={}", architecture.kbuild));
         command.arg(format!("CROSS_COMPILE={}", architecture.cross_prefix));
+        compiler.insert_str(0, architecture.cross_prefix);
     }
+    // Debian's headers name the release of gcc that built the kernel, which a newer Debian does not have.
+    command.arg(format!("CC={compiler}"));
     let output = command
         .output()
         .map_err(|error| unavailable(source, format!("cannot run make: {error}; install the packages make and gcc")))?;
@@ -380,6 +384,16 @@ fn plain(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headers_that_name_a_compiler_which_is_not_there_are_built_with_this_machines() {
+        let Some(architecture) = Architecture::of_host() else { return };
+        let (headers, module) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let rules = "CC = gcc-0.1\nmodules:\n\techo 'int it;' | $(CC) -x c -c -o $(M)/it.ko -\n";
+        fs::write(headers.path().join("Makefile"), rules).unwrap();
+        make("it", headers.path(), module.path(), architecture).unwrap();
+        assert!(module.path().join("it.ko").is_file());
+    }
 
     #[test]
     fn a_patch_tells_which_driver_it_is_for() {
