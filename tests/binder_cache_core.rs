@@ -71,13 +71,13 @@ fn what_reads_the_bytes_of_others_agrees_with_a_plain_reading() {
 
 /// A fault in the source of each target; the mutator must find it from the same seeds.
 const PLANTED: &[(&str, &str, &str, &str)] = &[
-    ("is_string16", "format.c", "i = 4 + 2 * length;", "i = 6 + 2 * length;"),
-    ("recognise", "format.c", "& format->fixed[i]", "& format->fixed[i] >> 8"),
+    ("is_string16", "format.c", "!end[1] && ", ""),
+    ("recognise", "format.c", "& format->first_fixed", "& format->first_fixed >> 8"),
     ("is_answer", "format.c", "tail == form->tail[i] && ", ""),
     ("read_answer", "format.c", "offset > size - OBJECT_SIZE", "offset > size"),
     ("profile", "profile.c", "*other_count < BINDER_CACHE_OTHERS", "*other_count <= BINDER_CACHE_OTHERS"),
     ("profile", "profile.c", "length / 2 > most", "length / 3 > most"),
-    ("core", "core.c", "entry->generation != core->generation || core->changes", "core->changes"),
+    ("core", "core.h", "entry->generation != core->generation || core->changes", "core->changes"),
 ];
 
 #[test]

@@ -114,11 +114,11 @@ static void settle_locked(struct binder_cache *cache, struct list_head *gone)
 		/* stays off */
 	} else if (cache->mode == BINDER_CACHE_TRANSPARENT && cache->has_profile) {
 		*cache->format = cache->tables->profile;
-		binder_cache_align_header(cache->format);
+		binder_cache_align(cache->format);
 		active = true;
 	} else if (cache->mode == BINDER_CACHE_COOPERATIVE && cache->opted_in) {
 		*cache->format = cache->tables->offered;
-		binder_cache_align_header(cache->format);
+		binder_cache_align(cache->format);
 		active = true;
 	}
 	cache->recognised = false;

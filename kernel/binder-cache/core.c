@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* See core.h: the cache itself, without driver types and without locks. */
 
+#include <linux/bitops.h>
 #include <linux/list.h>
 #include <linux/string.h>
 #include <linux/types.h>
@@ -36,15 +37,11 @@ static size_t bc_bytes(const struct bc_entry *entry)
 /* The hash of a question from one class of callers. */
 static u64 bc_class_hash(u64 hash, enum bc_scope scope, u32 uid, u32 security_id)
 {
-	switch (scope) {
-	case BC_SCOPE_EXACT:
-		hash = bc_mix(hash, uid);
-		fallthrough;
-	case BC_SCOPE_SECURITY:
-		return bc_mix(hash, (u64)security_id << 8 | scope);
-	default:
-		return bc_mix(hash, scope);
-	}
+	u64 class = scope == BC_SCOPE_ANY ? 0 : (u64)security_id << 32;
+
+	if (scope == BC_SCOPE_EXACT)
+		class |= uid;
+	return bc_mix(hash + scope, class);
 }
 
 static struct hlist_head *bc_bucket(struct bc_core *core, u64 hash)
@@ -128,19 +125,15 @@ static __always_inline struct bc_entry *bc_lookup(struct bc_core *core, u64 hash
  * Moving what is hit would take longer than to find it: it is moved when its
  * turn to be evicted comes.  But the paper's list is scanned in this order.
  */
-struct bc_entry *bc_find(struct bc_core *core,
-			 const struct bc_question *question,
-			 const struct bc_caller *caller)
+struct bc_entry *bc_find_in(struct bc_core *core, u32 scopes,
+			    const struct bc_question *question,
+			    const struct bc_caller *caller)
 {
-	enum bc_scope scope;
-
-	for (scope = BC_SCOPE_EXACT; scope <= BC_SCOPE_ANY; scope++) {
+	for (; scopes; scopes &= scopes - 1) {
+		enum bc_scope scope = __ffs(scopes);
 		struct bc_entry *entry;
 		u64 hash;
 
-		if (!core->scoped[scope] ||
-		    (scope == BC_SCOPE_ANY && caller->isolated))
-			continue;
 		hash = bc_class_hash(question->hash, scope, caller->uid, caller->security_id);
 		entry = bc_lookup(core, hash, scope, caller->uid,
 				  caller->security_id, question->code,
@@ -165,7 +158,8 @@ static void bc_remove(struct bc_core *core, struct bc_entry *entry,
 	list_del(&entry->in_account);
 	list_move_tail(&entry->order, gone);
 	core->removals++;
-	core->scoped[entry->scope]--;
+	if (!--core->scoped[entry->scope])
+		core->scopes &= ~(1u << entry->scope);
 	core->entries--;
 	core->bytes -= bytes;
 	bc_account(core, entry->uid)->bytes -= bytes;
@@ -239,7 +233,7 @@ enum bc_verdict bc_learn(struct bc_core *core, struct bc_entry *entry,
 	u32 bytes = bc_bytes(entry);
 	struct bc_entry *known;
 
-	if (entry->generation != core->generation || core->changes) {
+	if (bc_is_stale(core, entry)) {
 		list_add(&entry->order, gone);
 		return BC_STALE;
 	}
@@ -265,6 +259,7 @@ enum bc_verdict bc_learn(struct bc_core *core, struct bc_entry *entry,
 	list_add(&entry->order, &core->order);
 	list_add(&entry->in_account, &account->entries);
 	core->scoped[scope]++;
+	core->scopes |= 1u << scope;
 	core->entries++;
 	core->bytes += bytes;
 	account->bytes += bytes;

@@ -113,6 +113,7 @@ struct bc_tables {
  * @removals:	raised by every entry that goes
  * @changes:	changes under way: nothing is learnt
  * @scoped:	entries of each scope
+ * @scopes:	those that have any, a bit each
  * @entries:	how many there are
  * @bytes:	what they take
  * @capacity:	how many there may be
@@ -129,6 +130,7 @@ struct bc_core {
 	u64 removals;
 	u32 changes;
 	u32 scoped[BC_SCOPE_ANY + 1];
+	u32 scopes;
 	u32 entries;
 	u32 bytes;
 	u32 capacity;
@@ -182,10 +184,27 @@ static inline void bc_ask(struct bc_entry *entry, const struct bc_question *ques
 	memcpy(entry->key, question->key, 8 * bc_words(question->size));
 }
 
+/* Something changed since @entry's question was asked, or is changing. */
+static inline bool bc_is_stale(const struct bc_core *core, const struct bc_entry *entry)
+{
+	return entry->generation != core->generation || core->changes;
+}
+
+/* The answer for this caller among those of @scopes, which are not none. */
+struct bc_entry *bc_find_in(struct bc_core *core, u32 scopes,
+			    const struct bc_question *question,
+			    const struct bc_caller *caller);
+
 /* The answer for this caller, or NULL. */
-struct bc_entry *bc_find(struct bc_core *core,
-			 const struct bc_question *question,
-			 const struct bc_caller *caller);
+static inline struct bc_entry *bc_find(struct bc_core *core, const struct bc_question *question,
+				       const struct bc_caller *caller)
+{
+	u32 scopes = core->scopes;
+
+	if (caller->isolated)
+		scopes &= ~(1u << BC_SCOPE_ANY);
+	return scopes ? bc_find_in(core, scopes, question, caller) : NULL;
+}
 
 /*
  * Takes @entry, its answer filled in, for the callers of @scope.  Where its

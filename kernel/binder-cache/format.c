@@ -10,54 +10,69 @@
 
 #define OBJECT_SIZE	sizeof(struct flat_binder_object)
 
-void binder_cache_align_header(struct binder_cache_format *format)
+void binder_cache_align(struct binder_cache_format *format)
 {
 	u32 pad = -(format->volatile_size + format->header_size) & 7;
 	u32 start = pad + format->volatile_size;
+	struct binder_cache_form *form = format->forms;
 
-	memset(format->fixed, 0, sizeof(format->fixed));
 	memcpy((u8 *)format->prefix + start, format->header, format->header_size);
-	memset((u8 *)format->fixed + start, 0xff, format->header_size);
+	format->first_word = start / 8;
+	format->key_word = bc_words(start + format->header_size);
+	format->first_fixed = ~0ull;
+	memset(&format->first_fixed, 0, start % 8);
+	for (; form < format->forms + format->form_count; form++) {
+		memset(form->fixed, 0, sizeof(form->fixed));
+		memset(form->fixed, 0xff, form->reply_size);
+	}
 }
 
-bool binder_cache_is_string16(const u8 *bytes, size_t size)
+/* In the last four bytes the end, alone or behind the last character. */
+static __always_inline bool is_string16(const u8 *bytes, size_t size)
 {
-	u32 length, i;
+	u16 end[2];
+	u32 length;
 
 	if (size < 8)
 		return false;
 	memcpy(&length, bytes, 4);
 	if (length >= BC_KEY_MAX / 2 || size != 4 + ALIGN(2 * (length + 1), 4))
 		return false;
-	for (i = 4 + 2 * length; i < size; i++)
-		if (bytes[i])
-			return false;
-	return true;
+	memcpy(end, bytes + size - 4, 4);
+	return !end[1] && (length % 2 || !end[0]);
+}
+
+bool binder_cache_is_string16(const u8 *bytes, size_t size)
+{
+	return is_string16(bytes, size);
 }
 
 bool binder_cache_recognise(const struct binder_cache_format *format, u32 prefix, const u64 *room,
 			    const u8 *request, size_t size)
 {
-	u32 i;
+	const u64 *word = room + format->first_word;
+	const u64 *end = room + format->key_word;
+	const u64 *expected = format->prefix + format->first_word;
+	u64 differing = 0;
 
 	if (prefix != format->volatile_size + format->header_size || size <= prefix)
 		return false;
-	for (i = format->volatile_size / 8; i < DIV_ROUND_UP(prefix, 8); i++)
-		if ((room[i] ^ format->prefix[i]) & format->fixed[i])
-			return false;
-	return binder_cache_is_string16(request + prefix, size - prefix);
+	if (word < end)
+		differing = (*word++ ^ *expected++) & format->first_fixed;
+	/* all of them, two at a time: to leave early would take longer */
+	for (; word + 1 < end; word += 2, expected += 2)
+		differing |= (word[0] ^ expected[0]) | (word[1] ^ expected[1]);
+	if (word < end)
+		differing |= *word ^ *expected;
+	return !differing && is_string16(request + prefix, size - prefix);
 }
 
-/* memcmp() is not worth its call for a handful of bytes. */
-static __always_inline bool is_same(const u8 *a, const u8 *b, size_t size)
+/* Words that do not count may hold what lies behind the answer. */
+static __always_inline bool begins_with(const u64 *data, const struct binder_cache_form *form)
 {
-	for (; size >= sizeof(u32); size -= sizeof(u32), a += sizeof(u32), b += sizeof(u32))
-		if (memcmp(a, b, sizeof(u32)))
-			return false;
-	while (size--)
-		if (*a++ != *b++)
-			return false;
-	return true;
+	return !(((data[0] ^ form->reply[0]) & form->fixed[0]) |
+		 ((data[1] ^ form->reply[1]) & form->fixed[1]) |
+		 ((data[2] ^ form->reply[2]) & form->fixed[2]));
 }
 
 bool binder_cache_is_answer(const struct binder_cache_format *format,
@@ -78,8 +93,7 @@ bool binder_cache_is_answer(const struct binder_cache_format *format,
 	if (tail_size < sizeof(tail))
 		tail &= (1ull << 8 * tail_size) - 1;
 	for (; form < last; form++) {
-		if (answer->offset != form->reply_size ||
-		    !is_same(data, form->reply, form->reply_size))
+		if (answer->offset != form->reply_size || !begins_with(answer->data, form))
 			continue;
 		for (i = 0; i < form->tail_count; i++)
 			if (tail == form->tail[i] && tail_size == form->tail_size[i])

@@ -17,27 +17,29 @@
 	DIV_ROUND_UP(BINDER_CACHE_VOLATILE_MAX + BINDER_CACHE_HEADER_MAX, 8)
 #define BINDER_CACHE_REQUEST_MAX \
 	(BINDER_CACHE_VOLATILE_MAX + BINDER_CACHE_HEADER_MAX + BC_KEY_MAX)
-#define BINDER_CACHE_REPLY_MAX		24
+#define BINDER_CACHE_REPLY_WORDS	3
+#define BINDER_CACHE_REPLY_MAX		(8 * BINDER_CACHE_REPLY_WORDS)
 #define BINDER_CACHE_FORMS		4
 #define BINDER_CACHE_TAILS		8
 #define BINDER_CACHE_OTHERS		16
 
 /*
- * What stands around the one binder of an answer: @reply before it, one of
- * @tail, with zeros up to a word, behind.
+ * What stands around the one binder of an answer: @reply before it, of which
+ * @fixed counts, one of @tail, with zeros up to a word, behind.
  */
 struct binder_cache_form {
 	u32 reply_size;
 	u32 tail_count;
 	u32 tail_size[BINDER_CACHE_TAILS];
 	u64 tail[BINDER_CACHE_TAILS];
-	u8 reply[BINDER_CACHE_REPLY_MAX];
+	u64 reply[BINDER_CACHE_REPLY_WORDS];
+	u64 fixed[BINDER_CACHE_REPLY_WORDS];
 };
 
 /*
- * @prefix is what stands before a key, ending at a whole word, and @fixed those
- * of its bits that must be as they are: both follow from the rest.  Without
- * @forms an answer may have any.
+ * @prefix is what stands before a key, which begins at @key_word.  From
+ * @first_word on, of which @first_fixed counts, it must be as it is.  All four
+ * follow from the rest.  Without @forms an answer may have any.
  */
 struct binder_cache_format {
 	u64 lookup;
@@ -52,14 +54,17 @@ struct binder_cache_format {
 	u32 isolated_first;
 	u32 isolated_last;
 	u64 prefix[BINDER_CACHE_PREFIX_WORDS];
-	u64 fixed[BINDER_CACHE_PREFIX_WORDS];
+	u64 first_fixed;
+	u32 first_word;
+	u32 key_word;
 	u8 header[BINDER_CACHE_HEADER_MAX];
 	struct binder_cache_form forms[BINDER_CACHE_FORMS];
 };
 
 /* format.c */
 
-void binder_cache_align_header(struct binder_cache_format *format);
+/* Makes what follows from the rest of @format; before anything is compared with it. */
+void binder_cache_align(struct binder_cache_format *format);
 
 /*
  * A length, its characters, a zero, zeros as padding: nothing before, nothing

@@ -4,9 +4,9 @@
  * functions it needs.
  *
  * An entry names a node without a reference.  It may, because an entry exists
- * only while the manager itself holds a strong reference: entries are made
- * under the manager's outer lock with that reference seen, and dropped under
- * the same lock before it goes.
+ * only while the manager itself holds a strong reference.  The manager had one
+ * when it sent the node's handle, and the cache hears of each that goes before
+ * the node can: its entries are dropped, and what was asked before is not learnt.
  */
 
 #include <linux/cred.h>

@@ -62,7 +62,7 @@ static void binder_cache_forget_node(struct binder_cache *cache, struct binder_n
 	LIST_HEAD(gone);
 
 	spin_lock(&cache->lock);
-	if (node->cached && !node->cache_never)
+	if (READ_ONCE(node->cached) && !node->cache_never)
 		bc_forget_object(&cache->core, node, &gone);
 	node->cache_never |= never;
 	spin_unlock(&cache->lock);
@@ -92,7 +92,19 @@ static noinline void binder_cache_sends_node(struct binder_thread *thread, struc
 		binder_cache_exclude(thread->proc->context, node);
 }
 
-/* The manager may let the node go. */
+/* @proc, whose outer lock is held and which has a strong reference, sends the handle. */
+static noinline void binder_cache_sends_handle(struct binder_proc *proc, struct binder_node *node)
+{
+	struct binder_cache *cache = proc->context->cache;
+
+	if (cache && READ_ONCE(cache->manager) == proc)
+		WRITE_ONCE(node->cached, true);
+}
+
+/*
+ * The manager may let the node go, by the outer lock that is held: what was
+ * asked before is not learnt either.
+ */
 static noinline void binder_cache_ref_gone(struct binder_ref *ref)
 {
 	struct binder_cache *cache = ref->proc->context->cache;
@@ -151,21 +163,10 @@ static bool binder_cache_read_reply(struct binder_cache *cache, struct binder_pr
 	return binder_cache_read_answer(cache->format, answer, size);
 }
 
-static enum bc_verdict binder_cache_learn_locked(struct binder_cache *cache,
-						 struct bc_entry *entry, enum bc_scope scope,
-						 struct list_head *gone)
-{
-	if (time_before(jiffies, cache->quiet_until)) {
-		list_add(&entry->order, gone);
-		return BC_STALE;
-	}
-	return bc_learn(&cache->core, entry, scope, gone);
-}
-
 /*
- * The manager's reference keeps the node; without one there is no entry.  Until
- * it is found, @node is a number: that it is no other node's by now follows
- * from the generation.
+ * The manager had a strong reference to @node when it sent the handle, after the
+ * question was asked.  It has it still if the generation is the question's, and
+ * cannot let it go while the cache's lock is held; else @node is only a number.
  */
 static enum binder_cache_count binder_cache_insert(struct binder_cache *cache,
 						   struct binder_proc *manager,
@@ -173,31 +174,22 @@ static enum binder_cache_count binder_cache_insert(struct binder_cache *cache,
 						   enum bc_scope scope, struct list_head *gone)
 {
 	enum binder_cache_count result = BINDER_CACHE_REFUSED_SERVICE;
-	struct binder_ref *ref;
 
-	outer_lock(manager);
-	ref = node ? binder_cache_find_ref(manager, node) : NULL;
 	spin_lock(&cache->lock);
-	if (!cache->active || cache->manager != manager || !ref || !ref->data.strong ||
-	    !READ_ONCE(node->proc) || node->cache_never) {
+	if (!cache->active || cache->manager != manager || !node) {
+		list_add(&entry->order, gone);
+	} else if (bc_is_stale(&cache->core, entry) || time_before(jiffies, cache->quiet_until)) {
+		result = BINDER_CACHE_REFUSED_STALE;
+		list_add(&entry->order, gone);
+	} else if (!READ_ONCE(node->proc) || node->cache_never) {
 		list_add(&entry->order, gone);
 	} else {
-		node->cached = true;
 		entry->answer.object = node;
-		switch (binder_cache_learn_locked(cache, entry, scope, gone)) {
-		case BC_KEPT:
-			result = BINDER_CACHE_FILLS;
-			break;
-		case BC_STALE:
-			result = BINDER_CACHE_REFUSED_STALE;
-			break;
-		case BC_OVER_LIMIT:
-			result = BINDER_CACHE_REFUSED_LIMIT;
-			break;
-		}
+		/* not stale: that was seen */
+		result = bc_learn(&cache->core, entry, scope, gone) == BC_KEPT ?
+			 BINDER_CACHE_FILLS : BINDER_CACHE_REFUSED_LIMIT;
 	}
 	spin_unlock(&cache->lock);
-	outer_unlock(manager);
 	return result;
 }
 

@@ -45,7 +45,7 @@ static int parse_reply(const char *value, struct binder_cache_format *format)
 	if (format->form_count == BINDER_CACHE_FORMS)
 		return -EINVAL;
 	form = &format->forms[format->form_count++];
-	return parse_bytes(value, form->reply, &form->reply_size, BINDER_CACHE_REPLY_MAX);
+	return parse_bytes(value, (u8 *)form->reply, &form->reply_size, BINDER_CACHE_REPLY_MAX);
 }
 
 /* Of the reply that was named last. */

@@ -100,6 +100,9 @@ static void prepare(void)
 	caller = (struct binder_thread){ .proc = &client, .cache.spare_ref = &spare_ref };
 	result = BINDER_CACHE_COUNTS;
 	make_entry();
+	outer_lock(&manager);
+	binder_cache_sends_handle(&manager, &node);
+	outer_unlock(&manager);
 }
 
 static void learn(void)

@@ -120,7 +120,7 @@ static void feed_recognise(const u8 *bytes, size_t size)
 	format.volatile_size = take(&in, BINDER_CACHE_VOLATILE_MAX + 1);
 	format.header_size = take(&in, BINDER_CACHE_HEADER_MAX + 1);
 	take_bytes(&in, format.header, format.header_size);
-	binder_cache_align_header(&format);
+	binder_cache_align(&format);
 	prefix = format.volatile_size + format.header_size;
 	request = in.at;
 	size = in.end - in.at;
@@ -219,6 +219,7 @@ static void feed_is_answer(const u8 *bytes, size_t size)
 	struct bc_answer answer;
 
 	take_forms(&in, &format);
+	binder_cache_align(&format);
 	memset(&answer, 0xa5, sizeof(answer));
 	answer.size = sizeof(struct flat_binder_object) +
 		      take(&in, BC_ANSWER_MAX - sizeof(struct flat_binder_object) + 1);
@@ -239,6 +240,7 @@ static void feed_read_answer(const u8 *bytes, size_t size)
 	bool expected;
 
 	take_forms(&in, &format);
+	binder_cache_align(&format);
 	size = take(&in, BC_ANSWER_MAX + 2);
 	take_bytes(&in, &offset, take(&in, 8) ? 1 : 8);
 	take_bytes(&in, data, size);
@@ -379,7 +381,7 @@ static void feed_profile(const u8 *bytes, size_t size)
 		return;
 	MUST(is_sound(&format));
 	/* into the room that the driver has for it, and to its end */
-	binder_cache_align_header(&format);
+	binder_cache_align(&format);
 	length = binder_cache_print_profile(&format, page);
 	MUST(length && length < PAGE_SIZE && page[length - 1] == '\n');
 	MUST(!parse(page, length - 1, &again));
