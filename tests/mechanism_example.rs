@@ -8,7 +8,7 @@ use std::time::Duration;
 use brisk::device::{BootTime, Root};
 use brisk::engine::{Engine, Options, Purpose};
 use brisk::mechanism::{
-    Action, Child, Decision, Event, Facts, Foreseen, Interest, Kept, KeptFile, LaunchHelp, Mechanism, News, Outcome,
+    Action, Child, Decision, Event, Facts, Foreseen, Interest, Kept, LaunchHelp, LearnedFile, Mechanism, News, Outcome,
     Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, Question, Stall, Support, SupportState, Surroundings,
     Target, ThreadDemand, list,
 };
@@ -227,8 +227,8 @@ impl Mechanism for Everything {
     }
 
     fn kept(&self) -> Option<Kept> {
-        const FILE: KeptFile =
-            KeptFile { name: "everything.json", what: "it", if_damaged: "it is lost", is_durable: false };
+        const FILE: LearnedFile =
+            LearnedFile { name: "everything.json", what: "it", if_damaged: "it is lost", is_durable: false };
         Some(Kept { file: FILE, text: "known".to_owned() })
     }
 

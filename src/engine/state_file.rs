@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::mechanisms::Mechanisms;
 use crate::device::{Root, durable_file};
-use crate::mechanism::{Kept, KeptFile};
+use crate::mechanism::{Kept, LearnedFile};
 
 /// Real states have 256 entries of about 100 bytes.
 const LIMIT_BYTES: u64 = 256 << 10;
@@ -13,33 +13,32 @@ const LIMIT_BYTES: u64 = 256 << 10;
 /// One file, and the text that it is taken to hold.
 #[derive(Debug)]
 pub(super) struct StateFile {
-    about: KeptFile,
+    about: LearnedFile,
     path: PathBuf,
     saved: String,
     /// Reported once.
     failed: bool,
 }
 
-impl StateFile {
-    /// Reads what an earlier run learned with `parse`, which returns `None` for a damaged text. The state is then `None`, as it is
-    /// where there is no file.
-    pub(super) fn read<State>(
-        root: &Root,
-        about: KeptFile,
-        parse: impl FnOnce(&str) -> Option<State>,
-    ) -> (Self, Option<State>) {
-        let path = root.path(root.state_file(about.name));
-        let text = durable_file::read(&path, LIMIT_BYTES);
-        let state = text.as_deref().and_then(parse);
-        if text.is_some() && state.is_none() {
-            tracing::warn!("{} is damaged: {}", path.display(), about.if_damaged);
-        }
-        (Self { about, path, saved: String::new(), failed: false }, state)
+/// Reads what an earlier run learned with `parse`, which returns `None` for a damaged text. `None` then, and where there is no
+/// file.
+pub(super) fn recall<State>(
+    root: &Root,
+    about: LearnedFile,
+    parse: impl FnOnce(&str) -> Option<State>,
+) -> Option<State> {
+    let path = root.path(root.state_file(about.name));
+    let state = parse(&durable_file::read(&path, LIMIT_BYTES)?);
+    if state.is_none() {
+        tracing::warn!("{} is damaged: {}", path.display(), about.if_damaged);
     }
+    state
+}
 
-    /// Takes `text` for what is in the file: a damaged file stays until something is learned.
-    pub(super) fn begin_with(&mut self, text: String) {
-        self.saved = text;
+impl StateFile {
+    /// The file of `about`, taken to hold `saved`, the text of what was recalled: a damaged file stays until something is learned.
+    pub(super) fn new(root: &Root, about: LearnedFile, saved: String) -> Self {
+        Self { about, path: root.path(root.state_file(about.name)), saved, failed: false }
     }
 
     /// Writes `text` when it differs from what is in the file. True when it is there.
@@ -74,9 +73,9 @@ impl KeptFiles {
         for index in 0..mechanisms.len() {
             let mechanism = mechanisms.at(index);
             let Some(Kept { file, .. }) = mechanism.kept() else { continue };
-            let (mut file, _) = StateFile::read(root, file, |text| mechanism.recall(text).then_some(()));
-            file.begin_with(mechanism.kept().map(|kept| kept.text).unwrap_or_default());
-            files.push((index, file));
+            recall(root, file, |text| mechanism.recall(text).then_some(()));
+            let saved = mechanism.kept().map(|kept| kept.text).unwrap_or_default();
+            files.push((index, StateFile::new(root, file, saved)));
         }
         Self(files)
     }
@@ -144,12 +143,11 @@ mod tests {
     #[test]
     fn on_android_it_is_kept_on_the_data_partition() {
         let (_folder, root) = root_of(&[("system/build.prop", ""), ("data/misc/", "")]);
-        let (mut file, state) = StateFile::read(&root, learned::FILE, LearnedDurations::parse);
-        assert_eq!(state, None);
+        assert_eq!(recall(&root, learned::FILE, LearnedDurations::parse), None);
         let mut durations = LearnedDurations::default();
         durations.learn("browser", Duration::from_millis(700), false);
-        assert!(file.save(durations.to_text()));
+        assert!(StateFile::new(&root, learned::FILE, String::new()).save(durations.to_text()));
         assert!(root.exists("/data/misc/brisk/launch-durations.json") && !root.exists("/var"));
-        assert_eq!(StateFile::read(&root, learned::FILE, LearnedDurations::parse).1, Some(durations));
+        assert_eq!(recall(&root, learned::FILE, LearnedDurations::parse), Some(durations));
     }
 }

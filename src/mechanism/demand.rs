@@ -45,7 +45,7 @@ pub struct Child {
 
 /// A file for what is learned, in `/var/lib/brisk`, on Android in `/data/misc/brisk`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeptFile {
+pub struct LearnedFile {
     /// Its name.
     pub name: &'static str,
     /// What is in it, in words.
@@ -60,7 +60,7 @@ pub struct KeptFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     /// Its file.
-    pub file: KeptFile,
+    pub file: LearnedFile,
     /// What is to be in it now.
     pub text: String,
 }

@@ -30,7 +30,7 @@ pub mod support;
 pub mod surroundings;
 
 pub use action::{Action, Decision, Target};
-pub use demand::{Child, Kept, KeptFile, LaunchHelp, ThreadDemand, ThreadSampling};
+pub use demand::{Child, Kept, LaunchHelp, LearnedFile, ThreadDemand, ThreadSampling};
 pub use enabled::Enabled;
 pub use event::{Event, Process, ProcessEvent, ProcessEventKind};
 pub use facts::{Facts, Question};

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::learned::Learned;
 use super::look::{Looks, page_kib};
 use crate::device::{BootTime, DeviceError, Root, kernel, meminfo, process, process_memory, zram_writeback};
-use crate::engine::state_file::StateFile;
+use crate::engine::state_file::recall;
 use crate::mechanism::Foreseen;
 use crate::mechanism::memory::candidates;
 use crate::mechanism::memory::config::{KillerConfig, PageoutConfig, WritebackConfig};
@@ -100,8 +100,7 @@ fn write_back(root: &Root, config: &WritebackConfig) -> Option<Foreseen> {
     let boot = kernel::boot_id(root).unwrap_or_default();
     let wall_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let clock = Clock { boot: &boot, now: BootTime::now(), wall_s };
-    let left_kib =
-        StateFile::read(root, wear::FILE, Wear::parse).1.unwrap_or_default().left_kib(clock, config.daily_kib);
+    let left_kib = recall(root, wear::FILE, Wear::parse).unwrap_or_default().left_kib(clock, config.daily_kib);
     let device = zram_writeback::device(root).map(|zram| zram.name);
     let (subject, why) = match device {
         Ok(name) => (name, String::new()),

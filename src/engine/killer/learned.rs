@@ -1,7 +1,7 @@
 //! What the killer learned, and where it is kept: never read or written on the way to a kill.
 
 use crate::device::Root;
-use crate::engine::state_file::StateFile;
+use crate::engine::state_file::{StateFile, recall};
 use crate::mechanism::launch::{LearnedDurations, learned as durations};
 use crate::mechanism::memory::victim::Candidate;
 use crate::mechanism::memory::{LearnedRatios, learned};
@@ -17,11 +17,10 @@ pub(super) struct Learned {
 impl Learned {
     /// Reads what earlier runs learned.
     pub(super) fn read(root: &Root) -> Self {
-        let (mut file, ratios) = StateFile::read(root, learned::FILE, LearnedRatios::parse);
-        let ratios = ratios.unwrap_or_default();
-        file.begin_with(ratios.to_text());
-        let (_, launches) = StateFile::read(root, durations::FILE, LearnedDurations::parse);
-        Self { ratios, file, launches: launches.unwrap_or_default() }
+        let ratios = recall(root, learned::FILE, LearnedRatios::parse).unwrap_or_default();
+        let file = StateFile::new(root, learned::FILE, ratios.to_text());
+        let launches = recall(root, durations::FILE, LearnedDurations::parse).unwrap_or_default();
+        Self { ratios, file, launches }
     }
 
     /// Tells each of `candidates` what was learned of it.
@@ -62,7 +61,7 @@ mod tests {
         learned.save();
         let mut durations = LearnedDurations::default();
         durations.learn("mail", std::time::Duration::from_millis(700), false);
-        StateFile::read(&root, durations::FILE, LearnedDurations::parse).0.save(durations.to_text());
+        StateFile::new(&root, durations::FILE, String::new()).save(durations.to_text());
 
         let mut candidates = ["gallery", "mail", "maps"].map(candidate);
         Learned::read(&root).inform(&mut candidates, 0.25);

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::look::page_kib;
 use crate::device::zram_writeback::{self, Pages, incompressible_first};
 use crate::device::{BootTime, DeviceError, Root, kernel, pagemap, process, process_reclaim, scheduling, zram};
-use crate::engine::state_file::StateFile;
+use crate::engine::state_file::{StateFile, recall};
 use crate::mechanism::memory::candidates;
 use crate::mechanism::memory::config::WritebackConfig;
 use crate::mechanism::memory::constant::{ConstantPages, Pieces};
@@ -58,12 +58,12 @@ struct Writeback {
 impl Writeback {
     /// `None` when what was spent before is not known.
     fn new(root: Root, config: WritebackConfig, limits: bool) -> Option<Self> {
-        let (mut file, wear) = StateFile::read(&root, wear::FILE, Wear::parse);
+        let wear = recall(&root, wear::FILE, Wear::parse);
         if wear.is_none() && root.exists(root.state_file(wear::FILE.name)) {
             return None;
         }
         let wear = wear.unwrap_or_default();
-        file.begin_with(wear.to_text());
+        let file = StateFile::new(&root, wear::FILE, wear.to_text());
         let boot = kernel::boot_id(&root).unwrap_or_else(|| "unknown".to_owned());
         Some(Self {
             root,

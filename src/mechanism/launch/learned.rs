@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mechanism::KeptFile;
+use crate::mechanism::LearnedFile;
 use crate::mechanism::recency::{CAPACITY, make_room};
 
 const MEAN_WEIGHT: f64 = 1.0 / 8.0;
@@ -21,7 +21,7 @@ const HEADROOM: f64 = 1.25;
 const VERSION: u32 = 1;
 
 /// Where it is kept.
-pub const FILE: KeptFile = KeptFile {
+pub const FILE: LearnedFile = LearnedFile {
     name: "launch-durations.json",
     what: "learned durations",
     if_damaged: "durations are learned again",

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::victim::Candidate;
-use crate::mechanism::KeptFile;
+use crate::mechanism::LearnedFile;
 use crate::mechanism::recency::{CAPACITY, make_room};
 
 /// Where it is kept.
-pub const FILE: KeptFile = KeptFile {
+pub const FILE: LearnedFile = LearnedFile {
     name: "memory-ratios.json",
     what: "what was learned",
     if_damaged: "what swap costs is learned again",

@@ -7,10 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::device::BootTime;
-use crate::mechanism::KeptFile;
+use crate::mechanism::LearnedFile;
 
 /// Where it is kept.
-pub const FILE: KeptFile = KeptFile {
+pub const FILE: LearnedFile = LearnedFile {
     name: "memory-wear.json",
     what: "what was written back",
     if_damaged: "nothing is written back until it is removed",
