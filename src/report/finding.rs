@@ -86,14 +86,15 @@ fn finding(first: &ArmResult, baseline: &ArmResult, series: &[(&ArmResult, Chang
     } else if unclear + same.len() == series.len() {
         "no difference shown".to_owned()
     } else {
-        let range = range_text(first, series);
         let unknown = series.iter().filter(|(arm, change)| outcome(arm, *change).is_none()).count();
-        match (unknown, unclear + same.len(), series.len()) {
-            (0, 0, _) => range,
-            (0, open, all) => format!("{range}; no difference at {open} of {all} points"),
-            (unknown, _, all) if unknown == all => format!("{range}; too few replicates to tell"),
-            (unknown, _, all) => format!("{range}; too few replicates to tell at {unknown} of {all} points"),
-        }
+        let places = |what, points| match (points, series.len()) {
+            (0, _) => String::new(),
+            (points, all) if points == all => format!("; {what}"),
+            (points, all) => format!("; {what} at {points} of {all} points"),
+        };
+        range_text(first, series)
+            + &places("no difference", unclear + same.len())
+            + &places("too few replicates to tell", unknown)
     };
     Finding {
         arm: first.name.clone(),
@@ -162,6 +163,10 @@ mod tests {
             (&[(-17.0, shorter), (0.1, [-0.5, 0.5])], "17.0 % shorter to 0.1 % longer; no difference at 1 of 2 points"),
             (&[(-17.0, open)], "17.0 % shorter; too few replicates to tell"),
             (&[(-17.0, shorter), (-17.0, open)], "17.0 % shorter; too few replicates to tell at 1 of 2 points"),
+            (
+                &[(-17.0, open), (0.1, [-0.5, 0.5])],
+                "17.0 % shorter to 0.1 % longer; no difference at 1 of 2 points; too few replicates to tell at 1 of 2 points",
+            ),
         ] {
             let arms: Vec<(ArmResult, Change)> = series.iter().map(|&(percent, ci)| arm(percent, ci)).collect();
             let series: Vec<(&ArmResult, Change)> = arms.iter().map(|(arm, change)| (arm, *change)).collect();
