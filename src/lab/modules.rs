@@ -276,14 +276,12 @@ fn make(source: &str, headers: &Path, folder: &Path, architecture: &Architecture
         command.env_remove(variable);
     }
     command.env("LC_ALL", "C");
-    let mut compiler = "gcc".to_owned();
     if Architecture::of_host() != Some(architecture) {
         command.arg(format!("ARCH={}", architecture.kbuild));
         command.arg(format!("CROSS_COMPILE={}", architecture.cross_prefix));
-        compiler.insert_str(0, architecture.cross_prefix);
     }
     // Debian's headers name the release of gcc that built the kernel, which a newer Debian does not have.
-    command.arg(format!("CC={compiler}"));
+    command.arg("CC=$(CROSS_COMPILE)gcc");
     let output = command
         .output()
         .map_err(|error| unavailable(source, format!("cannot run make: {error}; install the packages make and gcc")))?;
