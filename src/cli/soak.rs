@@ -22,6 +22,10 @@ use crate::random::Random;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The longest life of a daemon: some hundred leases, and a few guardians where they are killed.
 const LONGEST_LIFE_US: usize = 20_000;
+/// A guardian that was being started when its daemon died restores within this time.
+const UNTOLD_PATIENCE: Duration = Duration::from_secs(1);
+/// The longest time from the death of a guardian to that of its daemon.
+const LONGEST_DELAY_US: f64 = 2_000_000.0;
 
 /// Arguments of `brisk soak`.
 #[derive(Debug, Clone, clap::Args)]
@@ -62,10 +66,15 @@ struct Tally {
     daemon: u32,
     /// The guardian first: the daemon must start another, and is killed then.
     guardian: u32,
-    /// Both: `brisk restore` must restore.
+    /// Both at once: `brisk restore` must restore.
     both: u32,
-    /// How often something was changed at the moment when both had been killed: these restorations did something.
+    /// The guardian, and after a delay of up to 2 s the daemon: the next guardian must restore if there was one.
+    apart: u32,
+    /// How often something was changed when both had been killed and every guardian had ended: these restorations did
+    /// something.
     found_changed: u32,
+    /// The longest delay between the two kills after which something was still changed.
+    longest_unguarded_us: u64,
     /// How often something was still changed afterwards.
     left_changed: u32,
 }
@@ -108,7 +117,7 @@ fn kill_once(
     let mut daemon = Daemon::start(arguments, root, random.bits())?;
     let mut guardian = daemon.next_guardian()?;
     std::thread::sleep(Duration::from_micros(random.below(LONGEST_LIFE_US) as u64));
-    match random.below(3) {
+    match random.below(4) {
         0 => {
             tally.daemon += 1;
             daemon.kill()?;
@@ -122,19 +131,62 @@ fn kill_once(
             daemon.kill()?;
             guardian.wait()?;
         }
-        _ => {
+        2 => {
             tally.both += 1;
-            // The guardian first, and no time for the daemon to start another that would live.
-            guardian.kill()?;
-            daemon.kill()?;
-            while let Some(mut late) = daemon.remaining_guardian()? {
-                late.wait()?;
-            }
-            tally.found_changed += u32::from(values(arguments, root)? != originals);
-            restore(root)?;
+            kill_both(arguments, root, originals, (&mut daemon, &mut guardian, Duration::ZERO), tally)?;
+        }
+        _ => {
+            tally.apart += 1;
+            // As many below a millisecond as above ten: what happens while the next guardian is started is rare.
+            let delay = Duration::from_micros(LONGEST_DELAY_US.powf(random.unit()) as u64);
+            kill_both(arguments, root, originals, (&mut daemon, &mut guardian, delay), tally)?;
         }
     }
     Ok(())
+}
+
+/// Kills the guardian and, `delay` later, the daemon; restores what no other guardian has.
+fn kill_both(
+    arguments: &Arguments,
+    root: &Root,
+    originals: &[Option<String>],
+    (daemon, guardian, delay): (&mut Daemon, &mut Watched, Duration),
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    guardian.kill()?;
+    let killed_at = Instant::now();
+    // Without any delay the daemon has no time to start another that would live.
+    if !delay.is_zero() {
+        std::thread::sleep(delay);
+    }
+    daemon.kill()?;
+    let delay = if delay.is_zero() { delay } else { killed_at.elapsed() };
+    while let Some(mut late) = daemon.remaining_guardian()? {
+        late.wait()?;
+    }
+    if !is_restored_soon(arguments, root, originals, delay)? {
+        tally.found_changed += 1;
+        tally.longest_unguarded_us = tally.longest_unguarded_us.max(delay.as_micros() as u64);
+    }
+    restore(root)
+}
+
+/// Whether everything is as before. A guardian that the daemon had no time to tell of may still be at it: after a delay it is
+/// given time.
+fn is_restored_soon(
+    arguments: &Arguments,
+    root: &Root,
+    originals: &[Option<String>],
+    delay: Duration,
+) -> anyhow::Result<bool> {
+    let checked = Instant::now();
+    while values(arguments, root)? != originals {
+        if delay.is_zero() || checked.elapsed() > UNTOLD_PATIENCE {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(true)
 }
 
 /// What `brisk restore` does. A guardian that was started just before both were killed may be at it: it is waited for.

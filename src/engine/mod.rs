@@ -5,6 +5,7 @@ mod child;
 pub mod control;
 pub mod executor;
 mod foresight;
+mod guarding;
 pub mod killer;
 mod mechanisms;
 pub mod metrics;
@@ -29,7 +30,6 @@ use crate::config::{Config, Layers};
 use crate::device::affinity::OwnMask;
 use crate::device::cgroup::membership::Groups;
 use crate::device::error::sentence;
-use crate::device::guardian::Guardian;
 use crate::device::journal::{Holder, Journal};
 use crate::device::process_events::monotonic_ns;
 use crate::device::session::Sessions;
@@ -42,6 +42,7 @@ use child::Children;
 use control::Control;
 use executor::{Executor, Output, Sink};
 use foresight::Shown;
+use guarding::Guarding;
 use mechanisms::{Decided, Mechanisms};
 use metrics::Metrics;
 pub use options::{Options, Purpose};
@@ -52,8 +53,6 @@ use signals::Signals;
 use state_file::KeptFiles;
 use subscriptions::Subscriptions;
 
-/// A guardian that dies is replaced; one that dies at once is not, more often than this.
-const GUARDIAN_RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// Several files change together when a governor does: probe once, this long after the first.
 const PROBE_DELAY: Duration = Duration::from_millis(20);
 /// A tunable that keeps vanishing costs no more than one probe in this time.
@@ -87,8 +86,7 @@ pub struct Engine {
     executor: Executor,
     subscriptions: Subscriptions,
     control: Option<Control>,
-    guardian: Option<Guardian>,
-    guardian_due: Option<BootTime>,
+    guarding: Guarding,
     probe_due: Option<BootTime>,
     last_probe: BootTime,
     kept: KeptFiles,
@@ -146,8 +144,7 @@ impl Engine {
             executor,
             subscriptions: Subscriptions::default(),
             control,
-            guardian: None,
-            guardian_due: None,
+            guarding: Guarding::default(),
             probe_due: None,
             last_probe: now,
             kept,
@@ -298,13 +295,7 @@ impl Engine {
         if self.executor.has_restored_late() {
             self.probe_soon(now);
         }
-        if self.guardian_due.is_some_and(|due| due <= now) {
-            self.guardian_due = None;
-            if let Err(error) = self.start_guardian() {
-                tracing::error!("{}; tried again in a moment", sentence(error.as_ref()));
-                self.guardian_due = Some(now + GUARDIAN_RESTART_PAUSE);
-            }
-        }
+        self.replace_guardian(now);
         if let Some(control) = self.control.as_mut().filter(|control| control.deadline().is_some_and(|due| due <= now))
         {
             control.expire(now, &self.poller);
@@ -556,7 +547,7 @@ impl Engine {
             self.executor.next_deadline(),
             self.subscriptions.load.deadline(),
             self.subscriptions.threads.deadline(),
-            self.guardian_due,
+            self.guarding.deadline(),
             self.children.deadline(),
             self.probe_due,
             self.control.as_ref().and_then(Control::deadline),
@@ -564,25 +555,6 @@ impl Engine {
             self.shown.due,
         ];
         self.timer.set(moments.into_iter().flatten().min())
-    }
-
-    fn start_guardian(&mut self) -> anyhow::Result<()> {
-        // A child would stay where the daemon is now.
-        self.own_mask.narrow_to(None);
-        let root = &self.options.root;
-        let guardian = Guardian::start(Holder::Daemon, &root.runtime_folder(), root)?;
-        self.poller.watch(&guardian, Token::Guardian)?;
-        self.guardian = Some(guardian);
-        Ok(())
-    }
-
-    fn lose_guardian(&mut self, now: BootTime) {
-        if let Some(guardian) = self.guardian.take() {
-            tracing::warn!("the guardian (process {}) died and is started anew", guardian.pid());
-            self.poller.forget(&guardian);
-            self.metrics.guardian_restarts += 1;
-            self.guardian_due = Some(now + GUARDIAN_RESTART_PAUSE);
-        }
     }
 
     fn probe_soon(&mut self, now: BootTime) {

@@ -105,7 +105,7 @@ impl Engine {
             configuration_error: self.config_error.clone(),
             dry_run: self.executor.is_dry(),
             sensors: self.subscriptions.describe(&self.scheduling),
-            guardian_pid: self.guardian.as_ref().map(crate::device::guardian::Guardian::pid),
+            guardian_pid: self.guarding.pid(),
             mechanisms: driven.collect(),
             leases: self.executor.leases().to_vec(),
             decisions: self.executor.history().cloned().collect(),

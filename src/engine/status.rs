@@ -92,7 +92,7 @@ impl Status {
             ("brisk_failures", "Decisions that failed.", metrics.failures),
             ("brisk_requests", "Requests that the control socket answered.", metrics.requests),
             ("brisk_refused_clients", "Clients that the control socket turned away.", metrics.refused_clients),
-            ("brisk_guardian_restarts", "Times that the guardian was started anew.", metrics.guardian_restarts),
+            ("brisk_guardian_restarts", "Times that the guardian died and was replaced.", metrics.guardian_restarts),
         ];
         for (name, help, value) in counters {
             exposition.family(name, Kind::Counter, "", help)?.sample(&[], value as f64)?;

@@ -132,12 +132,31 @@ fn launches_are_left_to_another_manager_until_a_person_says_otherwise() {
 }
 
 #[test]
-fn a_guardian_that_dies_is_started_anew() {
-    let device = Device::new();
-    let daemon = device.daemon();
+fn a_guardian_that_dies_is_replaced_at_once_and_what_is_leased_is_restored_by_the_next() {
+    let device = Device::with(LEASE);
+    let mut daemon = device.daemon();
+    daemon.announce("browser");
     let first = daemon.status()["guardian_pid"].as_i64().unwrap();
     let pid = rustix::process::Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
+    // Asked for only once it has been replaced: a daemon that answers is not one that replaces it.
+    let children = format!("/proc/{0}/task/{0}/children", daemon.child.id());
+    let killed_at = Instant::now();
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    let is_replaced = || {
+        let children = fs::read_to_string(&children).unwrap_or_default();
+        children.split_whitespace().any(|child| child.parse() != Ok(first))
+    };
+    while !is_replaced() {
+        assert!(killed_at.elapsed() < Duration::from_millis(500), "in the lab 20 ms are allowed");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    daemon.signal(Signal::KILL);
+    daemon.child.wait().unwrap();
+    eventually("the next guardian restores", || device.sampling_rate() == "100000");
+
+    let daemon = device.daemon();
+    let first = daemon.status()["guardian_pid"].as_i64().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(first as i32).unwrap(), Signal::KILL).unwrap();
     eventually("another guardian watches", || {
         daemon.status()["guardian_pid"].as_i64().is_some_and(|second| second != first)
     });

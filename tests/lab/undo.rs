@@ -16,7 +16,8 @@ const LEASED: &str = "policy0/scaling_governor=performance,userspace,schedutil o
 
 /// Kills a daemon with leases, its guardian or both in a guest, as often as `$BRISK_SOAK_KILLS` says. At least one kill of
 /// `found_each` must leave something for `brisk restore`.
-fn soak(scenario: &str, found_each: u32) {
+/// After a guardian's death the daemon has another one within `unguarded_us`.
+fn soak(scenario: &str, found_each: u32, unguarded_us: u64) {
     let Some(binary) = static_brisk() else { return };
     let kills = std::env::var("BRISK_SOAK_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
     let folder = "/sys/devices/system/cpu/cpufreq";
@@ -35,11 +36,12 @@ fn soak(scenario: &str, found_each: u32) {
     let tally: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!((tally["kills"].as_u64(), tally["left_changed"].as_u64()), (Some(kills.into()), Some(0)), "{tally}");
     assert!(tally["found_changed"].as_u64() >= Some(u64::from(kills / found_each)), "the kills hit leases: {tally}");
+    assert!(tally["longest_unguarded_us"].as_u64() <= Some(unguarded_us), "{tally}");
 }
 
 #[test]
 fn whoever_is_killed_on_a_real_kernel_nothing_is_left_changed() {
-    soak("debian-6.1", 20);
+    soak("debian-6.1", 20, 20_000);
 }
 
 /// Daemon, guardian and killer at the same time: a daemon whose guardian is killed has often started another, which
@@ -47,7 +49,8 @@ fn whoever_is_killed_on_a_real_kernel_nothing_is_left_changed() {
 #[test]
 #[ignore = "1000 kills take a quarter of an hour: ./dev soak, ./dev test --deep"]
 fn whoever_is_killed_on_two_cpus_nothing_is_left_changed() {
-    soak("debian-6.1-parallel", 100);
+    // With the host's clock.
+    soak("debian-6.1-parallel", 100, 500_000);
 }
 
 /// What a guest of `scenario` said of `steps` of faults.sh; `None` where no machine can be emulated.
