@@ -18,6 +18,9 @@ pub struct Arguments {
     /// The kernel's limit of what zram writes back is the daemon's
     #[arg(long)]
     limits: bool,
+    /// memory.zram.backing_device names a device
+    #[arg(long)]
+    names_backing: bool,
 }
 
 /// Watches memory until standard input ends.
@@ -28,6 +31,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     log::start(tracing::Level::INFO);
     let config: KillerConfig =
         serde_json::from_slice(arguments.settings.as_bytes()).context("--settings is not a [memory.killer] section")?;
-    killer::run(root, &config, arguments.limits)?;
+    let prepared = killer::Prepared { limits: arguments.limits, names_backing: arguments.names_backing };
+    killer::run(root, &config, prepared)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -124,6 +124,11 @@ impl DeviceError {
         }
     }
 
+    /// True when the kernel does not take this value, from this process at least.
+    pub fn is_invalid(&self) -> bool {
+        matches!(self, Self::Io { cause, .. } if Errno::from_io_error(cause) == Some(Errno::INVAL))
+    }
+
     /// True when the kernel refused for lack of rights.
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::PermissionDenied)

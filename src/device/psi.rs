@@ -56,24 +56,57 @@ pub fn totals_us(text: &[u8]) -> Option<(u64, u64)> {
     Some((total(b"some ")?, total(b"full ").unwrap_or(0)))
 }
 
+/// What the kernel takes of a process without CAP_SYS_RESOURCE since Linux 6.5: windows that are a multiple of this. Before, it
+/// takes nothing of such a process.
+const UNPRIVILEGED_WINDOW_US: u32 = 2_000_000;
+/// What a process needs for other windows.
+const NEEDS: &str =
+    "give it CAP_SYS_RESOURCE, without which the kernel takes windows of 2 s alone, and before Linux 6.5 none";
+
 /// Wakes the process that polls it for POLLPRI, once a window, when tasks have waited too long for memory in it.
 #[derive(Debug)]
 pub struct Trigger {
     file: File,
+    is_coarse: bool,
 }
 
 impl Trigger {
-    /// A trigger for `stall_us` of waiting by some task within `window_us`, which is from 500 ms to 10 s.
+    /// A trigger for `stall_us` of waiting by some task within `window_us`, which is from 500 ms to 10 s. Where the kernel
+    /// wants CAP_SYS_RESOURCE for such a window, its window is the next multiple of 2 s.
     ///
     /// # Errors
-    /// [`DeviceError::is_missing`] without CONFIG_PSI; EINVAL for other windows, and without CAP_SYS_RESOURCE.
+    /// [`DeviceError::is_missing`] without CONFIG_PSI; [`DeviceError::is_denied`] without CAP_SYS_RESOURCE before Linux 6.5;
+    /// EINVAL for other windows.
     pub fn open(root: &Root, stall_us: u32, window_us: u32) -> Result<Self, DeviceError> {
+        let asked = Self::of_window(root, stall_us, window_us);
+        match asked {
+            Err(error) if error.is_invalid() && !window_us.is_multiple_of(UNPRIVILEGED_WINDOW_US) => {
+                let window_us = window_us.next_multiple_of(UNPRIVILEGED_WINDOW_US);
+                // What is wrong with the window for everybody is told by the first answer.
+                let coarse = Self::of_window(root, stall_us, window_us).map_err(|_| error)?;
+                Ok(Self { is_coarse: true, ..coarse })
+            }
+            asked => asked,
+        }
+    }
+
+    fn of_window(root: &Root, stall_us: u32, window_us: u32) -> Result<Self, DeviceError> {
         let path = root.path(MEMORY_FILE);
         let fault = |source| DeviceError::io(&path, Operation::Watch, source);
         let mut file = OpenOptions::new().read(true).write(true).open(&path).map_err(fault)?;
         file.write_all(format!("some {stall_us} {window_us}\0").as_bytes()).map_err(fault)?;
-        Ok(Self { file })
+        Ok(Self { file, is_coarse: false })
     }
+
+    /// What is to be said of a window that is longer than was asked for: what this process lacks, and what follows.
+    pub fn shortcoming(&self) -> Option<String> {
+        self.is_coarse.then(|| format!("{MEMORY_FILE} tells this process of waiting up to 2 s late: {NEEDS}"))
+    }
+}
+
+/// Why there is no trigger, and what a person can do about it.
+pub fn with_advice(error: &DeviceError) -> String {
+    if error.is_denied() { format!("{error}; {NEEDS}") } else { error.with_advice() }
 }
 
 impl AsFd for Trigger {
@@ -113,6 +146,38 @@ mod tests {
         let pressure = parse(text).unwrap();
         assert_eq!((pressure.some.average_10s_percent, pressure.some.total_us), (1.5, 4_420_193));
         assert_eq!((pressure.full.average_300s_percent, pressure.full.total_us), (100.0, 7));
+    }
+
+    /// On the kernel that the test runs on, in a thread that gives the capability up.
+    #[test]
+    fn a_process_without_the_right_gets_long_windows_or_is_told_what_it_lacks() {
+        use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+        let root = Root::system();
+        if !root.exists(MEMORY_FILE) {
+            return;
+        }
+        let opened = |stall_us, window_us| {
+            let root = root.clone();
+            let without = move || {
+                let mut held = capabilities(None).unwrap();
+                held.effective -= CapabilitySet::SYS_RESOURCE;
+                set_capabilities(None, held).unwrap();
+                Trigger::open(&root, stall_us, window_us)
+            };
+            std::thread::spawn(without).join().unwrap()
+        };
+        match opened(5000, 500_000) {
+            Ok(trigger) => {
+                let shortcoming = trigger.shortcoming().expect("the window is longer than was asked for");
+                assert!(shortcoming.contains("up to 2 s late: give it CAP_SYS_RESOURCE"), "{shortcoming}");
+                assert!(opened(5000, 4_000_000).unwrap().shortcoming().is_none(), "as it was asked for");
+                let error = opened(5000, 10_500_000).unwrap_err();
+                assert!(with_advice(&error).contains("choose another"), "too long for everybody: {error}");
+            }
+            // Some kernels have the file and no pressure.
+            Err(error) if !error.is_denied() => assert!(memory(&root).is_err(), "{error}"),
+            Err(error) => assert!(with_advice(&error).contains("give it CAP_SYS_RESOURCE"), "{error}"),
+        }
     }
 
     #[test]

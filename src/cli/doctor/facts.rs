@@ -18,7 +18,7 @@ use crate::experiment::runner;
 const CAPABILITIES: [(u32, &str); 3] = [
     (12, "CAP_NET_ADMIN (process events)"),
     (23, "CAP_SYS_NICE (utilisation clamps)"),
-    (24, "CAP_SYS_RESOURCE (a killer that the OOM killer spares)"),
+    (24, "CAP_SYS_RESOURCE (a killer that the OOM killer spares and that hears of memory pressure at once)"),
 ];
 
 /// What the device is and has.

@@ -35,18 +35,27 @@ pub use foresight::{foresee, foresee_line};
 use learned::Learned;
 use look::{Looks, page_kib};
 
-/// Without PSI memory is looked at this often.
+/// Without PSI, and where the kernel tells of pressure late, memory is sampled this often.
 const BLIND_LOOK: Duration = Duration::from_millis(100);
 /// Watermarks and kernel threads hardly ever change: they are read again after so long, when there is time.
 const PREPARATION: Duration = Duration::from_secs(5);
 /// What the way to a kill needs at most, made resident before it is needed.
 const REHEARSED_BYTES: usize = 256 << 10;
 
-/// Ends processes when memory is short, until standard input ends. The kernel's limit of writeback is set if it `limits`.
+/// What the daemon has made ready for the killer.
+#[derive(Debug, Clone, Copy)]
+pub struct Prepared {
+    /// The kernel's limit of what zram writes back is the daemon's.
+    pub limits: bool,
+    /// The configuration names a device to write back to.
+    pub names_backing: bool,
+}
+
+/// Ends processes when memory is short, until standard input ends.
 ///
 /// # Errors
 /// When nothing can be waited for, or memory cannot be looked at.
-pub fn run(root: &Root, config: &KillerConfig, limits: bool) -> anyhow::Result<()> {
+pub fn run(root: &Root, config: &KillerConfig, prepared: Prepared) -> anyhow::Result<()> {
     let mut killer = Killer::new(root, config)?;
     killer.looks.prepare(root).context("cannot look at memory")?;
     // What only the start needed is not locked with the rest.
@@ -58,7 +67,7 @@ pub fn run(root: &Root, config: &KillerConfig, limits: bool) -> anyhow::Result<(
         pageout::start(root, &config.pageout).context("cannot start a thread")?;
     }
     if config.writeback.daily_kib > 0 {
-        writeback::start(root, &config.writeback, limits).context("cannot start a thread")?;
+        writeback::start(root, &config.writeback, prepared).context("cannot start a thread")?;
     }
     if config.prefetch {
         killer.prefetch = Some(prefetch::start(root).context("cannot start a thread")?);
@@ -96,9 +105,15 @@ impl<'a> Killer<'a> {
     fn new(root: &'a Root, config: &'a KillerConfig) -> anyhow::Result<Self> {
         let protection = killer::protection(config, root.exists("/system/build.prop"));
         let trigger = psi::Trigger::open(root, config.stall_ms as u32 * 1000, config.window_ms as u32 * 1000);
-        let trigger = trigger.map_err(|error| {
-            tracing::warn!("{error}; memory is looked at every {} ms instead", BLIND_LOOK.as_millis());
-        });
+        let sampling_ms = BLIND_LOOK.as_millis();
+        match &trigger {
+            Ok(trigger) => trigger.shortcoming().iter().for_each(|shortcoming| {
+                tracing::warn!("{shortcoming}; memory is sampled every {sampling_ms} ms as well");
+            }),
+            Err(error) => {
+                tracing::warn!("{}; memory is sampled every {sampling_ms} ms instead", psi::with_advice(error));
+            }
+        }
         Ok(Self {
             root,
             config,
@@ -128,7 +143,7 @@ impl<'a> Killer<'a> {
     /// without.
     fn harden(&self) {
         if let Err(error) = self.root.write("/proc/self/oom_score_adj", "-1000") {
-            tracing::warn!("the kernel may kill the killer: {error}");
+            tracing::warn!("the kernel may kill the killer: {error}; give it CAP_SYS_RESOURCE");
         }
         if let Err(error) = scheduling::become_real_time() {
             tracing::warn!("the killer has to wait for a CPU like everybody: {error}; give it CAP_SYS_NICE");
@@ -150,9 +165,11 @@ impl<'a> Killer<'a> {
         let mut prepared_at = BootTime::now();
         loop {
             let now = BootTime::now();
+            let in_burst = (now < burst_until).then(|| Duration::from_millis(self.look_ms()));
             let rest = match &self.trigger {
                 None => Some(BLIND_LOOK),
-                Some(_) => (now < burst_until).then(|| Duration::from_millis(self.look_ms())),
+                Some(trigger) if trigger.shortcoming().is_some() => Some(in_burst.unwrap_or(BLIND_LOOK)),
+                Some(_) => in_burst,
             };
             let woken = self.rest(rest)?;
             let woken_at = BootTime::now();

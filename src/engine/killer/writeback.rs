@@ -4,6 +4,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::Prepared;
 use super::look::page_kib;
 use crate::device::zram_writeback::{self, Pages, incompressible_first};
 use crate::device::{BootTime, DeviceError, Root, kernel, pagemap, process, process_reclaim, scheduling, zram};
@@ -20,20 +21,24 @@ const BATCH_KIB: u64 = 1 << 10;
 /// A device that refuses is asked again after so long.
 const REST: Duration = Duration::from_secs(3600);
 
-/// Writes back until the process ends. It `limits` when the kernel's limit is the daemon's.
-pub(super) fn start(root: &Root, config: &WritebackConfig, limits: bool) -> std::io::Result<()> {
+/// Writes back until the process ends.
+pub(super) fn start(root: &Root, config: &WritebackConfig, prepared: Prepared) -> std::io::Result<()> {
     let (root, config) = (root.clone(), config.clone());
     std::thread::Builder::new().name("writeback".to_owned()).spawn(move || {
         if let Err(error) = scheduling::run_when_idle() {
             return tracing::warn!("nothing is written back: {error}");
         }
-        let Some(mut writeback) = Writeback::new(root, config, limits) else { return };
+        let Some(mut writeback) = Writeback::new(root, config, prepared.limits) else { return };
         let mut said = String::new();
         loop {
             std::thread::sleep(Duration::from_secs(writeback.config.look_s));
             let why = writeback.look().err().unwrap_or_default();
             if !why.is_empty() && why != said {
-                tracing::warn!("nothing is written back: {why}");
+                if is_asked_for(prepared, &writeback.root) {
+                    tracing::warn!("nothing is written back: {why}");
+                } else {
+                    tracing::info!("nothing is written back: memory.zram.backing_device names no device");
+                }
             }
             said = why;
         }
@@ -171,6 +176,13 @@ impl Writeback {
     }
 }
 
+/// Whether something is to be written to: by the configuration, or since a zram device has a device behind it, whoever set it
+/// up. Else nothing is amiss.
+fn is_asked_for(prepared: Prepared, root: &Root) -> bool {
+    let has_backing = || zram::devices(root).is_ok_and(|devices| devices.iter().any(|zram| zram.backing.is_some()));
+    prepared.names_backing || has_backing()
+}
+
 /// Where the pages of process `pid` lie on swap.
 fn pieces(root: &Root, pid: u32) -> Result<Pieces, DeviceError> {
     let mut pieces = Pieces::default();
@@ -181,4 +193,26 @@ fn pieces(root: &Root, pid: u32) -> Result<Pieces, DeviceError> {
 
 fn wall_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::root::root_of;
+
+    #[test]
+    fn nothing_to_write_to_is_amiss_only_where_something_was_asked_for() {
+        for (backing_dev, names_backing, expected) in
+            [("none\n", false, false), ("none\n", true, true), ("/dev/mmcblk0p9\n", false, true)]
+        {
+            let files = [
+                ("sys/block/zram0/disksize", "0\n"),
+                ("sys/block/zram0/backing_dev", backing_dev),
+                ("sys/block/zram0/bd_stat", "1 2 3\n"),
+            ];
+            let (_folder, root) = root_of(&files);
+            let prepared = Prepared { limits: false, names_backing };
+            assert_eq!(is_asked_for(prepared, &root), expected, "{backing_dev:?} {names_backing}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::device::{BootTime, DeviceError, Root, psi};
+use crate::device::{BootTime, Root, psi};
 use crate::engine::poller::{Poller, Token};
 use crate::mechanism::Stall;
 
@@ -36,13 +36,15 @@ impl StallWatch {
             poller.forget(&trigger);
         }
         if let Some(Stall { stall_us, window_us }) = wanted.filter(|_| !is_dry) {
-            let trigger =
-                psi::Trigger::open(root, stall_us, window_us).map_err(|error: DeviceError| error.with_advice());
+            let trigger = psi::Trigger::open(root, stall_us, window_us).map_err(|error| psi::with_advice(&error));
             let watched = trigger.and_then(|trigger| {
                 poller.watch(&trigger, Token::Pressure).map(|()| trigger).map_err(|error| error.to_string())
             });
             match watched {
-                Ok(trigger) => self.trigger = Some(trigger),
+                Ok(trigger) => {
+                    trigger.shortcoming().iter().for_each(|shortcoming| tracing::warn!("{shortcoming}"));
+                    self.trigger = Some(trigger);
+                }
                 Err(error) => tracing::warn!("who waits for memory will not be noticed: {error}"),
             }
         }

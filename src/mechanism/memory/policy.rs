@@ -73,6 +73,8 @@ impl MemoryPolicy {
         let settings = serde_json::to_string(&self.config.killer).unwrap_or_default();
         let mut arguments = vec!["--settings".to_owned(), settings];
         arguments.extend(self.limit.is_some().then(|| "--limits".to_owned()));
+        let names_backing = !self.config.zram.backing_device.is_empty();
+        arguments.extend(names_backing.then(|| "--names-backing".to_owned()));
         self.edition += 1;
         self.killer = Some(Child { edition: self.edition, subcommand: KILLER, arguments });
     }

@@ -189,6 +189,19 @@ fn the_kernel_holds_writeback_to_its_budget_where_nobody_else_has_set_a_limit() 
 }
 
 #[test]
+fn the_killer_is_told_whether_a_device_to_write_back_to_was_asked_for() {
+    for backing_device in ["", "/dev/mmcblk0p9"] {
+        let mut device = Device::refusing(&[]);
+        let mut config = with_killer(1024);
+        config.zram.backing_device = backing_device.to_owned();
+        device.configure(config);
+        device.hear(at(3), &Event::Facts(Facts::WritebackLimit { switch: None }));
+        let arguments = &device.policy.child().unwrap().arguments;
+        assert_eq!(arguments.contains(&"--names-backing".to_owned()), !backing_device.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
 fn groups_are_held_back_once_when_tasks_wait_for_memory() {
     let mut device = Device::refusing(&[]);
     device.configure(MemoryConfig { restraint_s: 60, ..MemoryConfig::default() });
