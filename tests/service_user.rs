@@ -173,6 +173,27 @@ fn a_journal_can_be_restored_alone() {
     assert!(code == Some(2) && said.contains("expected one of daemon, boot, memory, experiment"), "{said}");
 }
 
+/// The binder driver asks for CAP_SYS_ADMIN, whoever owns its files, so a service that sets it runs as root (lookup.conf).
+#[test]
+fn what_is_set_of_the_binder_driver_is_restored_by_root_and_granted_to_nobody() {
+    const CAPACITY: &str = "/sys/kernel/binder_cache/binder/capacity";
+    if !is_root() {
+        return;
+    }
+    for (user, expected) in [(0, ORIGINAL), (SERVICE, LEASED)] {
+        let device = Device::new();
+        device.set(CAPACITY, LEASED);
+        device.set("/dev/binder", "");
+        device.set("/etc/brisk/brisk.toml", "[lookup]\nenabled = true");
+        device.journal("brisk", user, &[lease(&tunable(CAPACITY), ORIGINAL)]);
+        let (code, said) = device.brisk(&["grant"]);
+        assert_eq!((code, owner(device.path(CAPACITY))), (Some(0), 0), "{said}");
+        let (code, said) = device.brisk(&["restore"]);
+        assert_eq!((code, device.get(CAPACITY).as_str()), (Some(i32::from(user != 0)), expected), "{said}");
+        assert_eq!(owner(device.path(CAPACITY)), 0, "{said}");
+    }
+}
+
 #[test]
 fn a_strangers_log_is_not_believed() {
     if !is_root() {

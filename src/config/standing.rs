@@ -4,12 +4,13 @@ use serde::Serialize;
 
 use super::Config;
 use crate::device::Root;
+use crate::device::binder::cache;
 use crate::device::other_managers::Found;
 use crate::mechanism::enabled::decide;
-use crate::mechanism::{Enabled, Job, SupportState, launch, memory, placement};
+use crate::mechanism::{Enabled, Job, SupportState, launch, lookup, memory, placement};
 
 /// Every mechanism that has an `enabled`, by its section in the configuration.
-pub const SWITCHED: [&str; 4] = ["launch", "placement", "memory.zram", "memory.killer"];
+pub const SWITCHED: [&str; 5] = ["launch", "placement", "memory.zram", "memory.killer", "lookup"];
 
 /// One mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,12 +30,13 @@ pub struct Standing {
 }
 
 /// What `config` switches on below `root`, where the managers `found` are there.
-pub fn standings(root: &Root, config: &Config, found: &[Found]) -> [Standing; 4] {
+pub fn standings(root: &Root, config: &Config, found: &[Found]) -> [Standing; 5] {
     [
         of_launch(root, config, found),
         of_placement(root, config, found),
         of_zram(root, config, found),
         of_killer(config, found),
+        of_lookup(root, config),
     ]
 }
 
@@ -94,6 +96,23 @@ fn of_killer(config: &Config, found: &[Found]) -> Standing {
     Standing { mechanism: "memory.killer", enabled, on, reason, gain, changes }
 }
 
+fn of_lookup(root: &Root, config: &Config) -> Standing {
+    let config = &config.lookup;
+    let (wanted, reason) = lookup::control::decision(config);
+    let support = lookup::support(root);
+    let changes = lookup::control::changes(config, &cache::status(root).unwrap_or_default());
+    let (on, reason) = match (&changes, support.state) {
+        (_, SupportState::Unsupported) => (false, root.as_on_device(&support.reason)),
+        (Err(obstacle), _) if wanted => (false, obstacle.clone()),
+        _ => (wanted, reason),
+    };
+    let planned: Vec<String> = changes.unwrap_or_default().iter().map(|change| change.target.to_string()).collect();
+    let changes = if on && !planned.is_empty() { planned.join(", ") } else { "nothing".to_owned() };
+    let gain = "a lookup that the driver answers does not wait for the context manager; how many do is what \
+                `brisk lookup record` tells";
+    Standing { mechanism: lookup::control::NAME, enabled: config.enabled, on, reason, gain: gain.to_owned(), changes }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +127,14 @@ mod tests {
         ("sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq", "200000\n"),
         ("sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq", "1200000\n"),
         ("sys/devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate", "100000\n"),
+    ];
+    const BINDER: [(&str, &str); 6] = [
+        ("dev/binder", ""),
+        ("sys/kernel/binder_cache/binder/mode", "off\n"),
+        ("sys/kernel/binder_cache/binder/state", "waiting\n"),
+        ("sys/kernel/binder_cache/binder/policy", "lru\n"),
+        ("sys/kernel/binder_cache/binder/capacity", "2048\n"),
+        ("sys/kernel/binder_cache/binder/stats", "hits 0\nmisses 0\n"),
     ];
     const TUNED: (&str, &str) = ("sys/fs/cgroup/system.slice/tuned.service/cgroup.procs", "7\n");
 
@@ -134,8 +161,14 @@ mod tests {
 
     #[test]
     fn what_a_person_switches_on_is_on_where_the_kernel_allows_it() {
-        let all = "placement.enabled = true\nmemory.zram.enabled = true\nmemory.killer.enabled = true\n";
-        assert_eq!(on(&ONDEMAND, all), SWITCHED.map(|name| (name, true)));
+        let all = "placement.enabled = true\nmemory.zram.enabled = true\nmemory.killer.enabled = true\nlookup.enabled = true\n";
+        let with_binder: Vec<_> = ONDEMAND.into_iter().chain(BINDER).collect();
+        assert_eq!(on(&with_binder, all), SWITCHED.map(|name| (name, true)));
+        assert!(!on(&ONDEMAND, all)[4].1, "without the driver's cache nothing is set");
+        for text in ["mode = \"off\"", "context = \"hwbinder\"", "mode = \"transparent\"\nformat = \"android-4\""] {
+            let text = format!("[lookup]\nenabled = true\n{text}\n");
+            assert!(!on(&with_binder, &text)[4].1, "{text}");
+        }
         assert!(!on(&[], all)[1].1, "without schedstat nobody is seen");
     }
 }

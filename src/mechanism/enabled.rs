@@ -76,6 +76,9 @@ pub fn reservation(mechanism: &str) -> Option<&'static str> {
             "zram can be removed only while all that is swapped out fits into memory, so this could not always be undone",
         ),
         "memory.killer" => Some("a process that was killed cannot be restored"),
+        "lookup" => {
+            Some("what it gains depends on how often the same services are looked up, which shows only while it runs")
+        }
         _ => None,
     }
 }
@@ -106,6 +109,8 @@ mod tests {
             ("memory.zram", Enabled::Auto, None, false, "could not always be undone"),
             ("memory.killer", Enabled::Auto, Some("lmkd (x)"), false, "left to lmkd (x)"),
             ("memory.killer", Enabled::Auto, None, false, "cannot be restored"),
+            ("lookup", Enabled::Auto, None, false, "shows only while it runs"),
+            ("lookup", Enabled::On, None, true, "lookup.enabled is true"),
         ] {
             let decision = decide(mechanism, enabled, doers);
             assert!(decision.0 == on && decision.1.contains(reason), "{mechanism} {enabled}: {decision:?}");

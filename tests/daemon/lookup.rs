@@ -6,7 +6,8 @@ use super::device::{Device, eventually};
 
 const FOLDER: &str = "sys/kernel/binder_cache/binder";
 const FILES: [(&str, &str); 4] = [("mode", "cooperative"), ("policy", "lru"), ("capacity", "2048"), ("profile", "")];
-const ON: &str = "[launch]\nenabled = false\n[lookup]\nmode = \"transparent\"\nentries = 64\npolicy = \"lfu\"\n";
+const ON: &str =
+    "[launch]\nenabled = false\n[lookup]\nenabled = true\nmode = \"transparent\"\nentries = 64\npolicy = \"lfu\"\n";
 
 fn device(config: &str) -> Device {
     let device = Device::with(config);
@@ -50,7 +51,19 @@ fn the_drivers_cache_is_set_told_of_and_restored_whoever_dies() {
 fn another_mode_is_taken_by_a_reload_and_off_leaves_the_driver_alone() {
     let device = device("[launch]\nenabled = false\n");
     let mut daemon = device.daemon();
-    assert_eq!(values(&device), originals(), "off is the default");
+    assert_eq!(values(&device), originals(), "it is off by itself");
+    let lookup = || {
+        let status = daemon.status();
+        status["mechanisms"].as_array().unwrap().iter().find(|it| it["name"] == "lookup").unwrap().clone()
+    };
+    assert_eq!(lookup()["state"], "available", "what the driver does by itself is not brisk's");
+    assert!(lookup()["reason"].as_str().unwrap().contains("off by itself: what it gains"), "{}", lookup());
+    for off in [ON.replace("enabled = true", "enabled = \"auto\""), ON.replace("transparent", "off")] {
+        device.configure(&off);
+        daemon.signal(Signal::HUP);
+        daemon.says("configuration reloaded");
+        assert_eq!(values(&device), originals(), "{off}");
+    }
     device.configure(ON);
     daemon.signal(Signal::HUP);
     daemon.says("configuration reloaded");

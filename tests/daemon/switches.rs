@@ -158,6 +158,45 @@ fn a_running_daemon_follows_a_switch_at_once_and_says_why() {
 }
 
 #[test]
+fn lookups_are_switched_as_every_other_mechanism_is() {
+    const MODE: &str = "sys/kernel/binder_cache/binder/mode";
+    let device = Device::of_tree("09-binder-cache-board");
+    let shown = say(&device, &["setup"]);
+    for part in ["lookup         off\n", "why      off by itself: what it gains depends on how often"] {
+        assert!(shown.out.contains(part), "{part:?} is missing in {}", shown.out);
+    }
+    let daemon = device.daemon();
+    assert!(say(&device, &["why"]).out.contains("\nlookup         off  "), "{}", say(&device, &["why"]).out);
+    assert_eq!(device.read(MODE), "off\n");
+
+    let switched = say(&device, &["enable", "lookup"]);
+    assert!(switched.code == Some(0) && switched.out.contains("lookup.enabled = true"), "{}", switched.error);
+    assert_eq!(device.read(MODE).trim(), "cooperative");
+    let why = say(&device, &["why"]);
+    for part in [
+        "\nlookup         on   lookups of binder are answered in the driver (cooperative); ",
+        "/sys/kernel/binder_cache/binder/mode is cooperative in place of off: ",
+    ] {
+        assert!(why.out.contains(part), "{part:?} is missing in {}", why.out);
+    }
+    let proposed = json_of(&device, &["setup", "--json"]);
+    assert!(is_on(&proposed, "lookup"), "{proposed}");
+    let doctor = json_of(&device, &["doctor", "--json"]);
+    let found = doctor["mechanisms"].as_array().unwrap().iter().find(|it| it["name"] == "lookup").unwrap();
+    assert_eq!(found["state"], "active", "{found}");
+
+    assert_eq!(say(&device, &["disable", "lookup"]).code, Some(0));
+    assert_eq!(device.read(MODE), "off\n", "it is restored");
+    let why = say(&device, &["why"]).out;
+    assert!(why.contains("\nlookup         off  ") && why.contains("lookup.enabled is false"), "{why}");
+    // What was written before there was `enabled` still leaves the driver alone.
+    device.write(&format!("{OWN}/switched.toml"), "[lookup]\nenabled = true\nmode = \"off\"\n");
+    daemon.signal(rustix::process::Signal::HUP);
+    eventually("it says so", || say(&device, &["why"]).out.contains("lookup.mode is off"));
+    assert_eq!(device.read(MODE), "off\n");
+}
+
+#[test]
 fn who_is_in_the_foreground_is_told_by_number_by_file_or_as_nobody() {
     let device = Device::with("[launch]\nenabled = false\n[placement]\nenabled = true\nexcluded_commands = [\"*\"]\n");
     let mut process = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();

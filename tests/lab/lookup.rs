@@ -132,7 +132,7 @@ const CACHE_SCRIPT: &str = r#"
 cd /sys/kernel/binder_cache/binder || exit 1
 shown() { echo "$1 $(cat mode) $(cat policy) $(cat capacity) $(cat profile | wc -c)"; }
 mkdir -p /etc/brisk
-printf '[launch]\nenabled = false\n[lookup]\nmode = "transparent"\nentries = 64\npolicy = "lfu"\n' >/etc/brisk/brisk.toml
+printf '[launch]\nenabled = false\n[lookup]\nenabled = true\nmode = "transparent"\nentries = 64\npolicy = "lfu"\n' >/etc/brisk/brisk.toml
 shown before
 for signal in TERM KILL; do
 	brisk run 2>/run/log &

@@ -2,13 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mechanism::Enabled;
 use crate::mechanism::launch::config::within;
 
 /// Everything that can be set about lookups. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LookupConfig {
-    /// What the driver's cache is to do.
+    /// Only true lets the daemon set the driver, for as long as it runs.
+    pub enabled: Enabled,
+    /// What the driver's cache is to do then.
     pub mode: Mode,
     /// The binder device, by its folder in `/sys/kernel/binder_cache`.
     pub context: String,
@@ -24,7 +27,8 @@ pub struct LookupConfig {
 impl Default for LookupConfig {
     fn default() -> Self {
         Self {
-            mode: Mode::Off,
+            enabled: Enabled::Auto,
+            mode: Mode::Cooperative,
             context: "binder".to_owned(),
             entries: 2048,
             policy: Policy::Lru,
@@ -37,10 +41,10 @@ impl Default for LookupConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Whatever it does: it is left alone.
-    #[default]
+    /// Whatever it does: it is left alone, as without `enabled`.
     Off,
     /// Keep the answers that the context manager marks.
+    #[default]
     Cooperative,
     /// Keep the answers of a context manager that knows nothing of it.
     Transparent,

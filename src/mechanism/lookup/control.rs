@@ -6,6 +6,7 @@ use super::support;
 use crate::device::binder::WireFormat;
 use crate::device::binder::cache::{self, CacheStatus};
 use crate::device::{BootTime, Root};
+use crate::mechanism::enabled::decide;
 use crate::mechanism::sequence::{Change, Sequence};
 use crate::mechanism::{Decision, Event, Mechanism, Outcome, Support, SupportState, Surroundings, Target};
 
@@ -20,7 +21,17 @@ pub struct LookupControl {
     offered: Support,
     support: Support,
     changes: Sequence,
+    /// Why the driver cannot be set as configured.
+    obstacle: Option<String>,
     since: Option<BootTime>,
+}
+
+/// Whether `config` lets the daemon set the driver, and why.
+pub fn decision(config: &LookupConfig) -> (bool, String) {
+    match config.mode {
+        Mode::Off => (false, format!("{NAME}.mode is off: the driver is left as it is")),
+        _ => decide(NAME, config.enabled, None),
+    }
 }
 
 /// What `config` changes of a driver whose caches are `contexts`, in the order in which it must be done: the mode comes last,
@@ -64,6 +75,17 @@ impl LookupControl {
         let is_on = !held.is_empty();
         self.since = self.since.filter(|_| is_on).or(is_on.then_some(now));
         self.support = self.offered.clone();
+        let (is_wanted, reason) = decision(&self.config);
+        if !is_wanted {
+            self.support.reason += &format!("; {reason}");
+        } else if let Some(obstacle) = &self.obstacle {
+            self.support.reason += &format!("; {obstacle}");
+        }
+        if self.offered.state != SupportState::Unsupported {
+            // Whatever the driver does by itself: it is brisk's only where it is set as configured.
+            let is_set = is_wanted && self.obstacle.is_none() && self.changes.refusal().is_none();
+            self.support.state = if is_set { SupportState::Active } else { SupportState::Available };
+        }
         if is_on {
             self.support.reason += &format!("; brisk has set {}", held.join(", "));
         }
@@ -99,15 +121,12 @@ impl Mechanism for LookupControl {
         }
         self.config = surroundings.section(NAME);
         self.offered = support(surroundings.root);
-        if self.config.mode != Mode::Off && self.changes.is_idle() && self.offered.state != SupportState::Unsupported {
+        let (is_wanted, _) = decision(&self.config);
+        if is_wanted && self.changes.is_idle() && self.offered.state != SupportState::Unsupported {
             let contexts = cache::status(surroundings.root).unwrap_or_default();
-            match changes(&self.config, &contexts) {
-                Ok(changes) => self.changes.begin(changes),
-                Err(reason) => {
-                    tracing::warn!("{NAME}: {reason}");
-                    self.offered.reason += &format!("; {reason}");
-                }
-            }
+            let changes = changes(&self.config, &contexts).inspect_err(|reason| tracing::warn!("{NAME}: {reason}"));
+            self.obstacle = changes.as_ref().err().cloned();
+            self.changes.begin(changes.unwrap_or_default());
             self.changes.go_on(decisions);
         }
         self.describe(now);
@@ -144,7 +163,7 @@ mod tests {
     use super::*;
     use crate::mechanism::lookup::config::Policy;
     use crate::mechanism::simulated::Kernel;
-    use crate::mechanism::{Action, Effect};
+    use crate::mechanism::{Action, Effect, Enabled};
 
     fn driver(mode: &str) -> CacheStatus {
         CacheStatus {
@@ -166,9 +185,9 @@ mod tests {
     fn only_what_differs_is_set_and_the_mode_comes_last() {
         let transparent = LookupConfig { mode: Mode::Transparent, ..LookupConfig::default() };
         for (config, found, expected) in [
-            (LookupConfig::default(), "cooperative", &[][..]),
-            (LookupConfig { mode: Mode::Cooperative, ..LookupConfig::default() }, "cooperative", &[]),
-            (LookupConfig { mode: Mode::Cooperative, ..LookupConfig::default() }, "off", &["mode"]),
+            (LookupConfig { mode: Mode::Off, ..LookupConfig::default() }, "cooperative", &[][..]),
+            (LookupConfig::default(), "cooperative", &[]),
+            (LookupConfig::default(), "off", &["mode"]),
             (transparent.clone(), "cooperative", &["lookup profile of binder", "mode"]),
             (
                 LookupConfig { entries: 64, policy: Policy::Lfu, ..transparent.clone() },
@@ -187,6 +206,29 @@ mod tests {
     }
 
     #[test]
+    fn the_driver_is_set_only_where_a_person_has_said_so() {
+        for (enabled, mode, on, reason) in [
+            (Enabled::Auto, Mode::Cooperative, false, "off by itself: what it gains"),
+            (Enabled::On, Mode::Cooperative, true, "lookup.enabled is true"),
+            (Enabled::On, Mode::Transparent, true, "lookup.enabled is true"),
+            (Enabled::Off, Mode::Transparent, false, "lookup.enabled is false"),
+            (Enabled::On, Mode::Off, false, "lookup.mode is off"),
+            (Enabled::Auto, Mode::Off, false, "lookup.mode is off"),
+        ] {
+            let config = LookupConfig { enabled, mode, ..LookupConfig::default() };
+            let decision = decision(&config);
+            assert!(decision.0 == on && decision.1.starts_with(reason), "{enabled} {mode:?}: {decision:?}");
+            // What the driver does by itself is told, and is not brisk's.
+            let offered = Support { state: SupportState::Active, reason: "30 of 40".to_owned(), advice: String::new() };
+            let mut control = LookupControl { config, offered, ..LookupControl::default() };
+            control.describe(BootTime::from_milliseconds(1));
+            let support = control.support();
+            assert_eq!(support.state == SupportState::Active, on, "{support:?}");
+            assert!(support.reason.starts_with("30 of 40"), "{support:?}");
+        }
+    }
+
+    #[test]
     fn the_driver_is_set_whole_or_not_at_all() {
         for (refused, expected_held) in [(None, 2), (Some("transparent"), 0)] {
             let refuses = move |_: BootTime, action: &Action| match action {
@@ -196,7 +238,7 @@ mod tests {
                 _ => None,
             };
             let (mut kernel, mut control) = (Kernel::refusing(refuses), LookupControl::default());
-            control.config = LookupConfig { mode: Mode::Transparent, ..LookupConfig::default() };
+            control.config = LookupConfig { enabled: Enabled::On, mode: Mode::Transparent, ..LookupConfig::default() };
             control.changes.begin(changes(&control.config, &[driver("cooperative")]).unwrap());
             let (now, mut decisions) = (BootTime::from_milliseconds(1), Vec::new());
             control.changes.go_on(&mut decisions);

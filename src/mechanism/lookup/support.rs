@@ -61,8 +61,8 @@ fn of_contexts(contexts: &[CacheStatus]) -> Support {
     let advice = if contexts.iter().any(|context| context.state == "refused") {
         "The profile is of another Android release: write the right one (brisk lookup profile) to `profile`."
     } else {
-        "Run a context manager that opts in, or write `transparent` to `mode` and a profile (brisk lookup profile) to \
-         `profile` there."
+        "`brisk enable lookup` has the daemon set it: for a context manager that opts in, or with lookup.mode = \
+         \"transparent\" for one that knows nothing of it."
     };
     let reason = if states.is_empty() {
         format!("{} is empty: no binder device is open", cache::folder())
