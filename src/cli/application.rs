@@ -8,8 +8,14 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 
+use crate::device::binder::{Connection, WireFormat};
 use crate::experiment::applications::Applications;
-use crate::experiment::applications::play::Player;
+use crate::experiment::applications::play::{Player, Services};
+use crate::experiment::lookup::Client;
+use crate::mechanism::lookup::services::names;
+
+/// For the answers of look-ups.
+const MAP_BYTES: usize = 128 * 1024;
 
 /// Arguments of `brisk application`.
 #[derive(Debug, clap::Args)]
@@ -29,6 +35,18 @@ pub struct Arguments {
     /// Take more and more memory instead, and say so at every MiB
     #[arg(long)]
     grow: bool,
+    /// Look so many services up at each opening
+    #[arg(long, value_name = "N", requires_all = ["services", "binder", "format"])]
+    look_ups: Option<usize>,
+    /// How many services there are
+    #[arg(long, value_name = "N")]
+    services: Option<usize>,
+    /// The binder device
+    #[arg(long, value_name = "FILE")]
+    binder: Option<PathBuf>,
+    /// The context manager's wire format
+    #[arg(long, value_name = "NAME")]
+    format: Option<String>,
     /// Say `held`, and begin again without this at the first line on standard input
     #[arg(long)]
     held: bool,
@@ -51,13 +69,26 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let path = &arguments.storage;
     let storage = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let Arguments { number, seed, turns_per_ms, .. } = *arguments;
-    let player = Player { workload: &workload, number, seed, turns_per_ms, storage: &storage };
+    let services = services(arguments)?;
+    let mut player = Player { workload: &workload, number, seed, turns_per_ms, storage: &storage, services };
     if arguments.grow {
         player.grow()?;
     } else {
         player.play()?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The services that the application looks up, where it does.
+fn services(arguments: &Arguments) -> anyhow::Result<Option<Services>> {
+    let Arguments { look_ups: Some(count), services: Some(services), binder: Some(device), format: Some(name), .. } =
+        arguments
+    else {
+        return Ok(None);
+    };
+    let format = WireFormat::named(name).with_context(|| format!("there is no wire format {name:?}"))?;
+    let client = Client::new(Connection::open(device, MAP_BYTES)?, format);
+    Ok(Some(Services { client, code: format.check_code(), names: names(*services), count: *count }))
 }
 
 /// Whatever has started this process is done with it: what follows is the application alone.

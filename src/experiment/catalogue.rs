@@ -36,6 +36,8 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     // What only the lab can run, a device need not carry.
     #[cfg(feature = "lab")]
     ("memory-writeback", include_str!("../../experiments/memory-writeback.toml")),
+    #[cfg(feature = "lab")]
+    ("together", include_str!("../../experiments/together.toml")),
     ("memory-here", include_str!("../../experiments/memory-here.toml")),
     #[cfg(feature = "lab")]
     ("placement-here", include_str!("../../experiments/placement-here.toml")),
@@ -168,7 +170,8 @@ mod tests {
         );
         assert_eq!(names(&["placement"], false).unwrap(), ["placement-combinations", "placement-thesis"]);
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
-        assert_eq!(names(&[], false).unwrap().len(), 22);
+        assert_eq!(names(&["together"], false).unwrap(), ["together"]);
+        assert_eq!(names(&[], false).unwrap().len(), 23);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

@@ -196,6 +196,9 @@ pub struct Claim {
     pub precision: Option<f64>,
     /// The paper's own figure, as printed there.
     pub paper: Option<String>,
+    /// True for a claim that the quick form cannot decide.
+    #[serde(default)]
+    pub full_only: bool,
 }
 
 impl Measure {

@@ -45,6 +45,18 @@ pub enum Metric {
     Reopen,
     /// An application that lives and is opened again, the median.
     Resume,
+    /// What a person waits for an application, launch or resume: the median.
+    Opening,
+    /// The same, its 95th percentile.
+    OpeningP95,
+    /// A service look-up of an application that is opened, the mean.
+    OpeningLookUp,
+    /// Energy of a whole course of openings.
+    CourseEnergy,
+    /// Music whose next 20 ms came too late while applications were opened.
+    CourseMusicMissed,
+    /// CPU time of the daemon and its processes, while applications were opened.
+    OwnCost,
     /// Openings that showed nothing within the limit.
     Unresponsive,
     /// What was written to flash for swap.
@@ -140,7 +152,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 56] = [
+    pub const ALL: [Self; 62] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -160,6 +172,12 @@ impl Metric {
         Self::LateLaunch,
         Self::Reopen,
         Self::Resume,
+        Self::Opening,
+        Self::OpeningP95,
+        Self::OpeningLookUp,
+        Self::CourseEnergy,
+        Self::CourseMusicMissed,
+        Self::OwnCost,
         Self::Unresponsive,
         Self::FlashWritten,
         Self::Single,
@@ -241,6 +259,12 @@ impl Metric {
             Self::LateLaunch => (Applications, "late launch", "ms", "late_launch_ms"),
             Self::Reopen => (Applications, "reopen", "ms", "reopen_ms"),
             Self::Resume => (Applications, "resume", "ms", "resume_ms"),
+            Self::Opening => (Applications, "opening", "ms", "opening_ms"),
+            Self::OpeningP95 => (Applications, "opening p95", "ms", "opening_p95_ms"),
+            Self::OpeningLookUp => (Applications, "look-up of an opening", "us", "opening_look_up_us"),
+            Self::CourseEnergy => (Applications, "energy of the course", "mJ", "course_energy_mj"),
+            Self::CourseMusicMissed => (Applications, "music missed in the course", "%", "course_music_missed_percent"),
+            Self::OwnCost => (Applications, "daemon's own CPU time", "%", "own_cost_percent"),
             Self::Unresponsive => (Applications, "unresponsive", "openings", "unresponsive"),
             Self::FlashWritten => (Applications, "flash written", "KiB", "flash_written_kib"),
             Self::Single => (Applications, "single task", "KiB", "single_kib"),

@@ -3,6 +3,7 @@
 #[cfg(feature = "lab")]
 mod combinations;
 mod fault;
+mod openings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,9 @@ use crate::mechanism::lookup::Traces;
 use crate::report::proof::Mode;
 #[cfg(feature = "lab")]
 pub use combinations::{Combination, Combinations, Foreground, Neighbour, is_named};
+pub use openings::Openings;
+#[cfg(feature = "lab")]
+pub use openings::Together;
 
 /// One experiment, as its file describes it.
 #[derive(Debug, Clone, Deserialize)]
@@ -153,21 +157,6 @@ pub enum Reading {
     Cheap,
     /// /proc/PID/smaps_rollup: the kernel walks all its page tables.
     Exact,
-}
-
-/// Applications that are opened one after another, and again; `memory-workload.toml` says which.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Openings {
-    /// How many of the workload's openings there are.
-    pub count: u32,
-    /// The block device with the framework and the applications' files.
-    pub storage: PathBuf,
-    /// An application that shows nothing for so long does not respond.
-    pub limit_ms: u32,
-    /// True for a single application that takes more and more memory until the kernel kills it, in place of openings.
-    #[serde(default)]
-    pub single: bool,
 }
 
 /// Service look-ups through binder.
@@ -444,9 +433,10 @@ impl Experiment {
         }
     }
 
-    /// Its quick form: without the arms that are for the full one alone.
+    /// Its quick form: without the arms and the claims that are for the full one alone.
     #[must_use]
-    pub fn in_quick_form(self) -> Self {
+    pub fn in_quick_form(mut self) -> Self {
+        self.claims.retain(|claim| !claim.full_only);
         self.with_arms(|arm| !arm.full_only)
     }
 
@@ -511,7 +501,7 @@ impl Experiment {
             work.chain(launches.idle_ms.map(Point::Idle))
         });
         let look_ups = self.look_ups.iter().flat_map(LookUps::points);
-        let openings = self.applications.as_ref().map(|openings| Point::Openings(openings.count));
+        let openings = self.applications.as_ref().map(|openings| Point::Openings(openings.of_form(quick)));
         let readings = self.readings.map(|readings| Point::Readings(readings.count));
         let boots = self.boots.map(|_| Point::Boot).or(self.reboots.map(|_| Point::Boot));
         launches.chain(look_ups).chain(openings).chain(readings).chain(boots).collect()

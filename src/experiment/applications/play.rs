@@ -1,16 +1,18 @@
 //! One application, played: it launches, fills its memory, resumes when it is told to, and is killed like any other.
 //!
-//! `resume` on its standard input is a person's tap; `screen N AT` on its standard output is the screen that answers the
-//! N-th, the launch being the first, with the moment on CLOCK_BOOTTIME in nanoseconds.
+//! `resume` on its standard input is a person's tap; `screen N AT LOOKED_UP` on its standard output is the screen that answers
+//! the N-th, the launch being the first: the moment on CLOCK_BOOTTIME and what its look-ups took, both in nanoseconds.
 
 use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use super::workload::{Application, Applications};
 use crate::device::BootTime;
+use crate::experiment::lookup::{Client, LookUps};
 use crate::random::Random;
 use crate::work::Work;
 
@@ -34,6 +36,31 @@ pub struct Player<'a> {
     pub turns_per_ms: u64,
     /// The framework and the files of all.
     pub storage: &'a File,
+    /// The services that it looks up at each opening, if it does.
+    pub services: Option<Services>,
+}
+
+/// Services that an application looks up.
+#[derive(Debug)]
+pub struct Services {
+    /// Its connection, of its own as every process has one.
+    pub client: Client,
+    /// The function that looks up.
+    pub code: u32,
+    /// Their names, most popular first.
+    pub names: Vec<String>,
+    /// Look-ups of an opening.
+    pub count: usize,
+}
+
+impl Services {
+    /// Makes the look-ups of opening `screen`, and says what they took.
+    fn look_up(&mut self, seed: u64, screen: u32) -> io::Result<Duration> {
+        let look_ups = LookUps { code: self.code, names: &self.names, count: self.count, seed };
+        let began = BootTime::now();
+        look_ups.run(&mut self.client, screen.into()).map_err(io::Error::other)?;
+        Ok(BootTime::now().since(began))
+    }
 }
 
 impl Player<'_> {
@@ -41,7 +68,7 @@ impl Player<'_> {
     ///
     /// # Errors
     /// When memory cannot be mapped or standard output cannot be written.
-    pub fn play(&self) -> io::Result<()> {
+    pub fn play(&mut self) -> io::Result<()> {
         let application = &self.workload.list[self.number];
         let framework = Region::of_file(self.storage, 0, application.framework_kib)?;
         let file = Region::of_file(self.storage, self.workload.file_offset_kib(self.number), application.file_kib)?;
@@ -49,18 +76,20 @@ impl Player<'_> {
         let mut contents = Contents::new(self.seed, self.number as u64, application, self.workload.random_share);
 
         self.work(application.launch_ms / 2);
+        let looked_up = self.look_up(0)?;
         framework.read_all();
         file.read_all();
         let (first, rest): (Vec<usize>, Vec<usize>) =
             (0..memory.pages()).partition(|&page| is_for_screen(page, application));
         first.iter().for_each(|&page| contents.fill(memory.page(page)));
         self.work(application.launch_ms - application.launch_ms / 2);
-        show(0)?;
+        show(0, looked_up)?;
         rest.iter().for_each(|&page| contents.fill(memory.page(page)));
 
         let mut random = Random::stream(self.seed, self.number as u64);
         for (screen, command) in (1..).zip(io::stdin().lock().lines()) {
             command?;
+            let looked_up = self.look_up(screen)?;
             framework.read_all();
             file.read_all();
             for &page in &first {
@@ -68,7 +97,7 @@ impl Player<'_> {
                 touch(memory.page(page), written);
             }
             self.work(application.resume_ms);
-            show(screen)?;
+            show(screen, looked_up)?;
         }
         Ok(())
     }
@@ -90,14 +119,20 @@ impl Player<'_> {
         Ok(())
     }
 
+    fn look_up(&mut self, screen: u32) -> io::Result<Duration> {
+        // Applications look up in orders of their own.
+        let seed = self.seed ^ (self.number as u64) << 32;
+        self.services.as_mut().map_or(Ok(Duration::ZERO), |services| services.look_up(seed, screen))
+    }
+
     fn work(&self, milliseconds: u64) {
         Work::of_turns(milliseconds * self.turns_per_ms).run();
     }
 }
 
-fn show(screen: u32) -> io::Result<()> {
+fn show(screen: u32, looked_up: Duration) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "screen {screen} {}", BootTime::now().nanoseconds())?;
+    writeln!(out, "screen {screen} {} {}", BootTime::now().nanoseconds(), looked_up.as_nanos())?;
     out.flush()
 }
 

@@ -135,7 +135,10 @@ impl LookUps<'_> {
     }
 
     /// All the look-ups, in the order that the seed and `stream` make.
-    pub(super) fn run(&self, client: &mut Client, stream: u64) -> Result<Vec<Timing>, CallError> {
+    ///
+    /// # Errors
+    /// [`CallError`], also when a service is not there.
+    pub fn run(&self, client: &mut Client, stream: u64) -> Result<Vec<Timing>, CallError> {
         let mut random = Random::stream(self.seed, stream);
         let popularity = self.popularity();
         (0..self.count).map(|_| self.look_up(client, &self.names[popularity.draw(&mut random)])).collect()

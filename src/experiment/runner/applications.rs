@@ -7,6 +7,7 @@ mod actor;
 mod ballast;
 mod beside;
 mod figures;
+mod surroundings;
 
 use std::fs;
 use std::path::Path;
@@ -16,17 +17,20 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::daemon::Daemon;
+use super::settings::Settings;
 use super::{describe, run_replicates, runtime_folder, sleep_until};
 use crate::device::{BootTime, Root, meminfo, swap_area, swaps, vmstat};
 use crate::experiment::applications::Applications;
 use crate::experiment::load;
 use crate::experiment::plan::{Line, Plan, Replicate};
+use crate::experiment::point::Point;
 use crate::experiment::spec::{Arm, Openings};
 use crate::mechanism::memory::{kill_log, learned, wear};
 use actor::{Actor, Answer, Entrance};
 use ballast::Ballast;
 use beside::Beside;
 use figures::{Figures, Opening, State};
+use surroundings::Surroundings;
 
 /// Android's classes: the foreground, the one before, and those that are only kept.
 const FRONT_ADJ: i16 = 0;
@@ -52,12 +56,21 @@ pub(super) fn run(
     // The runner is not what is measured: it never goes.
     root.write("/proc/self/oom_score_adj", "-1000")?;
     report(&Line::Device { device: describe(root, None)? })?;
+    // A device without frequencies has nothing that an arm could set.
+    let mut settings = openings.together.is_some().then(|| Settings::open(&folder, root)).transpose()?;
+    settings.as_mut().map_or(Ok(()), Settings::pin_at_maximum)?;
     let turns_per_ms = load::turns_per_ms();
+    settings.as_mut().map_or(Ok(()), Settings::give_back)?;
     let stage = Stage { workload: &workload, openings, root, folder: &folder, turns_per_ms };
-    run_replicates(plan, interrupted, report, |replicate, arm, _, finding| {
-        let measured = stage.replicate(replicate, arm);
+    run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
+        let Point::Openings(count) = *point else { bail!("a plan of openings has a point of another workload") };
+        if let Some(settings) = &mut settings {
+            settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
+        }
+        let measured = stage.replicate(replicate, arm, count);
         Ok(measured.map(|figures| *finding = figures.finding()).with_context(|| format!("arm {}", arm.name)))
-    })
+    })?;
+    settings.as_mut().map_or(Ok(()), Settings::give_back)
 }
 
 /// Where a replicate takes place.
@@ -70,7 +83,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn replicate(&self, replicate: &Replicate, arm: &Arm) -> anyhow::Result<Figures> {
+    fn replicate(&self, replicate: &Replicate, arm: &Arm, count: u32) -> anyhow::Result<Figures> {
         let root = self.root;
         root.write("/proc/sys/vm/drop_caches", "3")?;
         let _ballast = Ballast::take(root, self.workload.available_kib)?;
@@ -80,16 +93,24 @@ impl Stage<'_> {
             let _ = fs::remove_file(root.path(root.state_file(file)));
         }
         let swap = arm.swap.as_deref().map(|device| Flash::swap(root, device)).transpose()?;
+        // The daemon finds services and background there, as on a device in use.
+        let around = self.openings.together.as_ref();
+        let around = around.map(|together| Surroundings::start(root, together, arm, self.turns_per_ms)).transpose()?;
         let daemon =
             arm.brisk.as_ref().map(|configuration| Daemon::start(root, self.folder, configuration)).transpose()?;
         let beside = Beside::start(&arm.beside)?;
         let before = (vmstat::read(root)?, flash_written_kib(root));
-        let is_told = arm.brisk.as_ref().is_some_and(wants_fronts);
+        let cost = daemon.as_ref().filter(|_| around.is_some()).map(|daemon| Cost::begin(root, daemon)).transpose()?;
+        // A whole device tells every daemon, as Android's activity manager does.
+        let is_told = around.is_some() || arm.brisk.as_ref().is_some_and(wants_fronts);
         let mut figures = match self.openings.single {
             true => self.single(replicate.seed, arm)?,
-            false => self.open_all(replicate.seed, arm, daemon.as_ref().filter(|_| is_told))?,
+            false => self.open_all(replicate.seed, arm, count, daemon.as_ref().filter(|_| is_told))?,
         };
         drop(beside);
+        figures.own_cost_percent = cost.map(|cost| cost.percent(root)).transpose()?;
+        figures.look_ups = self.openings.together.as_ref().map_or(0, |together| together.look_ups);
+        figures.told = around.map(|around| around.end(root, arm)).transpose()?;
         figures.oom_kills = vmstat::read(root)?.oom_kills - before.0.oom_kills;
         figures.flash_written_kib = flash_written_kib(root) - before.1;
         figures.records = kill_log::read(root)?;
@@ -105,11 +126,11 @@ impl Stage<'_> {
     }
 
     /// A person opens one application after the other.
-    fn open_all(&self, seed: u64, arm: &Arm, daemon: Option<&Daemon>) -> anyhow::Result<Figures> {
+    fn open_all(&self, seed: u64, arm: &Arm, count: u32, daemon: Option<&Daemon>) -> anyhow::Result<Figures> {
         let actors = self.workload.list.iter().map(|_| None).collect();
         let figures = Figures::default();
         let mut cast = Cast { stage: self, arm, daemon, seed, actors, last_used: Vec::new(), figures };
-        for number in self.workload.openings(seed).into_iter().take(self.openings.count as usize) {
+        for number in self.workload.openings(seed).into_iter().take(count as usize) {
             cast.open(number)?;
         }
         cast.bury()?;
@@ -126,8 +147,31 @@ impl Stage<'_> {
     }
 }
 
+/// What a daemon uses for itself, from a moment on.
+struct Cost<'a> {
+    daemon: &'a Daemon,
+    began: BootTime,
+    used: Duration,
+}
+
+impl<'a> Cost<'a> {
+    fn begin(root: &Root, daemon: &'a Daemon) -> anyhow::Result<Self> {
+        Ok(Self { daemon, began: BootTime::now(), used: daemon.cpu_time(root)? })
+    }
+
+    /// Of the time since then, on one CPU.
+    fn percent(&self, root: &Root) -> anyhow::Result<f64> {
+        let used = self.daemon.cpu_time(root)?.saturating_sub(self.used);
+        Ok(100.0 * used.as_secs_f64() / BootTime::now().since(self.began).as_secs_f64())
+    }
+}
+
 /// True for a daemon that is told the foreground, as Android's activity manager tells by cpuset.
 fn wants_fronts(configuration: &toml::Table) -> bool {
+    let placement = configuration.get("placement").and_then(|placement| placement.get("enabled"));
+    if placement.and_then(toml::Value::as_bool) == Some(true) {
+        return true;
+    }
     let killer = configuration.get("memory").and_then(|memory| memory.get("killer"));
     killer.and_then(|killer| killer.get("prefetch")).and_then(toml::Value::as_bool).unwrap_or(false)
 }
@@ -204,14 +248,14 @@ impl Cast<'_> {
             daemon.put_in_front(actor.pid())?;
         }
         let answer = actor.screen(limit)?;
-        let took = match answer {
-            Answer::Screen(at) => Some(at.since(started)),
-            Answer::Ended | Answer::Late => None,
+        let (took, looked_up) = match answer {
+            Answer::Screen(screen) => (Some(screen.at.since(started)), screen.looked_up),
+            Answer::Ended | Answer::Late => (None, Duration::ZERO),
         };
         sleep_until(BootTime::now() + Duration::from_millis(stage.workload.front_ms));
         let after = self.state()?;
         let is_late = answer == Answer::Late;
-        self.figures.openings.push(Opening { is_launch, took, is_late, limit: limit.since(started), after });
+        self.figures.openings.push(Opening { is_launch, took, looked_up, is_late, limit: limit.since(started), after });
         eprintln!(
             "opening {} {} {} {:.0} ms, {after:?}",
             self.figures.openings.len(),
@@ -272,6 +316,9 @@ impl Stage<'_> {
             format!("--turns-per-ms={}", self.turns_per_ms),
             format!("--storage={}", self.openings.storage.display()),
         ];
+        if let Some(together) = &self.openings.together {
+            arguments.extend(surroundings::arguments(together, arm)?);
+        }
         arguments.extend(self.openings.single.then(|| "--grow".to_owned()));
         Entrance::prepare(&arm.launcher, &arguments)
     }

@@ -135,14 +135,14 @@ fn figures(front: Front, told: &[Beside], lasted_ms: f64) -> Metrics {
 }
 
 /// A task that runs; dropping it ends it.
-struct Playing {
+pub(super) struct Playing {
     child: Child,
     commands: Option<ChildStdin>,
     what: String,
 }
 
 impl Playing {
-    fn spawn(mut command: Command, what: String) -> anyhow::Result<Self> {
+    pub(super) fn spawn(mut command: Command, what: String) -> anyhow::Result<Self> {
         let program = command.get_program().to_owned();
         let child = command.stdout(Stdio::piped()).spawn();
         let mut child = child.with_context(|| format!("cannot start {}", program.display()))?;
@@ -151,13 +151,13 @@ impl Playing {
     }
 
     /// What it tells at its end is of the time from now on.
-    fn begin(&mut self) -> anyhow::Result<()> {
+    pub(super) fn begin(&mut self) -> anyhow::Result<()> {
         let commands = self.commands.as_mut().context("it has ended")?;
         commands.write_all(b"begin\n").with_context(|| format!("{} does not listen", self.what))
     }
 
     /// Lets it end, and returns what it says.
-    fn end<T: DeserializeOwned>(mut self) -> anyhow::Result<T> {
+    pub(super) fn end<T: DeserializeOwned>(mut self) -> anyhow::Result<T> {
         drop(self.commands.take());
         let stdout = self.child.stdout.take().context("it has no stdout")?;
         let mut line = String::new();

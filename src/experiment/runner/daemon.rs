@@ -1,5 +1,7 @@
 //! The brisk daemon during an arm: the real one, with the arm's configuration.
 
+#[cfg(feature = "lab")]
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -10,6 +12,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rustix::process::{Signal, kill_process};
 
+#[cfg(feature = "lab")]
+use crate::device::process::StatFacts;
+#[cfg(feature = "lab")]
+use crate::device::process_memory;
 use crate::device::{BootTime, Root, parent_death, process};
 
 /// The daemon answers within this time or does not come.
@@ -62,6 +68,23 @@ impl Daemon {
             }
             _ => bail!("the daemon's status has no counters: {status}"),
         }
+    }
+
+    /// The CPU time that it, its guardian and its killer have used, and their children that have ended.
+    #[cfg(feature = "lab")]
+    pub(super) fn cpu_time(&self, root: &Root) -> anyhow::Result<Duration> {
+        let own = self.child.id();
+        // One that ends meanwhile is counted by its parent, at the latest in the next reading.
+        let processes: BTreeMap<u32, StatFacts> = process_memory::pids(root)?
+            .into_iter()
+            .filter_map(|pid| Some((pid, process::stat(root, pid).ok()?)))
+            .collect();
+        let belongs = |&(&pid, _): &(&u32, &StatFacts)| {
+            let parent = |pid: &u32| processes.get(pid).map(|stat| stat.parent);
+            std::iter::successors(Some(pid), parent).any(|pid| pid == own)
+        };
+        let ticks = processes.iter().filter(belongs).map(|(_, stat)| stat.cpu_ticks + stat.children_ticks);
+        Ok(Duration::from_millis(ticks.sum::<u64>() * process::TICK_MS))
     }
 
     /// Ends it and waits until it has restored everything.

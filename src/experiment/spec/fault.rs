@@ -6,9 +6,8 @@ use toml::Spanned;
 
 use super::super::claim::{At, Claim, Judge, Measure};
 use super::super::metric::{Metric, Subject};
-use super::{Arm, Boots, Experiment, Launches, LookUps, Openings, Preloading, Readings, Reboots};
+use super::{Arm, Boots, Experiment, Launches, LookUps, Preloading, Readings, Reboots};
 use crate::device::binder::WireFormat;
-use crate::experiment::applications::Applications;
 use crate::mechanism::lookup::Traces;
 use crate::report::proof::Mode;
 
@@ -110,26 +109,6 @@ impl Experiment {
             Some(_) => None,
         };
         self.arms.iter().find_map(fault)
-    }
-
-    fn openings_fault(&self, openings: &Openings) -> Option<String> {
-        let known = match Applications::standard() {
-            Ok(workload) => workload.list.len() + workload.reopens.count,
-            Err(error) => return Some(format!("memory-workload.toml: {error}")),
-        };
-        if self.mode != Mode::Deterministic {
-            return Some(
-                "applications are opened where time is counted in instructions: mode = \"deterministic\"".into(),
-            );
-        }
-        if openings.count == 0 || openings.count as usize > known {
-            return Some(format!("applications: count is 1 to {known}"));
-        }
-        if openings.limit_ms == 0 || self.replicates.quick_work_ms.is_some() {
-            return Some("limit_ms must be above zero, and quick_work_ms is for launches".into());
-        }
-        let stranger = self.arms.iter().find(|arm| arm.look_up.is_some());
-        stranger.map(|arm| format!("arm {}: look_up belongs to experiments with look_ups", arm.name))
     }
 
     fn readings_fault(&self, readings: Readings) -> Option<String> {

@@ -89,6 +89,11 @@ fn the_quick_form_is_without_what_is_for_the_full_one_alone() {
     let text = MINIMAL.replacen("governor = \"performance\"", "governor = \"performance\"\nfull_only = true", 1);
     let quick = Experiment::parse("x", &text).unwrap().in_quick_form();
     assert_eq!((quick.arms.len(), quick.claims.len()), (1, 0));
+    let text = MINIMAL.replacen("required = \">= 1\"", "required = \">= 1\"\nfull_only = true", 1);
+    let experiment = Experiment::parse("x", &text).unwrap();
+    assert_eq!(experiment.claims.len(), 1);
+    let quick = experiment.in_quick_form();
+    assert_eq!((quick.arms.len(), quick.claims.len()), (2, 0));
     let baseline = text.replacen("baseline = true", "baseline = true\nfull_only = true", 1);
     assert!(Experiment::parse("x", &baseline).unwrap_err().to_string().contains("has the baseline too"));
 }

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,11 +17,19 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The screen that answers it was there at this moment.
-    Screen(BootTime),
+    Screen(Screen),
     /// The application has ended before.
     Ended,
     /// Nothing came in time.
     Late,
+}
+
+/// A screen that an application showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Screen {
+    pub(super) at: BootTime,
+    /// What its look-ups took together.
+    pub(super) looked_up: Duration,
 }
 
 /// A running application; dropping it kills it.
@@ -156,10 +165,14 @@ impl Actor {
     }
 }
 
-/// `screen N AT`
-fn parse(line: &str) -> Option<(u32, BootTime)> {
-    let (number, at) = line.strip_prefix("screen ")?.split_once(' ')?;
-    Some((number.parse().ok()?, BootTime::from_nanoseconds(at.parse().ok()?)))
+/// `screen N AT LOOKED_UP`
+fn parse(line: &str) -> Option<(u32, Screen)> {
+    let mut words = line.strip_prefix("screen ")?.split(' ');
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let (screen, at, looked_up) = (number()?, number()?, number()?);
+    let screen = u32::try_from(screen).ok()?;
+    let looked_up = Duration::from_nanos(looked_up);
+    words.next().is_none().then_some((screen, Screen { at: BootTime::from_nanoseconds(at), looked_up }))
 }
 
 impl Drop for Actor {
@@ -175,8 +188,9 @@ mod tests {
 
     #[test]
     fn screens_are_understood() {
-        assert_eq!(parse("screen 3 5000"), Some((3, BootTime::from_nanoseconds(5000))));
-        for line in ["", "screen", "screen 3", "screen x 5", "scream 3 5"] {
+        let screen = Screen { at: BootTime::from_nanoseconds(5000), looked_up: Duration::from_nanos(70) };
+        assert_eq!(parse("screen 3 5000 70"), Some((3, screen)));
+        for line in ["", "screen", "screen 3", "screen 3 5", "screen x 5 7", "scream 3 5 7", "screen 3 5 7 9"] {
             assert_eq!(parse(line), None, "{line:?}");
         }
     }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::Finding;
+use super::surroundings::Told;
 use crate::experiment::metric::Metric;
 use crate::experiment::plan::Course;
-use crate::experiment::statistics::{mean, median};
+use crate::experiment::statistics::{mean, median, quantile};
 use crate::mechanism::memory::killer::KillRecord;
 
 /// Launches at the begin, when memory is there for all, and at the end of those one after another.
@@ -20,6 +21,8 @@ pub(super) struct Opening {
     pub(super) is_launch: bool,
     /// Until its screen; `None` when none came.
     pub(super) took: Option<Duration>,
+    /// What its look-ups took of that; zero without.
+    pub(super) looked_up: Duration,
     /// True when none came in time.
     pub(super) is_late: bool,
     /// What a person waited at most.
@@ -49,6 +52,12 @@ pub(super) struct Figures {
     /// What a single application got, where there was but one.
     pub(super) single_kib: Option<u64>,
     pub(super) records: Vec<KillRecord>,
+    /// Look-ups of each opening; zero without.
+    pub(super) look_ups: u32,
+    /// Of a whole device.
+    pub(super) told: Option<Told>,
+    /// What the daemon and its processes used of the CPU, where that is measured.
+    pub(super) own_cost_percent: Option<f64>,
 }
 
 impl Figures {
@@ -82,6 +91,7 @@ impl Figures {
         let resumed: Vec<Opening> = again.iter().filter(|opening| !opening.is_launch).copied().collect();
         add(Metric::Resume, median(&times(&resumed)));
         self.add_kills(&mut add);
+        self.add_told(&mut add);
         metrics
     }
 
@@ -108,6 +118,20 @@ impl Figures {
             (Course::Swapped, course(&|state| mib(state.swapped_kib))),
         ];
         courses.into_iter().filter(|(_, course)| !course.is_empty()).collect()
+    }
+
+    fn add_told(&self, add: &mut dyn FnMut(Metric, f64)) {
+        let Some(told) = self.told else { return };
+        let mut waited = times(&self.openings);
+        add(Metric::Opening, median(&waited));
+        waited.sort_by(f64::total_cmp);
+        add(Metric::OpeningP95, quantile(&waited, 0.95));
+        add(Metric::OwnCost, self.own_cost_percent.unwrap_or(f64::NAN));
+        let shown = self.openings.iter().filter(|opening| opening.took.is_some());
+        let looked_up = shown.map(|one| one.looked_up.as_secs_f64() * 1e6 / f64::from(self.look_ups));
+        add(Metric::OpeningLookUp, mean(&looked_up.collect::<Vec<_>>()));
+        add(Metric::CourseEnergy, told.energy_mj);
+        add(Metric::CourseMusicMissed, told.music_missed_percent.unwrap_or(f64::NAN));
     }
 
     fn add_kills(&self, add: &mut dyn FnMut(Metric, f64)) {
@@ -152,6 +176,7 @@ mod tests {
         let opening = |is_launch, ms: u64| Opening {
             is_launch,
             took: Some(Duration::from_millis(ms)),
+            looked_up: Duration::from_micros(ms),
             is_late: false,
             limit,
             after,
@@ -159,8 +184,18 @@ mod tests {
         let mut openings: Vec<Opening> = (1..=15).map(|place| opening(true, place * 100)).collect();
         openings.push(opening(false, 50));
         openings.push(opening(true, 550));
-        openings.push(Opening { is_launch: false, took: None, is_late: true, limit, after });
-        let figures = Figures { openings, kills: 2, alive: 14, ..Figures::default() };
+        let looked_up = Duration::ZERO;
+        openings.push(Opening { is_launch: false, took: None, looked_up, is_late: true, limit, after });
+        let told = Some(Told { energy_mj: 7.0, music_missed_percent: Some(0.5) });
+        let figures = Figures {
+            openings,
+            kills: 2,
+            alive: 14,
+            look_ups: 10,
+            told,
+            own_cost_percent: Some(0.25),
+            ..Figures::default()
+        };
         let courses = figures.courses();
         assert_eq!(
             (courses[&Course::Alive][17], courses[&Course::Free][0], courses[&Course::Files].len()),
@@ -172,6 +207,12 @@ mod tests {
         assert_eq!((figure(Metric::Resume), figure(Metric::Unresponsive)), (Some(10_025.0), Some(1.0)));
         assert!((figure(Metric::Reopen).unwrap() - 20_600.0 / 3.0).abs() < 1e-6);
         assert_eq!((figure(Metric::Kills), figure(Metric::Alive)), (Some(2.0), Some(14.0)));
+        // Of 18 openings the 17th took 1500 ms and the 18th 20 s; the one without a screen looked nothing up.
+        assert_eq!(figure(Metric::Opening), Some(750.0));
+        assert!((figure(Metric::OpeningP95).unwrap() - (1500.0 + 0.15 * 18_500.0)).abs() < 1e-6);
+        assert_eq!(figure(Metric::OwnCost), Some(0.25));
+        assert!((figure(Metric::OpeningLookUp).unwrap() - 12_600.0 / 17.0 / 10.0).abs() < 1e-9);
+        assert_eq!((figure(Metric::CourseEnergy), figure(Metric::CourseMusicMissed)), (Some(7.0), Some(0.5)));
         assert_eq!(figure(Metric::KillDelay), None, "nobody was killed by the killer");
     }
 }
