@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package brisk.preload;
 
-import java.io.BufferedReader;
-import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.InputStreamReader;
 
-/** Lines of UTF-8, by what Android 4 has. */
+/** Files of UTF-8, by what Android 4 has. */
 final class Text {
     static final String ENCODING = "UTF-8";
 
@@ -34,9 +31,5 @@ final class Text {
             bytes.write(buffer, 0, count);
         }
         return bytes.toByteArray();
-    }
-
-    static BufferedReader lines(byte[] bytes) throws IOException {
-        return new BufferedReader(new InputStreamReader(new ByteArrayInputStream(bytes), ENCODING));
     }
 }

@@ -36,6 +36,8 @@ class PartsTest {
         ClassList list = list("# made by a tool\n\n b.B \na.A\r\nb.B\n[B\nb.B\n");
         assertEquals(List.of("b.B", "a.A", "[B"), list.names());
         assertEquals(List.of("b.B", "b.B"), list.duplicates());
+        assertEquals(List.of("a.A", "ä.Ä"), list("\r\n \t \na.A\r\n\n  ä.Ä").names());
+        assertEquals(List.of(), list(" ").names());
         assertNotEquals(list("a.A\n").checksum(), list("a.B\n").checksum());
     }
 

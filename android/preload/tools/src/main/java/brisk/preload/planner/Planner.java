@@ -26,7 +26,7 @@ public final class Planner {
     /** What a thread needs to take a task, in microseconds. */
     private static final double LEAST_COST_US = 1;
     /** Tasks are joined until each is about this part of all classes' cost. */
-    private static final int GRAINS = 400;
+    private static final int GRAINS = 100;
 
     /** What to plan from. */
     public static final class Input {
