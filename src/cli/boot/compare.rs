@@ -17,7 +17,7 @@ use crate::experiment::statistics;
 const SCHEMA: u32 = 1;
 /// Processes that are named.
 const PROCESSES: usize = 12;
-/// With fewer boots a side a bootstrap interval is too narrow.
+/// With fewer boots a side an interval is too wide to tell much.
 const ENOUGH_BOOTS: usize = 5;
 
 /// Arguments of `brisk boot compare`.
@@ -180,8 +180,7 @@ fn text(report: &Report<'_>) -> String {
     }
     let fewest = before.min(after);
     if fewest < ENOUGH_BOOTS {
-        let why =
-            if fewest < 2 { "one boot a side gives no interval" } else { "so few boots make intervals too narrow" };
+        let why = if fewest < 2 { "one boot a side gives no interval" } else { "so few boots make wide intervals" };
         let _ = writeln!(text, "\n{FAINT}{why}: record {ENOUGH_BOOTS} or more of each{FAINT:#}");
     }
     text
