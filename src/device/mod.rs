@@ -12,7 +12,7 @@ pub mod cgroup;
 pub mod cpu_times;
 pub mod cpufreq;
 pub mod current_frequency;
-mod descriptors;
+pub mod descriptors;
 pub mod disk_stats;
 pub mod drm_clients;
 pub mod durable_file;

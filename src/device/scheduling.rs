@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::Root;
+
 /// The lowest real-time priority: above every ordinary task, below every other real-time one.
 const PRIORITY: i32 = 1;
 
@@ -37,13 +39,35 @@ pub fn run_when_idle() -> io::Result<()> {
     set_policy(libc::SCHED_IDLE, 0)
 }
 
+/// Makes ordinary tasks of the threads of process `pid` that run only while no other task wants their CPU. A process ends with
+/// its last thread, and on a busy CPU these would not come to their end for minutes.
+///
+/// # Errors
+/// EPERM for threads of others without CAP_SYS_NICE.
+pub fn let_idle_threads_end(root: &Root, pid: u32) -> io::Result<()> {
+    for thread in root.list(format!("/proc/{pid}/task")).unwrap_or_default() {
+        let Ok(thread) = thread.parse::<libc::pid_t>() else { continue };
+        // SAFETY: it takes and returns plain integers.
+        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) };
+        if policy == libc::c_long::from(libc::SCHED_IDLE) {
+            set_policy_of(thread, libc::SCHED_OTHER, 0)?;
+        }
+    }
+    Ok(())
+}
+
 fn set_policy(policy: libc::c_int, priority: i32) -> io::Result<()> {
+    set_policy_of(0, policy, priority)
+}
+
+/// Of `thread`; 0 is the calling one.
+fn set_policy_of(thread: libc::pid_t, policy: libc::c_int, priority: i32) -> io::Result<()> {
     // SAFETY: plain integers, for which zero is a value; how many there are depends on the C library.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = priority;
     // The system call itself: musl's function of this name refuses, for reasons of POSIX.
     // SAFETY: the kernel only reads a `struct sched_param`, whose only field that it knows is the priority.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameters) };
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const parameters) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -55,6 +79,27 @@ mod tests {
     fn policy_and_nice(stat: &str) -> [String; 2] {
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().collect();
         [fields[38], fields[16]].map(str::to_owned)
+    }
+
+    #[test]
+    fn idle_threads_of_a_process_become_ordinary() {
+        let (told, hear) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let idle = std::thread::spawn(move || {
+            let outcome = run_when_idle();
+            told.send((outcome.is_ok(), rustix::thread::gettid().as_raw_nonzero())).unwrap();
+            let _ = ended.recv();
+        });
+        let (is_idle, thread) = hear.recv().unwrap();
+        let policy = || policy_and_nice(&std::fs::read_to_string(format!("/proc/{thread}/stat")).unwrap())[0].clone();
+        assert!(!is_idle || policy() == "5");
+        if let Err(error) = let_idle_threads_end(&Root::system(), std::process::id()) {
+            eprintln!("skipped: {error}");
+        } else {
+            assert_eq!(policy(), "0");
+        }
+        drop(end);
+        idle.join().unwrap();
     }
 
     #[test]

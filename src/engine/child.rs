@@ -11,7 +11,7 @@ use anyhow::Context;
 use super::Engine;
 use super::poller::{Poller, Token};
 use crate::device::error::sentence;
-use crate::device::{BootTime, Root};
+use crate::device::{BootTime, Root, scheduling};
 use crate::mechanism::{Child, Event};
 
 /// A child that dies is replaced; one that dies at once is not, more often than this.
@@ -187,6 +187,9 @@ impl AsFd for Running {
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.lifeline.take());
+        if let Err(error) = scheduling::let_idle_threads_end(&Root::system(), self.child.id()) {
+            tracing::debug!("process {} may take long to end: {error}", self.child.id());
+        }
         let _ = self.child.wait();
     }
 }

@@ -20,6 +20,7 @@ use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::device::descriptors::leave_standard_streams;
 use crate::device::memory_lock::{Locked, limit_kib, lock_as_used};
 use crate::device::process_kill::Hold;
 use crate::device::{BootTime, Root, own_code, process, psi, scheduling};
@@ -174,6 +175,7 @@ impl<'a> Killer<'a> {
             let woken = self.rest(rest)?;
             let woken_at = BootTime::now();
             if woken == Woken::DaemonEnded {
+                let_threads_end();
                 self.learned.save();
                 return Ok(());
             }
@@ -277,6 +279,22 @@ impl<'a> Killer<'a> {
             tracing::warn!("{error}");
         }
     }
+}
+
+/// Whoever waits for the killer's end waits for its threads.
+fn let_threads_end() {
+    if let Err(error) = scheduling::let_idle_threads_end(&Root::system(), std::process::id()) {
+        tracing::debug!("the killer may take long to end: {error}");
+    }
+}
+
+/// Makes the calling thread one that runs on an idle CPU alone. It holds no end of the daemon's pipes: when the killer is
+/// killed, the daemon notices by their end, which would come only when this thread has run once more.
+fn become_idle() -> io::Result<()> {
+    if let Err(error) = leave_standard_streams() {
+        tracing::debug!("the killer's death may be noticed late: {error}");
+    }
+    scheduling::run_when_idle()
 }
 
 /// What is remembered of a kill.

@@ -16,7 +16,7 @@ use crate::device::cgroup::{hierarchy, memory};
 use crate::device::meminfo::MemoryInfo;
 use crate::device::process_kill::Hold;
 use crate::device::process_reclaim::{Wish, advise, anonymous_ranges};
-use crate::device::{BootTime, Root, meminfo, scheduling};
+use crate::device::{BootTime, Root, meminfo};
 use crate::insertion_sort::insertion_sort;
 use crate::mechanism::memory::candidates;
 use crate::mechanism::memory::config::PageoutConfig;
@@ -35,7 +35,7 @@ const STEP_KIB: u64 = 512;
 pub(super) fn start(root: &Root, config: &PageoutConfig) -> std::io::Result<()> {
     let (root, config) = (root.clone(), config.clone());
     std::thread::Builder::new().name("pageout".to_owned()).spawn(move || {
-        if let Err(error) = scheduling::run_when_idle() {
+        if let Err(error) = super::become_idle() {
             return tracing::warn!("nothing is swapped out ahead of need: {error}");
         }
         let mut vain = None;

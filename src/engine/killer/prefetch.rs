@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::device::process_kill::Hold;
 use crate::device::process_reclaim::{Range, Wish, advise, anonymous_ranges};
-use crate::device::{Root, meminfo, process_memory, scheduling, zoneinfo};
+use crate::device::{Root, meminfo, process_memory, zoneinfo};
 
 /// With less than this on swap there is nothing to fetch that is worth a look.
 const WORTHWHILE_KIB: u64 = 1 << 10;
@@ -21,7 +21,7 @@ pub(super) fn start(root: &Root) -> std::io::Result<Sender<u32>> {
     let (sender, receiver) = channel();
     let root = root.clone();
     std::thread::Builder::new().name("prefetch".to_owned()).spawn(move || {
-        if let Err(error) = scheduling::run_when_idle() {
+        if let Err(error) = super::become_idle() {
             return tracing::warn!("nothing is fetched ahead of need: {error}");
         }
         while let Ok(pid) = receiver.recv() {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::Prepared;
 use super::look::page_kib;
 use crate::device::zram_writeback::{self, Pages, incompressible_first};
-use crate::device::{BootTime, DeviceError, Root, kernel, pagemap, process, process_reclaim, scheduling, zram};
+use crate::device::{BootTime, DeviceError, Root, kernel, pagemap, process, process_reclaim, zram};
 use crate::engine::state_file::{StateFile, recall};
 use crate::mechanism::memory::candidates;
 use crate::mechanism::memory::config::WritebackConfig;
@@ -25,7 +25,7 @@ const REST: Duration = Duration::from_secs(3600);
 pub(super) fn start(root: &Root, config: &WritebackConfig, prepared: Prepared) -> std::io::Result<()> {
     let (root, config) = (root.clone(), config.clone());
     std::thread::Builder::new().name("writeback".to_owned()).spawn(move || {
-        if let Err(error) = scheduling::run_when_idle() {
+        if let Err(error) = super::become_idle() {
             return tracing::warn!("nothing is written back: {error}");
         }
         let Some(mut writeback) = Writeback::new(root, config, prepared.limits) else { return };
