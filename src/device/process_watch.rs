@@ -33,7 +33,7 @@ const NAME_LIMIT_BYTES: usize = 256;
 const KTHREADD: u32 = 2;
 const LISTING_BYTES: usize = 32 * 1024;
 
-/// What was seen in a look.
+/// What was seen in a sample.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen<'a> {
     /// A process that was not known.

@@ -20,7 +20,7 @@ use super::{BootTime, DeviceError, Root, process};
 
 /// The number of the parent of the kernel's own threads, where they can be seen.
 const KTHREADD: u32 = 2;
-/// Threads that may be new in a look, for which there is room beside those that are known.
+/// Threads that may be new in a sample, for which there is room beside those that are known.
 const ROOM_FOR_NEW: usize = 64;
 
 /// By what threads are looked at.

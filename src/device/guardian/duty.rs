@@ -16,7 +16,7 @@ use crate::device::{BootTime, Root, own_code};
 
 /// A deadline is overdue this long after it has passed: a daemon that works is never that late.
 const GRACE: Duration = Duration::from_secs(1);
-/// Leases that begin within this time of a look are looked at together: that many wake-ups during launches at most.
+/// Leases that begin within this time of a check are checked together: that many wake-ups during launches at most.
 const GATHERED_FOR: Duration = Duration::from_secs(1);
 /// What is overdue and refuses is tried again after this long, then after twice as long each time up to the longest.
 const OVERDUE_RETRY: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Threads by their files: each thread's `schedstat` stays open, so that a look at it is one system call.
+//! Threads by their files: each thread's `schedstat` stays open, so that a sample of it is one system call.
 //!
 //! Threads that sleep are looked at once a second at first, and every four seconds after a while. New ones are found by
 //! their numbers: /proc/loadavg shows the last one given out, so while it stands still nobody need list /proc.
@@ -41,7 +41,7 @@ impl Files {
         }
     }
 
-    /// Looks at those that are `known` and for new ones at `now`, after a look at `looked_at`.
+    /// Looks at those that are `known` and for new ones at `now`, after a sample at `looked_at`.
     ///
     /// # Errors
     /// When /proc cannot be read at all.

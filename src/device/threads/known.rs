@@ -55,14 +55,14 @@ impl Known {
         self.born.is_none_or(|at| at == born)
     }
 
-    /// True when it is worth a look at `now`.
+    /// True when it is worth a sample at `now`.
     pub(super) fn is_due(&self, now: BootTime) -> bool {
         self.quiet_looks.checked_sub(1).is_none_or(|doublings| {
             now.since(self.read_at).as_nanos() as u64 >= QUIET_LOOK_NS << doublings.min(QUIET_DOUBLINGS)
         })
     }
 
-    /// Makes it worth a look.
+    /// Makes it worth a sample.
     pub(super) fn wake(&mut self) {
         self.quiet_looks = 0;
     }

@@ -7,7 +7,7 @@ use super::{LeftOut, Look, Thread, ThreadUsage};
 use crate::device::BootTime;
 use crate::device::bpf::task::Task;
 
-/// Takes `tasks`, all that there are in the order of their numbers, for a look at `now` after one at `looked_at`.
+/// Takes `tasks`, all that there are in the order of their numbers, for a sample at `now` after one at `looked_at`.
 pub(super) fn take(
     known: &mut BTreeMap<u32, Known>,
     tasks: &[Task],
@@ -59,7 +59,7 @@ mod tests {
         (look.born.iter().map(|thread| thread.tid).collect(), look.used.iter().map(|used| used.tid).collect())
     }
 
-    /// A look at `tasks` at `now` after one at `looked_at`.
+    /// A sample of `tasks` at `now` after one at `looked_at`.
     fn look_at(known: &mut BTreeMap<u32, Known>, looked_at: Option<u64>, now: u64, tasks: &[Task]) -> Look {
         let left_out = LeftOut { kthreadd: Some(KTHREADD), own: Some(40) };
         let mut look = Look::default();

@@ -81,7 +81,7 @@ pub enum Trigger {
     Comm,
     /// A process changed its user: Android's zygote makes an application of its child.
     Uid,
-    /// A process came into Android's `top-app` cpuset, or the control socket said that it is in front.
+    /// A process came into Android's `top-app` cpuset, or the control socket said that it is the foreground.
     Foreground,
     /// `brisk launch` or the control socket said so.
     Announced,

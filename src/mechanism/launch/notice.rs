@@ -46,7 +46,7 @@ pub enum Notice {
 pub enum EndReason {
     /// The CPUs have become quiet.
     LoadFell,
-    /// Its process is in front.
+    /// Its process is in the foreground.
     Foreground,
     /// Its process has ended.
     Exited,

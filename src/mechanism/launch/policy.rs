@@ -363,7 +363,7 @@ impl Mechanism for LaunchPolicy {
                 self.end_where(now, EndReason::Finished, |launch| launch.application == *application);
             }
             Event::Load { busy_permille } => self.on_load(now, *busy_permille),
-            // What was in front may have gone: whatever comes now is new. Launches keep their deadlines.
+            // The foreground may have gone: whatever comes now is new. Launches keep their deadlines.
             Event::ProcessEventsLost => self.in_front.clear(),
             Event::LaunchAnnounced { .. }
             | Event::Threads { .. }

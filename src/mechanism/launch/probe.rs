@@ -24,7 +24,7 @@ pub struct DeviceFacts {
     pub process_events: bool,
     /// Android's `top-app` cpuset is there.
     pub top_app: bool,
-    /// Who else manages frequencies (`Job::doers`), where somebody asked.
+    /// What else manages frequencies (`Job::doers`), where that was asked.
     pub doers: Option<String>,
 }
 

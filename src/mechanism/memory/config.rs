@@ -48,7 +48,7 @@ pub struct ZramConfig {
     pub backing_device: String,
 }
 
-/// Who goes when somebody must, and when.
+/// Which process goes when one must, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KillerConfig {
@@ -56,7 +56,7 @@ pub struct KillerConfig {
     pub enabled: Enabled,
     /// How a victim is chosen.
     pub mode: Mode,
-    /// True lets somebody go by headroom whatever the mode, which then says only who.
+    /// True lets a process go by headroom whatever the mode, which then says only which.
     pub by_headroom: bool,
     /// True lets size alone decide among those of a class, whatever the rest of their `oom_score_adj` says.
     pub by_class: bool,
@@ -67,10 +67,10 @@ pub struct KillerConfig {
     /// Nobody with a lower `oom_score_adj` goes.
     #[serde(deserialize_with = "adj")]
     pub lowest_adj: i16,
-    /// Somebody goes when less headroom is left than this.
+    /// A process goes when less headroom is left than this.
     #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
     pub reserve_kib: u64,
-    /// Somebody goes when so much of the pages of files was dropped and wanted again within a second; 0 turns it off.
+    /// A process goes when so much of the pages of files was dropped and wanted again within a second; 0 turns it off.
     #[serde(deserialize_with = "within::<_, 0, 10_000>")]
     pub refault_percent: u64,
     /// The kernel wakes the killer when tasks have waited so long for memory within the window.
@@ -85,7 +85,7 @@ pub struct KillerConfig {
     /// ... for so long.
     #[serde(deserialize_with = "within::<_, 10, 60_000>")]
     pub burst_ms: u64,
-    /// Whoever has not gone after so long is given up, and another one may go.
+    /// A process that has not gone after so long is given up, and another one may go.
     #[serde(deserialize_with = "within::<_, 10, 60_000>")]
     pub patience_ms: u64,
     /// True reads each victim's exact figures before it goes: they are dear, and for experiments.
@@ -135,7 +135,7 @@ pub struct WritebackConfig {
     /// Of applications whose `oom_score_adj` is not below this.
     #[serde(deserialize_with = "adj")]
     pub lowest_adj: i16,
-    /// How often they are looked at. Whoever is in front between two looks was not seen there.
+    /// How often they are sampled. A process that is in the foreground between two samples was not seen there.
     #[serde(deserialize_with = "within::<_, 1, 3600>")]
     pub look_s: u64,
 }

@@ -9,7 +9,7 @@ use crate::device::process::Life;
 
 /// Cached periods in which a page must have lain at the same place.
 const PERIODS: u8 = 2;
-/// Pieces that are remembered of all applications together: the process that remembers them is locked in memory. Of whoever
+/// Pieces that are remembered of all applications together: the process that remembers them is locked in memory. Of one that
 /// comes when there is no room, nothing is known.
 const CAPACITY: usize = 16 << 10;
 
@@ -116,7 +116,7 @@ impl ConstantPages {
         }
     }
 
-    /// True when a look at `life`, which is cached and has `swap_kib` on swap, would say something new.
+    /// True when a sample of `life`, which is cached and has `swap_kib` on swap, would say something new.
     pub fn is_news(&self, life: &Life, swap_kib: u64) -> bool {
         let known = self.applications.get(life);
         known.is_none_or(|application| !application.is_cached || application.swap_kib != swap_kib)
@@ -175,7 +175,7 @@ mod tests {
         pieces
     }
 
-    /// The application was in front since.
+    /// The application was in the foreground since.
     fn use_it(known: &mut ConstantPages) {
         known.see(|_| false, |_| true);
     }
@@ -189,7 +189,7 @@ mod tests {
         known.look(GALLERY, 16, pieces(&[(1, 10), (2, 11), (3, 12), (9, 50)]));
         assert_eq!(known.due(), [0; 0], "still its first");
         use_it(&mut known);
-        assert_eq!(known.due(), [0; 0], "it is in front");
+        assert_eq!(known.due(), [0; 0], "it is the foreground");
         // Page 2 was used and came to another place; page 3 did not come back.
         known.look(GALLERY, 12, pieces(&[(1, 10), (2, 60), (9, 50)]));
         assert_eq!(known.due(), [10, 50]);

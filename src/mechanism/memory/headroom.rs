@@ -1,4 +1,4 @@
-//! How much memory applications can still get before somebody must go: pure, from the kernel's figures.
+//! How much memory applications can still get before a process must go: pure, from the kernel's figures.
 //!
 //! headroom = (free - high watermark) + (file - floor) + sum over swaps of (1 - r) x min(free swap, anonymous left).
 //! A page swapped out to zram still costs r of itself, so free swap by itself is no safety: without anonymous pages that

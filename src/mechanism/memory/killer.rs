@@ -1,4 +1,4 @@
-//! Whether somebody must go now, and who: pure, from one look at memory. What is done about it is the engine's.
+//! Whether a process must go now, and which: pure, from one sample of memory. What is done about it is the engine's.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct Look {
     pub reading: Reading,
 }
 
-/// Somebody must go.
+/// A process must go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
     /// Why, in words.
@@ -31,7 +31,7 @@ pub struct Need {
     pub threshold: i16,
 }
 
-/// Why somebody must go, and of whom; `None` while nobody must. Not for [`Mode::Lmkd`], which remembers: see
+/// Why a process must go, and of which ones; `None` while none must. Not for [`Mode::Lmkd`], which remembers: see
 /// [`super::lmkd`].
 pub fn need(config: &KillerConfig, look: &Look) -> Option<Need> {
     let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
@@ -96,7 +96,7 @@ pub fn choose(
     victim::order_by(choice, candidates, &look.situation, protection).into_iter().find(|victim| !is_spared(victim))
 }
 
-/// Whoever keeps `oom_score_adj` raises it, within a class, with the time since an application was in front. The one that
+/// A system that keeps `oom_score_adj` raises it, within a class, with the time since an application was in the foreground. The one that
 /// was k-th last is returned to with a probability that falls with k, where nothing better is known.
 fn expect_returns(candidates: &mut [Candidate]) {
     candidates.sort_by_key(|candidate| (victim::class(candidate.oom_score_adj), candidate.oom_score_adj));
@@ -123,7 +123,7 @@ pub struct KillRecord {
     pub oom_score_adj: i16,
     /// How it was chosen.
     pub mode: Mode,
-    /// Why somebody had to go.
+    /// Why a process had to go.
     pub cause: String,
     /// Why it was this one.
     pub reason: String,
@@ -153,7 +153,7 @@ pub struct KillRecord {
     pub audited_in_ns: Option<u64>,
     /// From the kernel's event, or the look that followed one, to SIGKILL.
     pub decided_after_us: u64,
-    /// True when the kernel's event led to it, false for a look that followed.
+    /// True when the kernel's event led to it, false for a sample that followed.
     pub by_event: bool,
     /// From SIGKILL until its memory was back; `None` when it has not gone.
     pub back_after_us: Option<u64>,
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 100), one(4, 905, 100)]), Some(4));
         assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 400), one(4, 905, 100)]), Some(3), "four for one");
         assert_eq!(chosen(&[one(3, 700, 90_000), one(4, 999, 1)]), Some(4), "the class comes first");
-        assert_eq!(chosen(&[one(2, 0, 900)]), None, "the one in front stays");
+        assert_eq!(chosen(&[one(2, 0, 900)]), None, "the foreground stays");
         assert_eq!(chosen(&[one(9, 900, 900), one(3, 900, 1)]), Some(3), "whose group is protected stays");
     }
 }

@@ -1,4 +1,4 @@
-//! When somebody must go as Android's lmkd (since Android 11) sees it: pure, from one look after the other. It is here to be
+//! When a process must go as Android's lmkd (since Android 11) decides: pure, from one sample after the other. It is here to be
 //! compared with.
 //!
 //! The rules are those of `mp_event_psi` in system/memory/lmkd/lmkd.cpp of Android 13, with the defaults that its README gives
@@ -20,11 +20,11 @@ const THRASHING_DECAY_PERCENT: u64 = 50;
 const CRITICAL_THRASHING_PERCENT: u64 = 2 * THRASHING_LIMIT_PERCENT;
 /// `ro.lmk.psi_complete_stall_ms`, of a second
 const COMPLETE_STALL_PERCENT: f64 = 70.0;
-/// Thrashing is counted anew after so long.
+/// Thrashing is counted from zero after so long.
 const THRASHING_WINDOW_MS: u64 = 1000;
 /// What a person notices stays, unless things are bad: PERCEPTIBLE_APP_ADJ is 200.
 const ABOVE_PERCEPTIBLE_ADJ: i16 = 201;
-/// How often lmkd looks while swap is low or somebody goes, and otherwise.
+/// How often lmkd samples while swap is low or a process goes, and otherwise.
 const LOOK_OFTEN_MS: u64 = 10;
 const LOOK_MS: u64 = 100;
 
@@ -61,7 +61,7 @@ pub struct Lmkd {
     reclaims_directly: bool,
 }
 
-/// Somebody must go.
+/// A process must go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     /// Why.
@@ -96,7 +96,7 @@ impl Below {
 }
 
 impl Lmkd {
-    /// Whether somebody must go now.
+    /// Whether a process must go now.
     pub fn judge(&mut self, reading: &Reading, page_kib: u64) -> Option<Order> {
         let is_after_kill = std::mem::take(&mut self.has_killed);
         if is_after_kill || !self.has_looked {
@@ -164,7 +164,7 @@ impl Lmkd {
         if self.reclaims_directly { order(cause, !is_critical, true) } else { None }
     }
 
-    /// Somebody has been killed by `order`.
+    /// A process has been killed by `order`.
     pub fn killed(&mut self, order: &Order) {
         self.has_killed = true;
         self.look_often = true;
@@ -269,7 +269,7 @@ mod tests {
         let order = lmkd.judge(&reading(100, 4000, 90_000, 6, 3200), 4).unwrap();
         lmkd.killed(&order);
         assert_eq!((lmkd.look_ms(), lmkd.goes_on()), (10, true));
-        // The count begins anew, and half of the limit is enough now.
+        // The count begins at zero, and half of the limit is enough now.
         assert_eq!(lmkd.judge(&reading(110, 4000, 90_000, 7, 3300), 4), None);
         assert!(lmkd.judge(&reading(120, 4000, 90_000, 8, 5000), 4).is_some());
         lmkd.killed(&order);

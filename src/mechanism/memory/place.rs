@@ -12,7 +12,7 @@ pub(super) enum Place {
     New,
     /// The first device of a module that is to be loaded.
     Module,
-    /// Somebody else's device: its name, and whose it is in words.
+    /// Another program's device: its name, and whose it is in words.
     Owned(String, String),
     /// Nowhere, for a reason in words.
     Nowhere(String),
@@ -30,7 +30,7 @@ impl Place {
                 Some(owner) => {
                     format!("{name} is swap already and belongs to {} ({})", owner.name, owner.files.join(", "))
                 }
-                None => format!("{name} is swap already, set up by somebody else"),
+                None => format!("{name} is swap already, set up by another program"),
             };
             return Self::Owned(name.to_owned(), whose);
         }

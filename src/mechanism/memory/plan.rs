@@ -187,7 +187,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Nobody's flash is written to unless somebody has said which.
+    /// No flash is written to unless the configuration says which.
     fn backing(&self) -> Option<Setting> {
         let wish = Some(&self.wishes.backing_device).filter(|wish| !wish.is_empty())?;
         let zram = self.zram();

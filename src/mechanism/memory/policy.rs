@@ -79,7 +79,7 @@ impl MemoryPolicy {
         self.killer = Some(Child { edition: self.edition, subcommand: KILLER, arguments });
     }
 
-    /// Lets the kernel itself hold writeback to its budget, unless somebody else has set a limit: its `switch` is off.
+    /// Lets the kernel itself hold writeback to its budget, unless another program has set a limit: its `switch` is off.
     fn hold_limit(&mut self, switch: Option<&Target>, decisions: &mut Vec<Decision>) {
         match switch {
             Some(target) => {

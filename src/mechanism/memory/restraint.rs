@@ -1,7 +1,7 @@
 //! Which control groups in the background may hold no more memory for a while, because they take it while others wait for
 //! some: the thesis's memory class. Pure.
 //!
-//! Where memory is short, what a group takes pushes out what it had before: its pages on swap count as well. Whoever waits
+//! Where memory is short, what a group takes pushes out what it had before: its pages on swap count as well. A group that waits
 //! within a group in the background waits for itself.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ const FRESH: Duration = Duration::from_secs(3);
 const GROWTH_KIB: u64 = 4 << 10;
 /// Others wait when they do so for one part in this many of the time.
 const WAITING_SHARE: u128 = 20;
-/// A limit is so much above what a group holds, so that the kernel has nothing to reclaim while it is set: whoever sets it
+/// A limit is so much above what a group holds, so that the kernel has nothing to reclaim while it is set: the process that sets it
 /// does not wait.
 const ROOM_KIB: u64 = 1 << 10;
 /// Nobody is held to less.
@@ -63,8 +63,8 @@ mod tests {
         GroupLook { folder: folder.into(), resident_kib, swap_kib, stalled_us, is_free: true, lowest_adj }
     }
 
-    /// The limits in KiB that follow from two looks at somebody in front and two groups in the background; the first holds
-    /// and has on swap `batch`, and those in front waited so long, and `since` has passed between.
+    /// The limits in KiB that follow from two samples of a foreground group and two groups in the background; the first holds
+    /// and has on swap `batch`, and the foreground waited so long, and `since` has passed between.
     fn limits(batch: [u64; 2], waited_ms: u64, since_ms: u64, change: impl Fn(&mut GroupLook)) -> Vec<u64> {
         let front = |stalled_ms| group("/cg/front", [90_000, 0], stalled_ms, 0);
         // What these wait is nobody's concern.

@@ -1,4 +1,4 @@
-//! Who goes first when somebody must: pure, as the paper's killers, lmkd and brisk would choose.
+//! Which process goes first when one must: pure, as the paper's killers, lmkd and brisk would choose.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub struct Candidate {
     pub swap_pss_kib: Option<u64>,
     /// Memory that a byte of its own on swap costs, where that was learned.
     pub swap_ratio: Option<f64>,
-    /// How long it has not been in front, where that is known.
+    /// How long it has not been in the foreground, where that is known.
     pub background_s: Option<u64>,
     /// What starting it again costs, where that is known.
     pub relaunch_cost_ms: Option<f64>,
@@ -160,7 +160,7 @@ const SYSTEM_NAMES: [&str; 24] = [
 ];
 
 impl Protection {
-    /// For Android, where zero is the application in front, and for other systems, where it is everybody.
+    /// For Android, where zero is the foreground application, and for other systems, where it is every process.
     pub fn of_system(is_android: bool) -> Self {
         let globs = |texts: &[&str]| texts.iter().filter_map(|text| text.parse().ok()).collect();
         let groups = globs(if is_android { &[] } else { &SESSION_GROUPS });
@@ -186,7 +186,7 @@ impl Protection {
     }
 }
 
-/// Somebody who would go, and why then.
+/// A process that would go, and why then.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Victim {
     /// The process.
@@ -215,7 +215,7 @@ const LMKD_HEAVIEST_UP_TO_ADJ: i16 = 200;
 /// The lowest `oom_score_adj` that `mode` would take now; `None` when it would take nobody.
 pub fn adj_threshold(mode: Mode, situation: &Situation) -> Option<i16> {
     match mode {
-        // When somebody must go is for the headroom to say.
+        // When a process must go is for the headroom to say.
         Mode::Brisk => Some(i16::MIN),
         Mode::LmkRss | Mode::LmkPss | Mode::LmkPssSwap => {
             let is_below = |&&(kib, _): &&(u64, i16)| situation.free_kib < kib && situation.file_kib < kib;
@@ -224,7 +224,7 @@ pub fn adj_threshold(mode: Mode, situation: &Situation) -> Option<i16> {
         Mode::LmkdPsi if situation.full_percent >= LMKD_CRITICAL_PERCENT => Some(LMKD_CRITICAL_ADJ),
         Mode::LmkdPsi if situation.some_percent >= LMKD_MEDIUM_PERCENT => Some(LMKD_MEDIUM_ADJ),
         Mode::LmkdPsi => None,
-        // When somebody must go is for lmkd.rs to say.
+        // When a process must go is for lmkd.rs to say.
         Mode::Lmkd => Some(LMKD_CRITICAL_ADJ),
     }
 }
@@ -236,7 +236,7 @@ pub struct Choice {
     pub mode: Mode,
     /// Of those with this `oom_score_adj` and above.
     pub threshold: i16,
-    /// True when whoever is of the same class stands the same, whatever the rest of the adj says; brisk's mode does so anyway.
+    /// True when all of the same class stand the same, whatever the rest of the adj says; brisk's mode does so anyway.
     pub by_class: bool,
 }
 

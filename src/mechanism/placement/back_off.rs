@@ -47,7 +47,7 @@ impl<Step: Copy + Ord> BackOff<Step> {
         self.pauses.remove(&step);
     }
 
-    /// What is in front, or the device, is another.
+    /// The foreground, or the device, is another.
     pub(super) fn clear(&mut self) {
         self.pauses.clear();
     }

@@ -25,7 +25,7 @@ const YOUNG: Duration = Duration::from_secs(10);
 const BULK: [f64; 2] = [0.50, 0.35];
 /// More than the CPUs could have given is what a child that has ended had used in a long life.
 const PLAUSIBLE: f64 = 1.25;
-/// The first process is everybody's, and whoever lost its parent is its child.
+/// The first process is every process's ancestor, and one that lost its parent is its child.
 const INIT: u32 = 1;
 
 /// The parents of short-lived children.

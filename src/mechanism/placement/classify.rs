@@ -16,7 +16,7 @@ const MEMORY: Duration = Duration::from_secs(2);
 const ACQUAINTANCE: Duration = Duration::from_secs(1);
 /// Nobody is asked to make room who has been known for less: most of those have ended before they could.
 const NEWCOMER: Duration = Duration::from_millis(300);
-/// The kernel tells of a wait when it is over: so long a one may have begun before a look.
+/// The kernel tells of a wait when it is over: so long a one may have begun before a sample.
 const LONGEST_WAIT_S: f64 = 8.0;
 
 /// Demand from which a task is bulk, and below which it is so no longer.
@@ -34,7 +34,7 @@ const ASLEEP: f64 = 0.005;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Short bursts that must come in time: audio, input, timers, and whoever sleeps.
+    /// Short bursts that must come in time: audio, input, timers, and tasks that sleep.
     #[default]
     Light,
     /// Neither.
@@ -68,7 +68,7 @@ pub struct Habits {
     wakes_hz: f64,
     /// Seconds in the run queue before it was put on a CPU.
     delay_s: f64,
-    /// The greatest share of a look's time that it ever ran: the thesis's measure.
+    /// The greatest share of a sample's time that it ever ran: the thesis's measure.
     greatest_share: f64,
     known_for: Duration,
 }
@@ -104,7 +104,7 @@ impl Habits {
         self.class = self.classify();
     }
 
-    /// Whoever only waits says nothing of what it wants: a hog that is starved does not become light by that. What a wait has
+    /// A task that only waits says nothing of what it wants: a hog that is starved does not become light by that. What a wait has
     /// taken of the looks before, which seemed to be the task's own time, is taken from what they taught.
     fn learn_demand(&mut self, usage: &Usage) {
         let memory_s = MEMORY.as_secs_f64();
@@ -167,7 +167,7 @@ impl Habits {
         Duration::from_secs_f64(self.delay_s)
     }
 
-    /// True for a light task that wakes regularly, so that a longer wait would be missed by somebody.
+    /// True for a light task that wakes regularly, so that a longer wait would be noticed.
     pub fn has_rhythm(&self) -> bool {
         self.class == Class::Light && self.wakes_hz >= RHYTHM_HZ
     }

@@ -21,7 +21,7 @@ pub struct PlacementConfig {
     /// How long a step is tried before it is judged.
     #[serde(deserialize_with = "within::<_, 100, 10_000>")]
     pub trial_ms: u64,
-    /// How often threads are looked at while something is in front.
+    /// How often threads are sampled while there is a foreground.
     #[serde(deserialize_with = "within::<_, 20, 1_000>")]
     pub look_ms: u64,
     /// How often while nothing is.
@@ -39,7 +39,7 @@ pub struct PlacementConfig {
     pub maximum_threads: u64,
     /// Globs of names (`comm`) of threads that are left alone.
     pub excluded_commands: Vec<Glob>,
-    /// True: whoever keeps the foreground waiting for storage gives way there as well.
+    /// True: processes that keep the foreground waiting for storage give way there as well.
     pub storage: bool,
 }
 
@@ -69,7 +69,7 @@ pub enum Rule {
     /// The gain bound chooses, a trial confirms.
     #[default]
     Brisk,
-    /// Bulk work weighs less whenever something is in front.
+    /// Bulk work weighs less whenever there is a foreground.
     Weight,
     /// The thesis: classes by greatest share, a core of its own from 50 %, half a core from 30 %.
     Thesis,

@@ -45,7 +45,7 @@ impl Contention {
         match (has_front, self.next) {
             (true, None) => self.next = Some(now + LOOK),
             (false, Some(_)) => {
-                self.leave("nothing is in front", decisions);
+                self.leave("there is no foreground", decisions);
                 (self.group, self.next) = (None, None);
             }
             _ => {}
@@ -82,7 +82,7 @@ impl Contention {
                 for (of, kin) in children {
                     policy.note_kin(*of, kin.iter().copied());
                 }
-                // Whoever shares the group is counted with the foreground.
+                // A task that shares the group is counted with the foreground.
                 let front = front.iter().chain(members).copied().collect();
                 let look = StorageLook { waited: self.waited, busy: *busy, moved: by_life(moved) };
                 let processes: Vec<Life> = policy.take(now, look, &front, decisions);

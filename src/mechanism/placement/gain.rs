@@ -31,7 +31,7 @@ impl AddAssign for Totals {
 
 impl Totals {
     /// The share of its busy time that the foreground could win: it cannot win more than it waits, nor more than bulk
-    /// work takes. 0 to 1; zero while nothing is in front.
+    /// work takes. 0 to 1; zero while there is no foreground.
     pub fn gain_bound(&self) -> f64 {
         self.of_busy(self.wait_ns.min(self.bulk_run_ns))
     }
@@ -74,7 +74,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Adds a look and forgets those that are older than `length`.
+    /// Adds a sample and forgets those that are older than `length`.
     pub fn add(&mut self, look: Totals, length: Duration) {
         self.looks.push_back(look);
         self.sum += look;
@@ -130,7 +130,7 @@ pub enum Advice {
     Weight,
 }
 
-/// One thread that never sleeps is 1.00 of a core give or take what a look's edges cut off.
+/// One thread that never sleeps is 1.00 of a core give or take what a sample's edges cut off.
 pub(super) const CORE_SLACK: f64 = 0.05;
 
 /// The rule: below `least_gain` nothing, where the foreground fits on cores that can be kept free those, else weight.

@@ -1,4 +1,4 @@
-//! Placement: CPU-heavy background work makes room for what is in front, where and for as long as that helps.
+//! Placement: CPU-heavy background work makes room for the foreground, where and for as long as that helps.
 //!
 //! `classify` says what a thread is, `roster` who is there, `gain` what could be won, `cores` which cores can be kept
 //! free, `step` what is done to a thread, `neighbours` whose group may weigh less as a whole, `heirs` who was born with

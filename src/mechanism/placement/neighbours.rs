@@ -1,7 +1,7 @@
 //! Which groups of a delegated sub-tree may weigh less for the foreground's sake. Where it has a group of its own, what is
 //! done to threads of another group counts among themselves alone: it is that group which weighs against the foreground's.
 //!
-//! A whole group weighs less only where it has nobody else in it than bulk work and whoever sleeps.
+//! A whole group weighs less only where nothing but bulk work and sleeping tasks are in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -41,12 +41,12 @@ impl Neighbours {
         now >= self.due
     }
 
-    /// Forgets them: something else is in front.
+    /// Forgets them: the foreground is another.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes a look at all groups of the sub-tree, each followed by those below it, while so much is leased.
+    /// Samples all groups of the sub-tree, each followed by those below it, while so much is leased.
     pub(super) fn take(&mut self, now: BootTime, groups: &[WeighedGroup], front: &BTreeSet<u32>, leased: &Holdings) {
         self.pause = (self.pause * 2).clamp(SOON, LONGEST);
         self.due = now + self.pause;
@@ -72,7 +72,7 @@ impl Neighbours {
         }
     }
 
-    /// Leaves those alone, up to the next look, that have somebody in them who would not do with less.
+    /// Leaves those alone, up to the next sample, that have a task in them which would not do with less.
     pub(super) fn spare(&mut self, roster: &Roster, excluded: &[Glob]) {
         if self.found.iter().all(|neighbour| neighbour.weight.is_none()) {
             return;
@@ -105,7 +105,7 @@ fn does_with_less(member: &Member, roster: &Roster, excluded: &[Glob]) -> bool {
         return false;
     }
     let sleeps = habits.demand() < AT_WORK && !habits.has_rhythm();
-    // Of whoever has just come nothing is known yet.
+    // Of a task that has just come nothing is known yet.
     let is_alike = habits.class() == Class::Bulk || habits.is_newcomer();
     sleeps || is_alike || [thread.pid, thread.parent].iter().any(|&pid| roster.makes_room_for_children(pid))
 }
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(look(0, Some(50), &Holdings::default()), Some(50));
         assert_eq!(look(5, Some(5), &leased), Some(50));
         assert_eq!(look(10, None, &leased), Some(50), "idle");
-        assert_eq!(look(15, Some(70), &Holdings::default()), Some(70), "somebody else's");
+        assert_eq!(look(15, Some(70), &Holdings::default()), Some(70), "another program's");
     }
 
     #[test]

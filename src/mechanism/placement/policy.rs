@@ -1,7 +1,7 @@
 //! What is done for the foreground, when it is judged, and when it ends: pure decisions from looks and the time.
 //!
-//! A ladder: nothing, bulk work weighs less, bulk work runs on what nobody else wants, whoever else is busy leaves cores
-//! free. The gain bound chooses the rung, a trial keeps it or takes it back, and after a minute everything is chosen anew,
+//! A ladder: nothing, bulk work weighs less, bulk work runs on what no other task wants, all else that is busy leaves cores
+//! free. The gain bound chooses the rung, a trial keeps it or takes it back, and after a minute everything is chosen again,
 //! so that nothing stays that no longer helps.
 
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ use crate::mechanism::{
 const EVIDENCE: Duration = Duration::from_millis(100);
 /// What parallelism and gain are measured over.
 const WINDOW: Duration = Duration::from_secs(1);
-/// A step is given back and chosen anew after this long.
+/// A step is given back and chosen again after this long.
 const CHOSEN_FOR: Duration = Duration::from_secs(60);
 /// Leases last longer than that: they end by themselves only where the daemon hangs.
 const LEASE: Duration = Duration::from_secs(90);
@@ -59,7 +59,7 @@ pub struct PlacementPolicy {
     roster: Roster,
     window: Window,
     looked_at: Option<BootTime>,
-    /// What is in front has changed since the last look, which will tell more of what was before.
+    /// The foreground has changed since the last sample, which will tell more of what was before.
     has_changed: bool,
     facts_at: BootTime,
     unknown: Vec<u32>,
@@ -67,7 +67,7 @@ pub struct PlacementPolicy {
     /// What threads have been made to give up.
     leased: Holdings,
     heirs: Heirs,
-    /// Masks of threads in front, until the next look.
+    /// Masks of foreground threads, until the next sample.
     parted: Holdings,
     neighbours: Neighbours,
     /// A group could not be made or entered: masks and nice values say the same of each thread.
@@ -77,7 +77,7 @@ pub struct PlacementPolicy {
     doubted: Option<Rung>,
     /// The first step that a trial refused, and what share of its busy time the foreground waited under it.
     refused: Option<(Rung, f64)>,
-    /// What is in front may still be starting.
+    /// The foreground may still be starting.
     is_start: bool,
     /// Light tasks that missed their rhythm away from the cores that are kept free: they go where they like.
     late: BTreeSet<u32>,
@@ -92,13 +92,13 @@ pub struct PlacementPolicy {
 struct Held {
     step: Step,
     since: BootTime,
-    /// When everything is chosen anew.
+    /// When everything is chosen again.
     until: BootTime,
     trial: Option<Trial>,
     rhythms: Rhythms,
     /// What was in force before it and is again when it fails.
     before: Option<Step>,
-    /// What is in front was put apart for it, or need not be.
+    /// The foreground was put apart for it, or need not be.
     is_parted: bool,
 }
 
@@ -144,7 +144,7 @@ impl PlacementPolicy {
         }
     }
 
-    /// Takes another configuration or machine; who is there and who is in front stays known.
+    /// Takes another configuration or machine; which tasks there are and which are the foreground stays known.
     pub fn replace(
         &mut self,
         config: PlacementConfig,
@@ -209,7 +209,7 @@ impl PlacementPolicy {
         self.release_where("it has ended", decisions, |tid| look.ended.contains(&tid));
         self.late.retain(|tid| !look.ended.contains(tid));
         self.heirs.note(look, &self.leased, &self.roster);
-        // Whoever shows what was made of it, or what it was born with, does not show what is its own.
+        // A task that shows what was made of it, or what it was born with, does not show what is its own.
         let mut changed = self.heirs.disinherit(facts, decisions);
         changed.extend(self.leased_threads());
         self.roster.take_facts(facts.iter().filter(|facts| !changed.contains(&facts.tid)));
@@ -225,7 +225,7 @@ impl PlacementPolicy {
         self.unknown.extend(light);
         if !self.roster.has_front() {
             self.window.clear();
-            return self.release_all("nothing is in front", decisions);
+            return self.release_all("there is no foreground", decisions);
         }
         if let Some(groups) = groups {
             self.neighbours.take(now, groups, self.roster.front(), &self.leased);
@@ -262,7 +262,7 @@ impl PlacementPolicy {
             self.reason = format!("{}, by the rule of weight", self.words(&Step::Weight));
         }
         if self.held.as_ref().is_some_and(|held| now >= held.until) {
-            return self.release_all("chosen anew after a while", decisions);
+            return self.release_all("chosen again after a while", decisions);
         }
         self.apply(now, decisions);
     }
@@ -362,7 +362,7 @@ impl Mechanism for PlacementPolicy {
         let is_new = self.config.rule == Rule::Brisk && self.window.span() < EVIDENCE * 2;
         let look_ms = match (self.roster.has_front(), is_new) {
             (false, _) => self.config.idle_look_ms,
-            // Twice as often at first: what is new in front should not have to wait for evidence.
+            // Twice as often at first: a new foreground should not have to wait for evidence.
             (true, true) => self.config.look_ms.div_ceil(2),
             (true, false) => self.config.look_ms,
         };

@@ -1,4 +1,4 @@
-//! Who is there, what each is, and who is in front.
+//! Which tasks there are, what each is, and which are in the foreground.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub struct Member {
     pub habits: Habits,
     /// What must be known before it is put in its place; asked for when it becomes bulk.
     pub facts: Option<ThreadFacts>,
-    /// Its process is in front.
+    /// Its process is in the foreground.
     pub is_front: bool,
     /// Up to when its habits were learned.
     learned_at: BootTime,
@@ -29,9 +29,9 @@ pub struct Member {
 /// Ancestors that are followed.
 const MOST_GENERATIONS: usize = 64;
 
-/// Whoever asks for less, in however long bursts, is in nobody's way.
+/// A task that asks for less, in however long bursts, is in no other task's way.
 pub(super) const AT_WORK: f64 = 0.02;
-/// Threads in front that are looked after one by one.
+/// Foreground threads that are cared for one by one.
 const MOST_IN_FRONT: usize = 16;
 
 /// Everybody who is known.
@@ -40,7 +40,7 @@ pub struct Roster {
     members: BTreeMap<u32, Member>,
     /// Threads that are not light: they are heard of by their silence as well.
     awake: BTreeSet<u32>,
-    /// Processes that were said to be in front.
+    /// Processes that were said to be in the foreground.
     roots: BTreeSet<u32>,
     /// Those and their descendants.
     front: BTreeSet<u32>,
@@ -58,17 +58,17 @@ impl Roster {
         self.members.values()
     }
 
-    /// True while something is in front that is there.
+    /// True while a process of the foreground is there.
     pub fn has_front(&self) -> bool {
         !self.front.is_empty()
     }
 
-    /// The processes in front, descendants included.
+    /// The foreground processes, descendants included.
     pub fn front(&self) -> &BTreeSet<u32> {
         &self.front
     }
 
-    /// The processes `pids` are in front now, and nobody else. True when that changes anything.
+    /// The processes `pids` are the foreground now, and no other. True when that changes anything.
     pub fn put_in_front(&mut self, pids: BTreeSet<u32>) -> bool {
         if pids == self.roots {
             return false;
@@ -97,7 +97,7 @@ impl Roster {
         self.members.values().filter(|member| member.thread.pid == pid).count() == 1
     }
 
-    /// Takes a look of `wall_ns` that ended at `now`; returns what foreground and bulk work did in it.
+    /// Takes a sample of `wall_ns` that ended at `now`; returns what foreground and bulk work did in it.
     pub fn take(&mut self, now: BootTime, wall_ns: u64, look: &Look) -> Totals {
         for tid in &look.ended {
             self.forget(*tid);
@@ -115,12 +115,12 @@ impl Roster {
             if rested_ns > 0 {
                 member.habits.learn(&Usage { wall_ns: rested_ns, ..Usage::default() });
             }
-            // Of whoever was quiet for a while, some of that time was learned as rest; of whoever is new, none.
+            // Of a task that was quiet for a while, some of that time was learned as rest; of a new one, none.
             let untold_ns = if unknown_ns > 0 { used.usage.wall_ns.min(unknown_ns) } else { used.usage.wall_ns };
             member.habits.learn(&Usage { wall_ns: untold_ns, ..used.usage });
             member.learned_at = now;
             // A thread that was quiet was looked at longer ago than the others, and none can run and wait for longer than
-            // that, whatever the edges of a look cut off.
+            // that, whatever the edges of a sample cut off.
             let lasted_ns = used.usage.wall_ns.max(used.usage.run_ns + used.usage.wait_ns);
             let within = |ns: u64| match lasted_ns {
                 longer if longer > wall_ns => (u128::from(ns) * u128::from(wall_ns) / u128::from(longer)) as u64,
@@ -155,11 +155,11 @@ impl Roster {
         self.broods.is_bulk(pid) && !self.front.contains(&pid) && !self.is_before_front(pid)
     }
 
-    /// True for an ancestor of what is in front.
+    /// True for an ancestor of the foreground.
     fn is_before_front(&self, pid: u32) -> bool {
         self.roots.iter().any(|root| {
             let mut next = self.members.get(root);
-            // Numbers are given out anew: a circle is possible, if not likely.
+            // Process numbers are used again: a circle is possible, if not likely.
             for _ in 0..MOST_GENERATIONS {
                 match next {
                     Some(member) if member.thread.parent == pid => return true,
@@ -241,13 +241,13 @@ impl Roster {
         most_demanding(awake.filter(is_busy).chain(with_broods).filter(may_go), maximum)
     }
 
-    /// Threads in front that are busy: those that would be in each other's way with bulk work.
+    /// Foreground threads that are busy: those that would be in each other's way with bulk work.
     pub fn busy_front(&self) -> impl Iterator<Item = &Member> {
         let awake = self.awake.iter().filter_map(|tid| self.members.get(tid));
         awake.filter(|member| member.is_front).take(MOST_IN_FRONT)
     }
 
-    /// Threads in front that are at work, light ones too, those that ask for most first: they may be in each other's way.
+    /// Foreground threads that are at work, light ones too, those that ask for most first: they may be in each other's way.
     pub fn front_at_work(&self) -> Vec<&Member> {
         if self.front.is_empty() {
             return Vec::new();
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(asked, [0, 0, 1, 1]);
     }
 
-    /// Its waits of a second are told of when they are over, with a look that covers them all.
+    /// Its waits of a second are told of when they are over, with a sample that covers them all.
     #[test]
     fn a_hog_that_is_quiet_because_it_waits_stays_one() {
         let mut roster = Roster::default();

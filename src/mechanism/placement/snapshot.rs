@@ -22,7 +22,7 @@ pub struct Snapshot {
     pub is_on_trial: bool,
     /// Why.
     pub reason: String,
-    /// The processes in front.
+    /// The foreground processes.
     pub front: Vec<u32>,
     /// What the foreground could gain at most in the last second, 0 to 1 of its busy time.
     pub gain_bound: f64,
@@ -54,7 +54,7 @@ pub struct ThreadView {
     pub pid: u32,
     /// Its name.
     pub command: String,
-    /// Its process is in front.
+    /// Its process is in the foreground.
     pub is_front: bool,
     /// What it is.
     pub class: Class,
@@ -80,7 +80,7 @@ impl ThreadView {
         let habits = &member.habits;
         let percent = |share: f64| share * 100.0;
         let reason = match (member.is_front, habits.class(), &leased) {
-            (true, ..) => "in front".to_owned(),
+            (true, ..) => "foreground".to_owned(),
             (_, _, Some(value)) => format!("asks for {:.0} % of a CPU: makes room ({value})", percent(habits.demand())),
             (_, Class::Bulk, None) => format!("asks for {:.0} % of a CPU: would make room", percent(habits.demand())),
             (_, Class::Interactive, None) => "asks for too little to weigh less, for too much to be light".to_owned(),

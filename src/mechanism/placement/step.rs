@@ -50,7 +50,7 @@ impl Step {
         }
     }
 
-    /// What is changed of the thread with these facts, and to what; nothing when it is left alone: somebody has bound it,
+    /// What is changed of the thread with these facts, and to what; nothing when it is left alone: another program has bound it,
     /// chosen its policy, or made it less already.
     pub fn demands_of(&self, facts: &ThreadFacts, nice_levels: i32, machine: &Machine) -> Vec<(Target, String)> {
         self.room_of(facts, nice_levels).into_iter().chain(self.clamp_of(facts, machine)).collect()
@@ -67,7 +67,7 @@ impl Step {
         gives.then(|| (target, clamp.to_string()))
     }
 
-    /// The upper clamp of whoever gives up a claim by this step.
+    /// The upper clamp of a task that gives up a claim by this step.
     pub fn modest_clamp(&self, machine: &Machine) -> Option<u32> {
         (self.rung() != Rung::Isolate).then(|| machine.modest_clamp()).flatten()
     }
@@ -158,7 +158,7 @@ impl fmt::Display for Step {
         match self {
             Self::Weight => f.write_str("bulk work weighs less"),
             Self::Idle => f.write_str("bulk work runs on what nobody else wants"),
-            Self::Isolate(split) => write!(f, "whoever else is busy leaves CPU {} free", format_list(&split.reserved)),
+            Self::Isolate(split) => write!(f, "all else that is busy leaves CPU {} free", format_list(&split.reserved)),
         }
     }
 }

@@ -16,9 +16,9 @@ use crate::device::{BootTime, Target};
 use crate::mechanism::facts::ThreadOfProcess;
 use crate::mechanism::{Action, Decision, Holdings, Outcome};
 
-/// How often storage is looked at while something is in front.
+/// How often storage is sampled while there is a foreground.
 pub const LOOK: Duration = Duration::from_secs(1);
-/// A look that comes later than this says nothing of what happens now.
+/// A sample that comes later than this says nothing of what happens now.
 const FRESH: Duration = Duration::from_secs(3);
 /// Looks that are evidence, and that a trial lasts.
 const EVIDENCE: u32 = 3;
@@ -27,7 +27,7 @@ const BULK_SHARE: f64 = 0.3;
 const BULK_BYTES_PER_S: f64 = 1024.0 * 1024.0;
 /// A trial has helped when the foreground waits at most this part of what it waited.
 const HELPS: f64 = 0.8;
-/// What helps is chosen anew after this long; leases last a little longer, for the case that the daemon hangs.
+/// What helps is chosen again after this long; leases last a little longer, for the case that the daemon hangs.
 const CHOSEN_FOR: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(90);
 /// What did not help is tried again after this long, then after twice as long each time up to the longest.
@@ -37,7 +37,7 @@ const BACK_OFF_LONGEST: Duration = Duration::from_secs(600);
 /// What was seen at one moment, all counted since boot.
 #[derive(Debug, Clone, Default)]
 pub struct StorageLook {
-    /// How long some task in front has waited for storage.
+    /// How long some foreground task has waited for storage.
     pub waited: Duration,
     /// How long disks were busy, each for itself.
     pub busy: Duration,
@@ -130,7 +130,7 @@ struct Held {
     since: BootTime,
     /// What was seen before, until it is known whether it helps.
     before: Option<Front>,
-    /// Whoever gives way, with all that have come to be of him since.
+    /// The processes that give way, with all that they have started since.
     bulk: BTreeMap<Life, BTreeSet<Kin>>,
 }
 
@@ -163,7 +163,7 @@ impl StoragePolicy {
         }
     }
 
-    /// True when everybody should be looked at: somebody gives way, or the foreground, which has `waited` so long in all,
+    /// True when all processes should be sampled: one of them gives way, or the foreground, which has `waited` so long in all,
     /// has waited enough for it since it was asked last.
     pub fn wants_look(&mut self, now: BootTime, waited: Duration) -> bool {
         let before = self.waited.replace((now, waited));
@@ -175,14 +175,14 @@ impl StoragePolicy {
         wants
     }
 
-    /// Gives everything back and forgets what was learned: something else is in front, or nothing.
+    /// Gives everything back and forgets what was learned: the foreground is another, or there is none.
     pub fn begin_anew(&mut self, why: &str, decisions: &mut Vec<Decision>) {
         self.release(why, decisions);
         (self.waited, self.last) = (None, None);
         self.back_off.clear();
     }
 
-    /// Takes a look; returns the processes that are to give way from now on.
+    /// Takes a sample; returns the processes that are to give way from now on.
     pub fn take(
         &mut self,
         now: BootTime,
@@ -216,7 +216,7 @@ impl StoragePolicy {
         bulk
     }
 
-    /// Makes `threads` of those processes give way; who ranks as low already, or was put first by somebody, stays.
+    /// Makes `threads` of those processes give way; a thread that ranks as low already, or that another program put first, stays.
     pub fn make_way(&mut self, now: BootTime, threads: &[StorageThread], decisions: &mut Vec<Decision>) {
         let Some(held) = &self.held else { return };
         let gain = held.before.map_or(0.0, |before| before.gain_bound());
@@ -272,15 +272,15 @@ impl StoragePolicy {
                 self.back_off.add(now, ());
             }
             Some(_) => self.back_off.forgive(()),
-            None if now.since(held.since) >= CHOSEN_FOR => self.release("chosen anew after a while", decisions),
+            None if now.since(held.since) >= CHOSEN_FOR => self.release("chosen again after a while", decisions),
             None => {}
         }
         if self.held.as_ref().is_some_and(|held| held.bulk.is_empty()) {
-            self.release("whoever gave way has ended", decisions);
+            self.release("the processes that gave way have ended", decisions);
         }
     }
 
-    /// Whoever was made by one that gave way, which has ended since, ranks as everybody does.
+    /// A process that was started by one that gave way, which has ended since, ranks as all others do.
     fn free_orphans(&mut self, look: &StorageLook, decisions: &mut Vec<Decision>) {
         let Some(held) = &mut self.held else { return };
         let inherited = self.lowest.to_string();
@@ -466,7 +466,7 @@ mod tests {
                 device.seconds(56, waited_ms, front_mib, 20);
                 assert!(device.is_held());
                 device.seconds(4, waited_ms, front_mib, 20);
-                assert!(device.said.iter().any(|said| said.contains("chosen anew")), "{:?}", device.said);
+                assert!(device.said.iter().any(|said| said.contains("chosen again")), "{:?}", device.said);
             }
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn assign(roster: &Roster, machine: &Machine, excluded: &[Glob], maxi
         is_known_to_move(member) && !excluded.iter().any(|glob| glob.matches(name))
     };
     let mut members: Vec<&Member> = roster.members().filter(may_move).take(maximum).collect();
-    // The foreground chooses first, then whoever asks for most.
+    // The foreground chooses first, then the task that asks for most.
     let rank = |member: &Member| (member.is_front, member.habits.demand());
     insertion_sort(&mut members, |one, next| rank(one) < rank(next));
     let is_own = |member: &&&Member| member.habits.thesis_class() == ThesisClass::OwnCore;
@@ -38,7 +38,7 @@ pub(super) fn assign(roster: &Roster, machine: &Machine, excluded: &[Glob], maxi
     for member in members {
         let Some(facts) = &member.facts else { continue };
         let (tid, start_time_ticks) = (facts.tid, facts.start_time_ticks);
-        // Whoever is bound or has a policy of its own stays so, the daemon itself among them.
+        // A task that is bound or has a policy of its own stays so, the daemon itself among them.
         let is_ordinary = facts.priority.policy == SchedulingPolicy::Other;
         if !is_ordinary || !online.iter().all(|cpu| facts.allowed.contains(cpu)) {
             continue;

@@ -43,7 +43,7 @@ pub enum Verdict {
     Helps,
     /// It does not; why.
     Useless(String),
-    /// The foreground runs less, and only a look without the step can tell whether the step is why.
+    /// The foreground runs less, and only a sample without the step can tell whether the step is why.
     Unclear(String),
 }
 
@@ -73,7 +73,7 @@ impl Trial {
         }
     }
 
-    /// Adds a look that ended at `now`, and judges when it is time.
+    /// Adds a sample that ended at `now`, and judges when it is time.
     pub fn take(&mut self, now: BootTime, look: Totals) -> Verdict {
         if now.since(self.settles).as_nanos() >= u128::from(look.wall_ns) {
             self.after += look;
@@ -118,7 +118,7 @@ impl Trial {
         self.is_first
     }
 
-    /// When whoever is moved has moved.
+    /// When the tasks that are moved have moved.
     pub fn settles(&self) -> BootTime {
         self.settles
     }
@@ -164,7 +164,7 @@ impl Rhythms {
         self.before.keys().copied()
     }
 
-    /// Adds a look; once a second, names the threads that now wait longer than they may.
+    /// Adds a sample; once a second, names the threads that now wait longer than they may.
     pub fn take(&mut self, now: BootTime, look: &Look, roster: &Roster) -> Vec<Missed> {
         if now <= self.judged_at {
             return Vec::new();
@@ -220,7 +220,7 @@ mod tests {
             ("nothing changed", totals(50, 50), totals(50, 50), "useless"),
             ("it waits a little less", totals(60, 40), totals(62, 38), "useless"),
             ("it waits more", totals(60, 10), totals(60, 30), "useless"),
-            ("its start is over, or somebody keeps work from it", totals(60, 40), totals(50, 10), "unclear"),
+            ("its start is over, or another task keeps work from it", totals(60, 40), totals(50, 10), "unclear"),
         ] {
             let mut trial = Trial::new(at(0), Duration::from_millis(300), before);
             assert_eq!(trial.take(at(100), totals(10, 90)), Verdict::Open, "nobody has moved yet");

@@ -256,7 +256,7 @@ fn the_foreground_begins_or_ends_launches_as_configured() {
     };
     let mut begins = policy(|config| config.triggers = vec![Trigger::Foreground], &[kick_actuator()]);
     assert_eq!(ask(&mut begins, at(0), &front(&[7])), KICK);
-    assert!(ask(&mut begins, at(10), &front(&[7])).is_empty(), "it was in front already");
+    assert!(ask(&mut begins, at(10), &front(&[7])).is_empty(), "it was in the foreground already");
     assert_eq!(ask(&mut begins, at(20), &front(&[7, 8])), KICK);
     begins.begin_in_foreground(&[9]);
     assert!(ask(&mut begins, at(30), &front(&[9])).is_empty(), "it was in the foreground before it was watched");

@@ -83,7 +83,7 @@ fn another_owners_device_is_left_alone() {
     };
     for (facts, whose) in [
         (configured, "zram-generator is told to set up zram0 (/etc/its.conf): it is left alone"),
-        (in_use, "zram0 is swap already, set up by somebody else: it is left alone"),
+        (in_use, "zram0 is swap already, set up by another program: it is left alone"),
         (android, "zram0 is swap already and belongs to Android's init (/etc/its.conf): it is left alone"),
     ] {
         for arm in [Arm::Brisk, Arm::Paper] {

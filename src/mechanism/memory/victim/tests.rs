@@ -35,7 +35,7 @@ fn the_class_comes_first_and_then_what_a_death_returns() {
         (vec![app(10, 900, 30_000, 0), app(11, 900, 10_000, 100_000)], vec![11, 10]),
         // Whose death returns nothing does not go.
         (vec![app(10, 900, 0, 0), app(11, 900, 0, 3)], vec![]),
-        // In front (zero) and system (below) never.
+        // The foreground (zero) and system (below) never.
         (vec![app(10, 0, 50_000, 0), app(11, -800, 50_000, 0), app(12, 1, 4, 0)], vec![12]),
     ] {
         assert_eq!(pids(Mode::Brisk, &candidates, &CALM), expected, "{candidates:?}");

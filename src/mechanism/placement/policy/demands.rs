@@ -14,7 +14,7 @@ use crate::mechanism::placement::step::{Demands, Step};
 use crate::mechanism::{Decision, Target};
 
 impl PlacementPolicy {
-    /// Who makes room by `step`. A core is free when whoever is busy keeps off it, bulk or not. Where the foreground has
+    /// Which tasks make room by `step`. A core is free when all busy ones keep off it, bulk or not. Where the foreground has
     /// more threads than cores it may need the others' as well, so those are not crowded: bulk work alone makes room.
     pub(super) fn busy(&self, step: &Step) -> Vec<&Member> {
         let least = match step {
@@ -24,7 +24,7 @@ impl PlacementPolicy {
         self.roster.busy(least, &self.config.excluded_commands, self.maximum())
     }
 
-    /// True while what is in front has no more busy threads than cores are kept free for it.
+    /// True while the foreground has no more busy threads than cores are kept free for it.
     pub(super) fn fits(&self, split: &Split) -> bool {
         self.roster.busy_front().count() <= split.reserved.len()
     }

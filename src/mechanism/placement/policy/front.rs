@@ -1,4 +1,4 @@
-//! Where what is in front runs when a step begins: it is put where there is room, once, and may leave at once.
+//! Where the foreground runs when a step begins: it is put where there is room, once, and may leave at once.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::mechanism::placement::step::{Step, put_on};
 const PARTED: Duration = Duration::from_secs(1);
 
 impl PlacementPolicy {
-    /// Puts what is in front on the cores that are free for it now. It may leave them at once: without this it would wait
-    /// among those who have just left them, until the kernel shares work out anew.
+    /// Puts the foreground on the cores that are free for it now. It may leave them at once: without this it would wait
+    /// among those that have just left them, until the kernel balances load.
     pub(super) fn fetch_front(&mut self, now: BootTime) -> Vec<Decision> {
         const REASON: &str = "it is put where nobody else is busy, and may go where it likes";
         let Some(split) = self.split() else { return Vec::new() };
@@ -26,7 +26,7 @@ impl PlacementPolicy {
         decisions
     }
 
-    /// Puts the busiest threads in front on a CPU each until the next look, where bulk work weighs little wherever it is.
+    /// Puts the busiest foreground threads on a CPU each until the next sample, where bulk work weighs little wherever it is.
     /// The kernel wakes a thread where it was: a helper would wait for whom it helps, beside a CPU on which only bulk
     /// work is. Until then, because one that sleeps moves only when it wakes.
     pub(super) fn part_front(&mut self, now: BootTime) -> Vec<Decision> {
@@ -40,7 +40,7 @@ impl PlacementPolicy {
             return Vec::new();
         }
         let masks = places.filter_map(|(member, core)| put_on(&[core.cpu], member.facts.as_ref()?, &self.machine));
-        let reason = "for a moment, so that what is in front does not wait for itself";
+        let reason = "for a moment, so that the foreground does not wait for itself";
         let mut decisions = Vec::new();
         for (target, value) in masks {
             self.parted.lease(now, (&target, &value), now + PARTED, reason, &mut decisions);
@@ -48,7 +48,7 @@ impl PlacementPolicy {
         decisions
     }
 
-    /// Lets what is in front go where it likes again.
+    /// Lets the foreground run on any of its CPUs again.
     pub(super) fn rejoin_front(&mut self, decisions: &mut Vec<Decision>) {
         self.parted.release_where("it may go where it likes", decisions, |_| true);
     }

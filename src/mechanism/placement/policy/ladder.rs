@@ -82,7 +82,7 @@ impl PlacementPolicy {
             return self.release_all("the foreground has come to rest", decisions);
         }
         if now >= held.until {
-            return self.release_all("chosen anew after a while", decisions);
+            return self.release_all("chosen again after a while", decisions);
         }
         if lacking(&held.step, self.window.parallelism(), least) > MORE_THAN_RESERVED {
             self.release_all(OUTGROWS, decisions);
@@ -143,7 +143,7 @@ impl PlacementPolicy {
         );
         let isolate = match advice {
             _ if totals.runnable() < LIGHT_FRONT => {
-                return self.reason = "nothing is done: what is in front asks for little".to_owned();
+                return self.reason = "nothing is done: the foreground asks for little".to_owned();
             }
             Advice::Nothing => return self.reason = format!("nothing is done: {seen}"),
             Advice::Isolate { cores } => self.machine.reserve(cores).map(Step::Isolate),
@@ -247,7 +247,7 @@ impl PlacementPolicy {
 }
 
 /// The cores that a foreground of this parallelism lacks where some are kept free for it, if it could gain as much by more.
-/// Waits are told of when they are over: what is chosen soon is a few in a hundred too few, and to choose anew would find
+/// Waits are told of when they are over: what is chosen soon is a few in a hundred too few, and to choose again would find
 /// the same.
 fn lacking(step: &Step, parallelism: f64, least_gain: f64) -> f64 {
     let Step::Isolate(split) = step else { return 0.0 };

@@ -111,7 +111,7 @@ fn isolation_takes_the_fastest_cores_and_leaves_the_rest() {
     }
 }
 
-/// Who was ever made to give anything up; what is in front is only put where there is room.
+/// Which tasks were ever made to give anything up; the foreground is only put where there is room.
 fn touched(device: &Device) -> BTreeSet<u32> {
     let leased = |decision: &Decision| match &decision.action {
         Action::Lease { target, .. } => target.thread().filter(|tid| !(FRONT..200).contains(tid)),
@@ -129,7 +129,7 @@ fn done(device: &mut Device) -> (f64, u64) {
     (threads(device) - before, slowest)
 }
 
-/// The law: whatever is in front of whatever, it is never worse off than without brisk.
+/// The law: whatever the foreground is and whatever runs beside it, it is never worse off than without brisk.
 #[test]
 fn no_foreground_is_ever_made_worse() {
     let mut random = Random::new(2013);
@@ -240,7 +240,7 @@ fn nobody_makes_room_but_for_a_foreground() {
     assert!(device.policy.leased.is_empty() && device.policy.held.is_none());
     let decided = device.decisions.len();
     device.run(20_000);
-    assert_eq!(device.decisions.len(), decided, "nothing in front, nothing to do");
+    assert_eq!(device.decisions.len(), decided, "no foreground, nothing to do");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_start_does_not_hide_what_helps_afterwards() {
     assert!(without_ms <= 150, "it is looked at without it once: {without_ms} ms, {}", device.policy.reason);
 }
 
-/// Whoever is in front has its work done by somebody who is bulk, and waits for that asleep.
+/// The foreground has its work done by a bulk task, and waits for that asleep.
 #[test]
 fn a_foreground_that_needs_bulk_work_is_left_alone() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
@@ -305,7 +305,7 @@ fn bound_and_special_threads_are_left_alone() {
         _ => None,
     });
     assert_eq!(confined.collect::<BTreeSet<_>>(), BTreeSet::from([200]), "{}", device.policy.reason);
-    assert!(!touched(&device).contains(&201), "whoever is bound may still weigh less, whoever is special may not");
+    assert!(!touched(&device).contains(&201), "a bound task may still weigh less, a special one may not");
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub const MESSAGE: Habit = Habit { work_ms: 1, sleep_ms: 1, period_ms: 0 };
 
 /// How far a thread may lag behind the others, whatever its mask has kept from it.
 const MOST_LAG_MS: f64 = 24.0;
-/// A thread keeps its CPU this long, whoever wakes.
+/// A thread keeps its CPU this long, whichever other one wakes.
 const LEAST_SLICE_MS: u32 = 4;
 
 #[derive(Debug, Clone)]
@@ -117,7 +117,7 @@ fn active() -> Support {
 impl Device {
     pub fn new(cores: &[(u32, u32)], config: PlacementConfig) -> Self {
         let mut all = cores.to_vec();
-        // Whoever may choose takes the fastest first, and of equals those that others are kept from.
+        // A task that may choose takes the fastest first, and of equals those that others are kept from.
         all.sort_by_key(|&(cpu, capacity)| std::cmp::Reverse((capacity, cpu)));
         let acts = config.enabled.is_on();
         Self {
@@ -415,7 +415,7 @@ impl Device {
             Target::CpuAffinity { .. } => {
                 let cpus = value.map_or(allowed, |list| parse_list(list).unwrap());
                 assert!(!cpus.is_empty(), "no mask is empty");
-                // Time counts anew among those who share the new CPUs.
+                // Time counts from zero among those that share the new CPUs.
                 let others = self.threads.values().filter(|sim| sim.mask.len() == cpus.len() && sim.ran_last);
                 let least = others.map(|sim| sim.virtual_time).fold(f64::INFINITY, f64::min);
                 let sim = self.threads.get_mut(&tid).unwrap();

@@ -1,4 +1,4 @@
-//! Where what is in front runs when a step begins, and what it is given when that is too little.
+//! Where the foreground runs when a step begins, and what it is given when that is too little.
 
 use super::*;
 use crate::mechanism::placement::gain::Totals;
@@ -13,7 +13,9 @@ fn what_is_in_front_is_put_where_there_is_room_and_may_leave() {
     let of_front = device.decisions.iter().filter_map(|(_, decision)| match &decision.action {
         Action::Lease { target: Target::CpuAffinity { tid: FRONT, .. }, value, .. } => Some(value.clone()),
         Action::Release { target: Target::CpuAffinity { tid: FRONT, .. } } => Some("free".to_owned()),
-        Action::Lease { target, .. } if target.thread() == Some(101) => panic!("somebody has bound it: {target}"),
+        Action::Lease { target, .. } if target.thread() == Some(101) => {
+            panic!("another program has bound it: {target}")
+        }
         _ => None,
     });
     assert_eq!(of_front.collect::<Vec<_>>(), ["2-3", "free"], "{}", device.policy.reason);

@@ -101,7 +101,7 @@ fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
     assert!(weighed(&device, "11"), "{:?}", device.weights);
     let views = device.policy.snapshot().threads;
     assert!(views.iter().any(|view| view.leased.as_deref() == Some("its group weighs 11")), "{views:?}");
-    // Somebody comes to it who is not bulk work: it is known what he is, and the group is left alone.
+    // A task comes to it that is not bulk work: it is known what it is, and the group is left alone.
     device.start(300, 300, 1, MUSIC);
     device.tree[2].pids.push(300);
     device.tree[2].weight = Some(100);
@@ -125,7 +125,7 @@ fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
     let mut device = beside(weight, &[HOG, HOG], &[HOG, HOG]);
     device.tree[1].pids.clear();
     device.run(500);
-    assert!(device.weights.is_empty(), "what is in front is elsewhere");
+    assert!(device.weights.is_empty(), "the foreground is elsewhere");
     assert_eq!(device.treated(), [200, 201]);
 }
 

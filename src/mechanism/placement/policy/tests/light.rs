@@ -55,7 +55,7 @@ fn one_that_misses_its_rhythm_comes_back_alone_and_the_step_stays() {
     assert!(!device.policy.free_light(&missed), "it is there already: what is to be given back is the step");
     device.end(200);
     device.next_look();
-    assert!(device.policy.late.is_empty(), "its number may be somebody else's");
+    assert!(device.policy.late.is_empty(), "its number may be another task's");
 }
 
 #[test]
