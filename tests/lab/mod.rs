@@ -2,6 +2,7 @@
 
 mod binder_cache;
 mod boot;
+mod combined;
 mod flash_model;
 mod init;
 mod lookup;

@@ -1,0 +1,271 @@
+#!/bin/sh
+# One daemon with everything on, under load, and each way to end it: the system is as before, whichever. Runs in the lab's guest
+# as `combined.sh MANAGER SLEEPERS RULE WAY...`; tests/lab/combined.rs reads the lines "NAME: TEXT" and judges.
+set -eu
+
+# none: the daemon is a child of this script. systemd: it is the packaged service.
+manager=$1
+sleepers=$2
+rule=$3
+shift 3
+cpufreq=/sys/devices/system/cpu/cpufreq
+rate=$cpufreq/ondemand/sampling_rate
+work=/run/check
+log=$work/log
+
+# shellcheck source=tests/lab/steps.sh
+. /steps.sh
+
+in_vain() {
+	diff "$work/before" "$work/now" >&2 || :
+	hog_states >&2
+	brisk status >&2 || :
+	tail -n 20 "$log" >&2 || :
+}
+
+configure() {
+	mkdir -p /etc/brisk
+	cat >/etc/brisk/brisk.toml <<-END
+		[launch]
+		triggers = ["announced"]
+		actuators = ["sampling-rate"]
+		force = true
+		[launch.end]
+		load_below_cpu_percent = 0
+		deadline_ms = 60000
+		[placement]
+		enabled = true
+		rule = "$rule"
+		idle_look_ms = 200
+		[memory]
+		restraint_s = 60
+		[memory.zram]
+		enabled = true
+		[memory.killer]
+		enabled = true
+		prefetch = true
+		[memory.killer.pageout]
+		target_kib = 460800
+		[memory.killer.writeback]
+		daily_kib = 8192
+		look_s = 1
+	END
+}
+
+# Two processes that compute, a build, a cached application and many that sleep.
+load() {
+	for _ in 1 2; do
+		sh -c 'while :; do :; done' &
+		hogs="${hogs-} $!"
+	done
+	sh -c 'while :; do ls -lR /etc; done' >/dev/null 2>&1 &
+	build=$!
+	# shellcheck disable=SC2016 # its own text
+	sh -c 'text=$(head -c 8388608 /dev/urandom | base64 | tr -d "\n"); read -r line <'"$work/never" &
+	cached=$!
+	count=0
+	while [ "$count" -lt "$sleepers" ]; do
+		sleep 100000 &
+		count=$((count + 1))
+	done
+}
+
+# Lists the threads that are compared: all that there are, but for the kernel's workers, which come and go, for what ends by itself
+# (a build's children) and for this script.
+list_threads() {
+	status_files='' stat_files='' group_files='' adj_files=''
+	for thread in /proc/[0-9]*/task/[0-9]*; do
+		process=${thread%/task/*}
+		process=${process#/proc/}
+		name=$(cat "/proc/$process/comm" 2>/dev/null) || continue
+		parent=$(sed -n 's/^PPid:[^0-9]*//p' "/proc/$process/status" 2>/dev/null) || continue
+		case $name in kworker* | ls) continue ;; esac
+		if [ "$process" = $$ ] || [ "$parent" = "$build" ]; then continue; fi
+		status_files="$status_files $thread/status"
+		stat_files="$stat_files $thread/stat"
+		group_files="$group_files $thread/cgroup"
+		adj_files="$adj_files /proc/$process/oom_score_adj"
+	done
+}
+
+# shellcheck disable=SC2086 # lists of files
+threads() {
+	grep -H '^Cpus_allowed_list' $status_files
+	# Without the name in brackets the nice value is field 18, the priority in real time 39, the policy 40.
+	sed 's/^\([0-9]*\) (.*) /\1 /' $stat_files | awk '{ print "nice, priority, policy of", $1, $18, $39, $40 }'
+	grep -H . $group_files
+	grep -H . $adj_files
+	for pid in $hogs $build $cached; do
+		echo "I/O priority of $pid: $(ionice -p "$pid")"
+	done
+}
+
+tunables() {
+	grep -rH . $cpufreq /sys/kernel/mm/lru_gen /proc/sys/vm /sys/module/zswap 2>/dev/null | grep -v '/stats/\|cur_freq'
+	for name in disksize comp_algorithm backing_dev initstate writeback_limit_enable writeback_limit; do
+		grep -H . "/sys/block/zram0/$name" 2>/dev/null || :
+	done
+}
+
+groups() {
+	find /sys/fs/cgroup -type d | grep -v '/brisk[a-z-]*\.service'
+	for name in cpu.weight cpu.shares cpu.idle cpu.max memory.high memory.max memory.limit_in_bytes cpuset.cpus \
+		cpuset.mems cgroup.subtree_control cgroup.type; do
+		find /sys/fs/cgroup -name "$name" -exec grep -H . {} + 2>/dev/null | grep -v '/brisk[a-z-]*\.service' || :
+	done
+}
+
+# But for what is brisk's own by promise: /run/brisk and what it has learned.
+files() {
+	find / \( -path /proc -o -path /sys -o -path $work -o -path /run/brisk -o -path /run/systemd -o -path /var/lib/brisk \) \
+		-prune -o -print
+	find /etc -type f -exec cksum {} +
+}
+
+state() {
+	threads
+	tunables | sort
+	groups | sort
+	awk '{ print "swap", $1, $2, $3, $5 }' /proc/swaps
+	sort /proc/mounts
+	files | sort
+}
+
+is_as_before() {
+	state >$work/now 2>/dev/null
+	cmp -s $work/before $work/now
+}
+
+hog_states() {
+	for hog in $hogs; do
+		grep '^Cpus_allowed_list' "/proc/$hog/status"
+		sed 's/^\([0-9]*\) (.*) /\1 /' "/proc/$hog/stat" | awk '{ print $18, $39, $40 }'
+		cat "/proc/$hog/cgroup"
+	done
+}
+
+guardian() {
+	brisk status --json | tr ',' '\n' | sed -n 's/.*"guardian_pid":\([0-9]*\).*/\1/p'
+}
+
+killer() {
+	for file in /proc/[0-9]*/cmdline; do
+		if tr '\0' '\n' <"$file" 2>/dev/null | grep -qx killer; then
+			file=${file#/proc/}
+			echo "${file%/cmdline}"
+		fi
+	done
+}
+
+has_swapped() {
+	[ "$(sed -n 's/^VmSwap:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$cached/status")" -ge 4096 ]
+}
+
+is_on() {
+	grep -q zram0 /proc/swaps && [ -n "$(killer)" ] && [ "$(cat $rate)" -ne 100000 ] && [ "$(hog_states)" != "$hogs_before" ]
+}
+
+# A dead process that is not yet waited for has no command line.
+no_process_is_left() {
+	! grep -qa '^@brisk-guardian' /proc/[0-9]*/cmdline 2>/dev/null && [ -z "$(killer)" ] &&
+		! grep -qa . "/proc/$daemon/cmdline" 2>/dev/null
+}
+
+start() {
+	if [ "$manager" = systemd ]; then
+		systemctl start brisk.service
+		daemon=$(systemctl show --property=MainPID --value brisk.service)
+	else
+		brisk run 2>>$log &
+		daemon=$!
+	fi
+	wait_for 60 brisk status
+}
+
+# Everything is in force: what computes waits until something was swapped out, which an idle CPU does.
+start_all() {
+	# shellcheck disable=SC2086 # a list of processes
+	kill -STOP $hogs $build
+	start >/dev/null
+	wait_for 120 has_swapped
+	# shellcheck disable=SC2086
+	kill -CONT $hogs $build
+	rm -f $work/front
+	brisk launch -- sh -c "renice -n 15 -p \$\$; echo \$\$ >$work/front; while :; do :; done" >/dev/null 2>&1 &
+	launch=$!
+	wait_for 60 test -s $work/front
+	wait_for 60 is_on
+}
+
+is_another_killer() {
+	[ -n "$(killer)" ] && [ "$(killer)" != "$first" ]
+}
+
+end_by() {
+	guardian=$(guardian)
+	case $1 in
+	term) kill -TERM "$daemon" ;;
+	int) kill -INT "$daemon" ;;
+	stop) systemctl stop brisk.service ;;
+	daemon) kill -KILL "$daemon" ;;
+	killer)
+		first=$(killer)
+		kill -KILL "$first"
+		wait_for 60 is_another_killer
+		kill -TERM "$daemon"
+		;;
+	apart*)
+		kill -KILL "$guardian"
+		sleep "${1#apart}"
+		kill -KILL "$daemon"
+		;;
+	both)
+		kill -KILL "$guardian" "$daemon"
+		wait_for 60 no_process_is_left
+		# Under systemd the service's ExecStopPost does it.
+		[ "$manager" = systemd ] || brisk restore >/dev/null
+		;;
+	all)
+		# shellcheck disable=SC2046 # a list of processes
+		kill -KILL "$guardian" "$daemon" $(killer)
+		wait "$daemon" 2>/dev/null || :
+		start >/dev/null
+		if [ "$manager" = systemd ]; then systemctl stop brisk.service; else kill -TERM "$daemon"; fi
+		;;
+	esac
+	[ "$manager" = systemd ] || wait "$daemon" 2>/dev/null || :
+	wait_for 60 no_process_is_left
+}
+
+renice -n -15 -p $$ >/dev/null
+mkdir -p $work /var/lib/brisk
+mkfifo $work/never
+: >$log
+for policy in "$cpufreq"/policy*; do echo ondemand >"$policy/scaling_governor"; done
+echo 100000 >$rate
+configure
+load
+echo 950 >"/proc/$cached/oom_score_adj"
+has_text() {
+	[ "$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$cached/status")" -ge 8192 ]
+}
+wait_for 120 has_text
+sleep 2
+list_threads
+hogs_before=$(hog_states)
+state >$work/before 2>/dev/null
+say lines "$(wc -l <$work/before)"
+for way in "$@"; do
+	start_all
+	end_by "$way"
+	kill -KILL "$(cat $work/front)" 2>/dev/null || :
+	wait "$launch" 2>/dev/null || :
+	if wait_for 30 is_as_before; then say "$way" same; else say "$way" "$(diff $work/before $work/now | tr '\n' ';')"; fi
+	say "$way.left" "$(brisk restore)"
+	rm -f $work/front
+	[ "$manager" = none ] || systemctl reset-failed brisk.service 2>/dev/null || :
+done
+say warned "$(grep -c 'WARN.*nothing is written back' $log || :)"
+say told "$(grep -c 'nothing is written back: memory.zram.backing_device' $log || :)"
+# shellcheck disable=SC2086 # a list of processes
+kill -KILL $hogs $build $cached
