@@ -48,7 +48,8 @@ fn the_core_agrees_with_the_model_in_millions_of_calls() {
     assert!(calls_of_programs(6_000, seed) > 5_000_000);
 }
 
-/// A service becomes lazy, dies or is let go while another thread learns or finds it: every order with two switches.
+/// A service becomes lazy, dies, or is let go and freed while another thread learns or finds it: every order with two
+/// switches.
 #[test]
 fn two_threads_in_the_hooks_keep_the_rules_in_every_order() {
     let folder = tempfile::tempdir().unwrap();
@@ -80,23 +81,65 @@ const PLANTED: &[(&str, &str, &str, &str)] = &[
     ("core", "core.h", "entry->generation != core->generation || core->changes", "core->changes"),
 ];
 
+/// A copy of the sources in `folder`, to plant faults in.
+fn copy_in(folder: &Path) -> PathBuf {
+    let copy = folder.join("binder-cache");
+    let status = Command::new("cp").arg("-r").arg(sources()).arg(&copy).status().unwrap();
+    assert!(status.success());
+    copy
+}
+
+/// Runs `tried` while `wrong` stands in place of `right` in the copy's `file`.
+fn with_fault<T>(copy: &Path, file: &str, right: &str, wrong: &str, tried: impl FnOnce() -> T) -> T {
+    let path = copy.join(file);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.matches(right).count(), 1, "{file}: {right}");
+    std::fs::write(&path, text.replace(right, wrong)).unwrap();
+    let result = tried();
+    std::fs::write(&path, text).unwrap();
+    result
+}
+
 #[test]
 fn a_fault_planted_in_what_reads_bytes_is_found() {
     let folder = tempfile::tempdir().unwrap();
-    let copy = folder.path().join("binder-cache");
-    let status = Command::new("cp").arg("-r").arg(sources()).arg(&copy).status().unwrap();
-    assert!(status.success());
+    let copy = copy_in(folder.path());
     let program = folder.path().join("mutate");
     for (target, file, right, wrong) in PLANTED {
-        let path = copy.join(file);
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text.matches(right).count(), 1, "{file}: {right}");
-        std::fs::write(&path, text.replace(right, wrong)).unwrap();
-        let built = make(&copy, folder.path(), &[program.to_str().unwrap()]);
+        let built = with_fault(&copy, file, right, wrong, || make(&copy, folder.path(), &[program.to_str().unwrap()]));
         assert!(built.status.success(), "{}", said_by(&built));
         let run = Command::new(&program).args(["-n", "200000", target]).output().unwrap();
         let said = said_by(&run);
         assert!(!run.status.success() && said.contains(&format!("{target} broke on ")), "{file}: {wrong}: {said}");
-        std::fs::write(&path, text).unwrap();
+    }
+}
+
+/// A step of the hooks left out or in another place, and what some order of two threads then meets.
+const MISPLACED: &[(&str, &str, &str, &str)] = &[
+    (
+        "manager.c",
+        "bc_is_stale(&cache->core, entry) ||",
+        "(READ_ONCE(node->proc) && bc_is_stale(&cache->core, entry)) ||",
+        "freed memory is accessed",
+    ),
+    ("manager.c", "bc_is_stale(&cache->core, entry) ||", "", "freed memory is accessed"),
+    ("manager.c", "WRITE_ONCE(node->cached, true);", "(void)node;", "an answer was learnt that must not be"),
+    (
+        "manager.c",
+        "binder_cache_forget_object(cache, ref->node);",
+        "(void)cache;",
+        "an answer was learnt that must not be",
+    ),
+    ("caller.c", "cache->core.removals != removals", "false", "freed memory is accessed"),
+];
+
+#[test]
+fn a_misplaced_step_of_the_hooks_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = copy_in(folder.path());
+    for (file, right, wrong, found) in MISPLACED {
+        let output = with_fault(&copy, file, right, wrong, || make(&copy, folder.path(), &["interleave"]));
+        let said = said_by(&output);
+        assert!(!output.status.success() && said.contains(&format!("not ok: {found}")), "{file}: {wrong}: {said}");
     }
 }

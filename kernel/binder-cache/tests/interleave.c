@@ -26,9 +26,15 @@ static struct binder_cache cache;
 static struct binder_cache_tables tables;
 static struct binder_context binder = { .cache = &cache };
 static struct binder_proc manager, owner, client;
-static struct binder_thread caller;
+static struct binder_thread caller, replier;
 static struct binder_node node;
+static int nodes_users;
 static struct binder_ref managers_ref, spare_ref;
+static struct flat_binder_object sent = { .hdr.type = BINDER_TYPE_HANDLE, .handle = 1 };
+static struct binder_buffer sent_in = {
+	.data_size = sizeof(sent), .offsets_size = sizeof(binder_size_t),
+};
+static struct binder_transaction reply = { .buffer = &sent_in };
 static struct bc_answer answer;
 static struct bc_entry *entry;
 static enum binder_cache_count result;
@@ -38,6 +44,20 @@ void binder_cache_free_entries(struct list_head *gone)
 {
 	must_not_hold(OUTER + 1, "entries are freed under the cache's lock");
 	/* each order begins with all that it needs */
+}
+
+void binder_cache_free_entry(struct bc_entry *it)
+{
+	must_not_hold(OUTER + 1, "an entry is freed under the cache's lock");
+}
+
+/* The one object and its offset, 0. */
+int binder_alloc_copy_from_buffer(struct binder_alloc *alloc, void *to,
+				  struct binder_buffer *buffer, u64 offset, size_t size)
+{
+	memset(to, 0, size);
+	memcpy(to, &sent, sizeof(sent));
+	return 0;
 }
 
 void binder_cache_forget_object(struct binder_cache *it, const void *object)
@@ -71,10 +91,9 @@ static void make_entry(void)
 	entry = (struct bc_entry *)room;
 	memset(room, 0, sizeof(room));
 	bc_ask(entry, &question, &who, cache.core.generation);
-	entry->answer.size = sizeof(struct flat_binder_object);
 }
 
-/* A service of @owner, which the manager has a reference to, is about to be learnt. */
+/* A service of @owner, which the manager has a reference to, was asked for. */
 static void prepare(void)
 {
 	memset(&cache, 0, sizeof(cache));
@@ -93,29 +112,73 @@ static void prepare(void)
 		.context = &binder, .outer_lock.rank = OUTER, .inner_lock.rank = INNER,
 	};
 	node = (struct binder_node){ .lock.rank = NODE, .proc = &owner, .internal_strong_refs = 1 };
+	nodes_users = 0;
 	managers_ref = (struct binder_ref){ .proc = &manager, .node = &node, .data.strong = 1 };
 	manager.refs_by_node.rb_node = &managers_ref.rb_node_node;
 	manager.refs_by_desc.rb_node = &managers_ref.rb_node_desc;
 	memset(&spare_ref, 0, sizeof(spare_ref));
 	caller = (struct binder_thread){ .proc = &client, .cache.spare_ref = &spare_ref };
+	replier = (struct binder_thread){ .proc = &manager };
 	result = BINDER_CACHE_COUNTS;
 	make_entry();
+}
+
+/* As the driver has it: @users are whatever else it may be used by. */
+static void release_node(int strong_refs, int users)
+{
+	bool is_unused;
+
+	spin_lock(&node.lock);
+	node.internal_strong_refs -= strong_refs;
+	nodes_users -= users;
+	is_unused = !node.internal_strong_refs && !nodes_users;
+	spin_unlock(&node.lock);
+	if (is_unused)
+		free_memory(&node, sizeof(node));
+}
+
+/* As the patches have it, where the manager's reply is translated. */
+static bool send_handle(void)
+{
 	outer_lock(&manager);
+	if (!managers_ref.data.strong) {
+		outer_unlock(&manager);
+		return false;
+	}
+	spin_lock(&node.lock);
+	nodes_users++;
+	spin_unlock(&node.lock);
 	binder_cache_sends_handle(&manager, &node);
 	outer_unlock(&manager);
+	replier.cache.node = &node;
+	release_node(0, 1);
+	return true;
+}
+
+static void prepare_sent(void)
+{
+	prepare();
+	if (!send_handle())
+		fail("the manager has no reference");
 }
 
 static void learn(void)
 {
-	LIST_HEAD(gone);
+	binder_cache_learn(&cache, &replier, &client, &reply, entry, BC_SCOPE_ANY);
+}
 
-	result = binder_cache_insert(&cache, &manager, &node, entry, BC_SCOPE_ANY, &gone);
+static void send_and_learn(void)
+{
+	if (send_handle())
+		learn();
 }
 
 static void prepare_learnt(void)
 {
-	prepare();
+	prepare_sent();
 	learn();
+	if (cache.core.entries != 1)
+		fail("nothing was learnt");
 	removals = cache.core.removals;
 }
 
@@ -137,9 +200,7 @@ static void let_go(void)
 	managers_ref.data.strong--;
 	if (node.cached)
 		binder_cache_ref_gone(&managers_ref);
-	spin_lock(&node.lock);
-	node.internal_strong_refs--;
-	spin_unlock(&node.lock);
+	release_node(1, 0);
 	outer_unlock(&manager);
 }
 
@@ -179,9 +240,10 @@ static const struct {
 	void (*second)(void);
 	void (*check)(void);
 } races[] = {
-	{ "learnt while its references are counted", prepare, learn, exclude, is_forgotten },
-	{ "learnt while the manager lets it go", prepare, learn, let_go, is_forgotten },
-	{ "learnt while its process ends", prepare, learn, die, is_forgotten },
+	{ "learnt while its references are counted", prepare_sent, learn, exclude, is_forgotten },
+	{ "learnt while the manager lets it go", prepare_sent, learn, let_go, is_forgotten },
+	{ "sent and learnt while the manager lets it go", prepare, send_and_learn, let_go, is_forgotten },
+	{ "learnt while its process ends", prepare_sent, learn, die, is_forgotten },
 	{ "found while its references are counted", prepare_learnt, take, exclude, has_a_reference_if_answered },
 	{ "found while the manager lets it go", prepare_learnt, take, let_go, has_a_reference_if_answered },
 	{ "found while its process ends", prepare_learnt, take, die, has_a_reference_if_answered },

@@ -21,6 +21,7 @@ static int running, waits, starts;
 /* Accesses until the other thread goes on, and what that one may do then. */
 static long left, next_left, accesses, slice[2];
 static bool is_exploring;
+static const char *freed, *freed_end;
 
 void fail(const char *what)
 {
@@ -41,7 +42,8 @@ static void let_other_go_on(void)
 	swapcontext(&context[own], &context[running]);
 }
 
-static void access_memory(void)
+/* The other thread may go on here. */
+static void pass(void)
 {
 	if (!is_exploring)
 		return;
@@ -51,18 +53,39 @@ static void access_memory(void)
 		let_other_go_on();
 }
 
+static void must_not_be_freed(const void *at, size_t size)
+{
+	const char *first = at;
+
+	if (is_exploring && first < freed_end && first + size > freed)
+		fail("freed memory is accessed");
+}
+
+static void access_memory(const void *at, size_t size)
+{
+	pass();
+	must_not_be_freed(at, size);
+}
+
+void free_memory(const void *at, size_t size)
+{
+	freed = at;
+	freed_end = freed + size;
+}
+
 void take_lock(struct lock *lock)
 {
 	int i;
 
 	if (!is_exploring)
 		return;
-	access_memory();
+	access_memory(lock, sizeof(*lock));
 	while (lock->held) {
 		if (lock->holder == running || over[1 - running] || ++waits > 2)
 			fail("a lock is waited for that is never let go");
 		next_left = ENDLESS;
 		let_other_go_on();
+		must_not_be_freed(lock, sizeof(*lock));
 	}
 	for (i = 0; i < held_count[running]; i++)
 		if (held[running][i]->rank >= lock->rank)
@@ -82,9 +105,10 @@ void drop_lock(struct lock *lock)
 		i++;
 	if (i == held_count[running])
 		fail("a lock is let go that is not held");
+	must_not_be_freed(lock, sizeof(*lock));
 	held[running][i] = held[running][--held_count[running]];
 	lock->held = false;
-	access_memory();
+	pass();
 }
 
 void must_not_hold(int rank, const char *what)
@@ -109,6 +133,7 @@ static long run(int first, long of_first, long of_second, void (*prepare)(void))
 	int i;
 
 	prepare();
+	free_memory(NULL, 0);
 	starts = first;
 	slice[0] = of_first;
 	slice[1] = of_second;
@@ -160,8 +185,10 @@ void __tsan_init(void) { }
 void __tsan_func_entry(void *pc) { }
 void __tsan_func_exit(void) { }
 
-#define ACCESS(name)	void __tsan_##name(void *at) { access_memory(); }
-#define ACCESSES(name)	ACCESS(name##1) ACCESS(name##2) ACCESS(name##4) ACCESS(name##8) ACCESS(name##16)
+#define ACCESS(name, size) \
+	void __tsan_##name##size(void *at) { access_memory(at, size); }
+#define ACCESSES(name) \
+	ACCESS(name, 1) ACCESS(name, 2) ACCESS(name, 4) ACCESS(name, 8) ACCESS(name, 16)
 
 ACCESSES(read)
 ACCESSES(write)
@@ -170,5 +197,5 @@ ACCESSES(unaligned_write)
 ACCESSES(volatile_read)
 ACCESSES(volatile_write)
 
-void __tsan_read_range(void *at, unsigned long size) { access_memory(); }
-void __tsan_write_range(void *at, unsigned long size) { access_memory(); }
+void __tsan_read_range(void *at, unsigned long size) { access_memory(at, size); }
+void __tsan_write_range(void *at, unsigned long size) { access_memory(at, size); }

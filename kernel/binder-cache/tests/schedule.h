@@ -8,6 +8,7 @@
 #define _SCHEDULE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* What has a place in the order in which locks are taken; the outermost is 1. */
 struct lock {
@@ -21,6 +22,9 @@ void drop_lock(struct lock *lock);
 
 /* Ends the program if the running thread holds a lock of @rank or above. */
 void must_not_hold(int rank, const char *what);
+
+/* Ends the program if a thread accesses it before both are over. */
+void free_memory(const void *at, size_t size);
 
 /*
  * Runs two threads from @prepare's state in every order with at most two switches
