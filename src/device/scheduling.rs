@@ -39,8 +39,10 @@ pub fn run_when_idle() -> io::Result<()> {
     set_policy(libc::SCHED_IDLE, 0)
 }
 
-/// Makes ordinary tasks of the threads of process `pid` that run only while no other task wants their CPU. A process ends with
-/// its last thread, and on a busy CPU these would not come to their end for minutes.
+/// Lets the threads of process `pid` end that run only while no other task wants their CPU: a process ends with its last thread,
+/// and on a busy CPU these would not come to their end for minutes. They become real-time tasks for what is left of them: made
+/// ordinary ones, they keep the virtual runtime that they gained at an idle task's weight, and wait until all others have as much.
+/// Ordinary ones they become without CAP_SYS_NICE.
 ///
 /// # Errors
 /// EPERM for threads of others without CAP_SYS_NICE.
@@ -50,7 +52,7 @@ pub fn let_idle_threads_end(root: &Root, pid: u32) -> io::Result<()> {
         // SAFETY: it takes and returns plain integers.
         let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) };
         if policy == libc::c_long::from(libc::SCHED_IDLE) {
-            set_policy_of(thread, libc::SCHED_OTHER, 0)?;
+            set_policy_of(thread, libc::SCHED_RR, PRIORITY).or_else(|_| set_policy_of(thread, libc::SCHED_OTHER, 0))?;
         }
     }
     Ok(())
@@ -82,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_threads_of_a_process_become_ordinary() {
+    fn idle_threads_of_a_process_no_longer_wait_for_an_idle_cpu() {
         let (told, hear) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let idle = std::thread::spawn(move || {
@@ -96,7 +98,8 @@ mod tests {
         if let Err(error) = let_idle_threads_end(&Root::system(), std::process::id()) {
             eprintln!("skipped: {error}");
         } else {
-            assert_eq!(policy(), "0");
+            let may_be_real_time = set_policy(libc::SCHED_RR, PRIORITY).is_ok();
+            assert_eq!(policy(), if may_be_real_time { "2" } else { "0" });
         }
         drop(end);
         idle.join().unwrap();

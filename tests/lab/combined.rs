@@ -60,7 +60,7 @@ fn ended(scenario: &str, ways: &[&str], sleepers: &str, change: impl FnOnce(&mut
 
 #[test]
 fn however_a_daemon_with_everything_on_ends_the_system_is_as_before() {
-    ended("debian-6.1", &["daemon", "apart0.02", "both", "all"], "5", |_| {});
+    ended("debian-6.1", &["term", "both"], "5", |_| {});
 }
 
 #[test]

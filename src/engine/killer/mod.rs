@@ -175,8 +175,8 @@ impl<'a> Killer<'a> {
             let woken = self.rest(rest)?;
             let woken_at = BootTime::now();
             if woken == Woken::DaemonEnded {
-                let_threads_end();
                 self.learned.save();
+                let_threads_end();
                 return Ok(());
             }
             if woken == Woken::Pressure {
@@ -281,7 +281,7 @@ impl<'a> Killer<'a> {
     }
 }
 
-/// Whoever waits for the killer's end waits for its threads.
+/// The daemon waits for the killer's end, and so for all of its threads.
 fn let_threads_end() {
     if let Err(error) = scheduling::let_idle_threads_end(&Root::system(), std::process::id()) {
         tracing::debug!("the killer may take long to end: {error}");
