@@ -8,14 +8,11 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 
-use crate::device::binder::{Connection, WireFormat};
+use crate::device::binder::WireFormat;
 use crate::experiment::applications::Applications;
 use crate::experiment::applications::play::{Player, Services};
 use crate::experiment::lookup::Client;
 use crate::mechanism::lookup::services::names;
-
-/// For the answers of look-ups.
-const MAP_BYTES: usize = 128 * 1024;
 
 /// Arguments of `brisk application`.
 #[derive(Debug, clap::Args)]
@@ -87,7 +84,7 @@ fn services(arguments: &Arguments) -> anyhow::Result<Option<Services>> {
         return Ok(None);
     };
     let format = WireFormat::named(name).with_context(|| format!("there is no wire format {name:?}"))?;
-    let client = Client::new(Connection::open(device, MAP_BYTES)?, format);
+    let client = Client::open(device, format)?;
     Ok(Some(Services { client, code: format.check_code(), names: names(*services), count: *count }))
 }
 

@@ -10,14 +10,11 @@ use serde::Serialize;
 
 use super::context::ContextArguments;
 use crate::device::Root;
-use crate::device::binder::Connection;
 use crate::experiment::lookup::{Cast, Client, Figures, LookUps, Manager, Measured, Steps};
 use crate::mechanism::lookup::services::names;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
-/// What answers are mapped into.
-const MAP_BYTES: usize = 128 * 1024;
 
 /// Arguments of `brisk lookup bench`.
 #[derive(Debug, clap::Args)]
@@ -83,7 +80,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let ContextArguments { device, format } = &arguments.context;
     let cast = arguments.manager.as_ref().map(|manager| Cast::start(device, format, manager, arguments.services));
     let _cast = cast.transpose()?;
-    let mut client = Client::new(Connection::open(device, MAP_BYTES)?, format);
+    let mut client = Client::open(device, format)?;
     let names = match &arguments.manager {
         Some(_) => names(arguments.services),
         None => client.list().with_context(|| {

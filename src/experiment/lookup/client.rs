@@ -1,12 +1,17 @@
 //! A client that looks services up, as libbinder does but with nothing in between: one call of the driver a look-up, which
 //! carries the references of the one before.
 
+use std::path::Path;
+
 use crate::device::binder::abi::{self, CONTEXT_MANAGER};
 use crate::device::binder::parcel::{Object, Parcel};
 use crate::device::binder::returns::{Return, Returns, Transaction};
 use crate::device::binder::{CallError, Commands, Connection, ListStyle, WireFormat};
 use crate::device::error::DeviceError;
 use crate::device::ticks;
+
+/// For the answers of look-ups.
+const MAP_BYTES: usize = 128 * 1024;
 
 /// What one look-up took, in ticks of the processor's counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,6 +40,14 @@ pub struct Client {
 }
 
 impl Client {
+    /// Asks in `format` over a connection of its own to the binder device `device`.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the device cannot be opened or mapped, or speaks another protocol.
+    pub fn open(device: &Path, format: &'static WireFormat) -> Result<Self, DeviceError> {
+        Ok(Self::new(Connection::open(device, MAP_BYTES)?, format))
+    }
+
     /// Asks over `connection`, in `format`.
     pub fn new(connection: Connection, format: &'static WireFormat) -> Self {
         let request = format.request();

@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::measure::LookUps;
-use crate::device::binder::{CallError, Connection, WireFormat};
+use crate::device::binder::{CallError, WireFormat};
 use crate::experiment::statistics::mean;
-
-const MAP_BYTES: usize = 128 * 1024;
 
 /// What a look-up takes each of `clients` on average, in microseconds of this machine's clock. Each makes all of
 /// `look_ups`, in an order of its own, once every service was looked up.
@@ -29,8 +27,7 @@ pub fn crowd(
         let threads: Vec<_> = (0..u64::from(clients))
             .map(|number| {
                 scope.spawn(move || -> Result<Duration, CallError> {
-                    let connection = Connection::open(device, MAP_BYTES);
-                    let mut client = connection.map(|connection| Client::new(connection, format));
+                    let mut client = Client::open(device, format);
                     let prepared = client.as_mut().ok().map_or(Ok(()), |client| look_ups.look_all_up(client));
                     // A client that failed must not keep the others waiting.
                     ready.wait();

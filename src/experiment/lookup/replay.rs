@@ -5,12 +5,11 @@ use std::path::Path;
 
 use super::client::Client;
 use super::figures::{Figures, figures};
-use crate::device::binder::{Connection, WireFormat};
+use crate::device::binder::WireFormat;
 use crate::device::ticks::Ticks;
 use crate::device::user::as_user;
 use crate::mechanism::lookup::{Event, LookUp};
 
-const MAP_BYTES: usize = 128 * 1024;
 /// Processes that are alive at the same time; the oldest ends.
 const ALIVE: usize = 16;
 /// Users of applications and of isolated processes, as Android numbers them.
@@ -51,7 +50,7 @@ impl Replay<'_> {
     }
 
     fn client(&self) -> anyhow::Result<Client> {
-        Ok(Client::new(Connection::open(self.device, MAP_BYTES)?, self.format))
+        Ok(Client::open(self.device, self.format)?)
     }
 
     /// Ticks of one look-up, in the process that makes it.

@@ -317,7 +317,7 @@ impl Stage<'_> {
             format!("--storage={}", self.openings.storage.display()),
         ];
         if let Some(together) = &self.openings.together {
-            arguments.extend(surroundings::arguments(together, arm)?);
+            arguments.extend(surroundings::arguments(self.root, together, arm)?);
         }
         arguments.extend(self.openings.single.then(|| "--grow".to_owned()));
         Entrance::prepare(&arm.launcher, &arguments)

@@ -2,30 +2,25 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 
+use super::driver::Driver;
 use super::{Metrics, describe, run_replicates};
 use crate::device::Root;
-use crate::device::binder::cache::{self, CacheSettings};
-use crate::device::binder::{Connection, WireFormat};
 use crate::device::ticks::TickUnit;
-use crate::experiment::lookup::{Cast, Client, LookUps, Manager, Replay, crowd};
+use crate::experiment::lookup::{Client, LookUps, Replay, crowd};
 use crate::experiment::metric::Metric;
 use crate::experiment::plan::{Line, Plan, Replicate};
 use crate::experiment::point::Point;
-use crate::experiment::spec::{self, LookUpArm};
+use crate::experiment::spec;
 use crate::mechanism::lookup::Traces;
 use crate::mechanism::lookup::services::names;
 use crate::random::Random;
 
-/// Where binder devices are.
-const DEVICES: &str = "/dev";
 /// A file of any binder driver that changes nothing when it is written what it holds.
 const PARAMETER: &str = "/sys/module/binder_linux/parameters/debug_mask";
-const MAP_BYTES: usize = 128 * 1024;
 
 /// Runs the replicates of `plan`; see [`super::run`].
 pub(super) fn run(
@@ -37,19 +32,17 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     report(&Line::Device { device: describe(root, None)? })?;
     run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
-        let look_up = arm.look_up.as_ref().with_context(|| format!("arm {} does not say who answers", arm.name))?;
-        let measured = measure(replicate, point, workload, look_up, root);
+        let driver = Driver::of(root, arm)?;
+        let measured = measure(replicate, point, workload, driver, root);
         Ok(measured.map(|figures| finding.metrics = figures).with_context(|| format!("arm {}", arm.name)))
     })
 }
 
 /// One arm, ready to be looked up.
 struct Arm<'a> {
-    arm: &'a LookUpArm,
+    driver: Driver<'a>,
     workload: &'a spec::LookUps,
     root: &'a Root,
-    device: PathBuf,
-    format: &'static WireFormat,
     seed: u64,
 }
 
@@ -57,16 +50,13 @@ fn measure(
     replicate: &Replicate,
     point: &Point,
     workload: &spec::LookUps,
-    arm: &LookUpArm,
+    driver: Driver<'_>,
     root: &Root,
 ) -> anyhow::Result<Metrics> {
-    let format = WireFormat::named(&arm.format).with_context(|| format!("there is no format {}", arm.format))?;
-    let device = Path::new(DEVICES).join(&arm.device);
-    let arm = Arm { arm, workload, root, device, format, seed: replicate.seed };
-    arm.settings().apply()?;
-    let _cast = Cast::start(&arm.device, format, &Manager::named(&arm.arm.manager), workload.services as usize)?;
+    let arm = Arm { driver, workload, root, seed: replicate.seed };
+    let _cast = arm.driver.start(workload.services)?;
     let names = names(workload.services as usize);
-    let before = arm.answered();
+    let before = arm.driver.answered();
     let figures = match *point {
         Point::LookUps(_) => arm.row(&names)?,
         Point::Clients(clients) => vec![(Metric::LookUpTime, arm.crowd(&names, clients)?)],
@@ -80,39 +70,28 @@ fn measure(
             bail!("a plan of look-ups has a point of another workload")
         }
     };
-    let hits = arm.answered() - before;
-    let is_on = arm.arm.cache.get("mode").is_some_and(|mode| mode != "off");
+    let hits = arm.driver.answered() - before;
+    let is_on = arm.driver.keeps_answers();
     // Of an application all may be misses.
     if hits > 0 && !is_on || hits == 0 && is_on && !matches!(point, Point::Application(_)) {
-        bail!("the driver's cache answered {hits} look-ups with the settings {:?}", arm.arm.cache);
+        bail!("the driver's cache answered {hits} look-ups with the settings {:?}", arm.driver.arm.cache);
     }
     Ok(figures.into_iter().map(|(metric, figure)| (metric.key().to_owned(), figure)).collect())
 }
 
 impl Arm<'_> {
-    fn settings(&self) -> CacheSettings<'_> {
-        let profile = self.format.transparent_profile();
-        CacheSettings { root: self.root, context: &self.arm.device, files: &self.arm.cache, profile }
-    }
-
-    /// Look-ups that the driver's cache has answered so far.
-    fn answered(&self) -> u64 {
-        let status = cache::status_of(self.root, &self.arm.device);
-        status.map_or(0, |status| status.counters.get("hits").copied().unwrap_or(0))
-    }
-
     fn look_ups<'a>(&self, names: &'a [String]) -> LookUps<'a> {
-        LookUps { code: self.format.check_code(), names, count: self.workload.count as usize, seed: self.seed }
+        LookUps { code: self.driver.format.check_code(), names, count: self.workload.count as usize, seed: self.seed }
     }
 
     /// One client: look-ups, then misses.
     fn row(&self, names: &[String]) -> anyhow::Result<Vec<(Metric, f64)>> {
-        let mut client = Client::new(Connection::open(&self.device, MAP_BYTES)?, self.format);
+        let mut client = Client::open(&self.driver.device, self.driver.format)?;
         let plan = self.look_ups(names);
         let measured = plan.measure(&mut client)?;
-        let settings = self.settings();
+        let settings = self.driver.settings();
         // What a process has done before changes what its look-up takes: without a cache it does as much.
-        let parameter = if self.arm.cache.is_empty() { Some(self.root.read(PARAMETER)?) } else { None };
+        let parameter = if self.driver.arm.cache.is_empty() { Some(self.root.read(PARAMETER)?) } else { None };
         let mut forget = || {
             let done = parameter.as_ref().map(|held| self.root.write(PARAMETER, held));
             Ok(done.unwrap_or_else(|| settings.forget())?)
@@ -132,7 +111,7 @@ impl Arm<'_> {
     }
 
     fn crowd(&self, names: &[String], clients: u32) -> anyhow::Result<f64> {
-        Ok(crowd(&self.device, self.format, &self.look_ups(names), clients)?)
+        Ok(crowd(&self.driver.device, self.driver.format, &self.look_ups(names), clients)?)
     }
 
     /// The first look-ups of a modelled application, as the users whose processes make them.
@@ -140,9 +119,9 @@ impl Arm<'_> {
         let traces = Traces::built_in();
         let trace = traces.traces.get(index).with_context(|| format!("there is no application {index}"))?;
         let events = trace.events(&traces, &mut Random::new(self.seed));
-        fs::set_permissions(&self.device, Permissions::from_mode(0o666))
+        fs::set_permissions(&self.driver.device, Permissions::from_mode(0o666))
             .context("cannot open the device to everybody")?;
-        let replay = Replay { device: &self.device, format: self.format, names, events: &events };
+        let replay = Replay { device: &self.driver.device, format: self.driver.format, names, events: &events };
         let calls = replay.run(self.workload.count as usize)?;
         Ok(vec![(Metric::LookUp, calls.p50), (Metric::LookUpMean, calls.mean), (Metric::LookUpP99, calls.p99)])
     }

@@ -9,6 +9,7 @@ mod boots;
 #[cfg(feature = "lab")]
 mod combinations;
 mod daemon;
+mod driver;
 mod launch;
 mod look_ups;
 mod readings;

@@ -1,20 +1,16 @@
 //! What a whole device has around its applications: services that they look up, and others at work in the background.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
 use super::super::combinations::Playing;
+use super::super::driver::Driver;
 use crate::device::Root;
-use crate::device::binder::WireFormat;
-use crate::device::binder::cache::{self, CacheSettings};
 use crate::device::energy::{Meter, Reading};
-use crate::experiment::lookup::{Cast, Manager};
-use crate::experiment::spec::{Arm, LookUpArm, Neighbour, Together};
+use crate::experiment::lookup::Cast;
+use crate::experiment::spec::{Arm, Neighbour, Together};
 use crate::experiment::tasks::Beside;
-
-const DEVICES: &str = "/dev";
 
 /// A whole device around the applications, until it is dropped.
 pub(super) struct Surroundings {
@@ -36,13 +32,8 @@ pub(super) struct Told {
 impl Surroundings {
     /// Sets the driver's cache as `arm` says, and starts the manager, the services and the background.
     pub(super) fn start(root: &Root, together: &Together, arm: &Arm, turns_per_ms: u64) -> anyhow::Result<Self> {
-        let look_up = of(arm)?;
-        let (device, format) = binder(look_up)?;
-        // The cache is as the arm says, whatever the arm before has left.
-        let profile = format.transparent_profile();
-        CacheSettings { root, context: &look_up.device, files: &look_up.cache, profile }.apply()?;
-        let manager = Manager::named(&look_up.manager);
-        let services = Cast::start(&device, format, &manager, together.services as usize)?;
+        let driver = Driver::of(root, arm)?;
+        let services = driver.start(together.services)?;
         let start = |what: &Neighbour| {
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["task", "--beside", what.name(), "--rounds", "1", "--turns-per-ms"]);
@@ -53,7 +44,7 @@ impl Surroundings {
         neighbours.iter_mut().try_for_each(Playing::begin)?;
         let meter = Meter::find(root).context("this device has no meter of energy")?;
         let before = meter.read(root)?;
-        let hits_before = hits(root, look_up);
+        let hits_before = driver.answered();
         Ok(Self { neighbours, meter, before, hits_before, _services: services })
     }
 
@@ -63,8 +54,9 @@ impl Surroundings {
         let told = self.neighbours.into_iter().map(Playing::end).collect::<anyhow::Result<Vec<Beside>>>()?;
         let (periods, missed) =
             told.iter().fold((0, 0), |(periods, missed), one| (periods + one.periods, missed + one.missed));
-        let hits = hits(root, of(arm)?) - self.hits_before;
-        let is_on = keeps_answers(arm);
+        let driver = Driver::of(root, arm)?;
+        let hits = driver.answered() - self.hits_before;
+        let is_on = driver.keeps_answers() || daemon_keeps_answers(arm);
         if is_on != (hits > 0) {
             bail!(
                 "the driver's cache answered {hits} look-ups, and the arm has it {}",
@@ -77,9 +69,8 @@ impl Surroundings {
 }
 
 /// How an application of `arm` finds its services, as arguments of `brisk application`.
-pub(super) fn arguments(together: &Together, arm: &Arm) -> anyhow::Result<Vec<String>> {
-    let look_up = of(arm)?;
-    let (device, format) = binder(look_up)?;
+pub(super) fn arguments(root: &Root, together: &Together, arm: &Arm) -> anyhow::Result<Vec<String>> {
+    let Driver { device, format, .. } = Driver::of(root, arm)?;
     Ok(vec![
         format!("--look-ups={}", together.look_ups),
         format!("--services={}", together.services),
@@ -88,22 +79,8 @@ pub(super) fn arguments(together: &Together, arm: &Arm) -> anyhow::Result<Vec<St
     ])
 }
 
-/// True when the arm, or its daemon, sets the driver's cache.
-fn keeps_answers(arm: &Arm) -> bool {
-    let by_daemon = arm.brisk.as_ref().and_then(|brisk| brisk.get("lookup")?.get("enabled")?.as_bool());
-    let by_arm = arm.look_up.as_ref().and_then(|look_up| look_up.cache.get("mode"));
-    by_daemon == Some(true) || by_arm.is_some_and(|mode| mode != "off")
-}
-
-fn hits(root: &Root, look_up: &LookUpArm) -> u64 {
-    cache::status_of(root, &look_up.device).map_or(0, |status| status.counters.get("hits").copied().unwrap_or(0))
-}
-
-fn of(arm: &Arm) -> anyhow::Result<&LookUpArm> {
-    arm.look_up.as_ref().with_context(|| format!("arm {} does not say who answers look-ups", arm.name))
-}
-
-fn binder(look_up: &LookUpArm) -> anyhow::Result<(PathBuf, &'static WireFormat)> {
-    let Some(format) = WireFormat::named(&look_up.format) else { bail!("there is no format {}", look_up.format) };
-    Ok((Path::new(DEVICES).join(&look_up.device), format))
+/// True when the arm's daemon switches the driver's cache on.
+fn daemon_keeps_answers(arm: &Arm) -> bool {
+    let enabled = arm.brisk.as_ref().and_then(|brisk| brisk.get("lookup")?.get("enabled")?.as_bool());
+    enabled == Some(true)
 }
