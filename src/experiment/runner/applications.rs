@@ -108,9 +108,8 @@ impl Stage<'_> {
             false => self.open_all(replicate.seed, arm, count, daemon.as_ref().filter(|_| is_told))?,
         };
         drop(beside);
-        figures.own_cost_percent = cost.map(|cost| cost.percent(root)).transpose()?;
-        figures.look_ups = self.openings.together.as_ref().map_or(0, |together| together.look_ups);
-        figures.told = around.map(|around| around.end(root, arm)).transpose()?;
+        let own_cost_percent = cost.map(|cost| cost.percent(root)).transpose()?;
+        figures.told = around.map(|around| around.end(root, arm, own_cost_percent)).transpose()?;
         figures.oom_kills = vmstat::read(root)?.oom_kills - before.0.oom_kills;
         figures.flash_written_kib = flash_written_kib(root) - before.1;
         figures.records = kill_log::read(root)?;

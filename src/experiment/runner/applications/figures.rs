@@ -52,12 +52,8 @@ pub(super) struct Figures {
     /// What a single application got, where there was but one.
     pub(super) single_kib: Option<u64>,
     pub(super) records: Vec<KillRecord>,
-    /// Look-ups of each opening; zero without.
-    pub(super) look_ups: u32,
     /// Of a whole device.
     pub(super) told: Option<Told>,
-    /// What the daemon and its processes used of the CPU, where that is measured.
-    pub(super) own_cost_percent: Option<f64>,
 }
 
 impl Figures {
@@ -126,9 +122,9 @@ impl Figures {
         add(Metric::Opening, median(&waited));
         waited.sort_by(f64::total_cmp);
         add(Metric::OpeningP95, quantile(&waited, 0.95));
-        add(Metric::OwnCost, self.own_cost_percent.unwrap_or(f64::NAN));
+        add(Metric::OwnCost, told.own_cost_percent.unwrap_or(f64::NAN));
         let shown = self.openings.iter().filter(|opening| opening.took.is_some());
-        let looked_up = shown.map(|one| one.looked_up.as_secs_f64() * 1e6 / f64::from(self.look_ups));
+        let looked_up = shown.map(|one| one.looked_up.as_secs_f64() * 1e6 / f64::from(told.look_ups));
         add(Metric::OpeningLookUp, mean(&looked_up.collect::<Vec<_>>()));
         add(Metric::CourseEnergy, told.energy_mj);
         add(Metric::CourseMusicMissed, told.music_missed_percent.unwrap_or(f64::NAN));
@@ -186,16 +182,9 @@ mod tests {
         openings.push(opening(true, 550));
         let looked_up = Duration::ZERO;
         openings.push(Opening { is_launch: false, took: None, looked_up, is_late: true, limit, after });
-        let told = Some(Told { energy_mj: 7.0, music_missed_percent: Some(0.5) });
-        let figures = Figures {
-            openings,
-            kills: 2,
-            alive: 14,
-            look_ups: 10,
-            told,
-            own_cost_percent: Some(0.25),
-            ..Figures::default()
-        };
+        let told =
+            Some(Told { energy_mj: 7.0, music_missed_percent: Some(0.5), look_ups: 10, own_cost_percent: Some(0.25) });
+        let figures = Figures { openings, kills: 2, alive: 14, told, ..Figures::default() };
         let courses = figures.courses();
         assert_eq!(
             (courses[&Course::Alive][17], courses[&Course::Free][0], courses[&Course::Files].len()),

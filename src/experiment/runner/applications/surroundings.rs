@@ -18,6 +18,7 @@ pub(super) struct Surroundings {
     meter: Meter,
     before: Reading,
     hits_before: u64,
+    look_ups: u32,
     _services: Cast,
 }
 
@@ -27,6 +28,10 @@ pub(super) struct Told {
     pub(super) energy_mj: f64,
     /// Of the periods of music, those that were missed.
     pub(super) music_missed_percent: Option<f64>,
+    /// Look-ups of each opening.
+    pub(super) look_ups: u32,
+    /// What the daemon and its processes used of the CPU, where there is a daemon.
+    pub(super) own_cost_percent: Option<f64>,
 }
 
 impl Surroundings {
@@ -45,11 +50,12 @@ impl Surroundings {
         let meter = Meter::find(root).context("this device has no meter of energy")?;
         let before = meter.read(root)?;
         let hits_before = driver.answered();
-        Ok(Self { neighbours, meter, before, hits_before, _services: services })
+        let look_ups = together.look_ups;
+        Ok(Self { neighbours, meter, before, hits_before, look_ups, _services: services })
     }
 
-    /// Ends the background, and says what was measured.
-    pub(super) fn end(self, root: &Root, arm: &Arm) -> anyhow::Result<Told> {
+    /// Ends the background, and says what was measured beside `own_cost_percent`.
+    pub(super) fn end(self, root: &Root, arm: &Arm, own_cost_percent: Option<f64>) -> anyhow::Result<Told> {
         let energy_uj = self.meter.energy_uj(&self.before, &self.meter.read(root)?);
         let told = self.neighbours.into_iter().map(Playing::end).collect::<anyhow::Result<Vec<Beside>>>()?;
         let (periods, missed) =
@@ -64,7 +70,8 @@ impl Surroundings {
             );
         }
         let music_missed_percent = (periods > 0).then(|| 100.0 * f64::from(missed) / f64::from(periods));
-        Ok(Told { energy_mj: energy_uj as f64 / 1000.0, music_missed_percent })
+        let energy_mj = energy_uj as f64 / 1000.0;
+        Ok(Told { energy_mj, music_missed_percent, look_ups: self.look_ups, own_cost_percent })
     }
 }
 
