@@ -148,15 +148,6 @@ guardian() {
 	brisk status --json | tr ',' '\n' | sed -n 's/.*"guardian_pid":\([0-9]*\).*/\1/p'
 }
 
-killer() {
-	for file in /proc/[0-9]*/cmdline; do
-		if tr '\0' '\n' <"$file" 2>/dev/null | grep -qx killer; then
-			file=${file#/proc/}
-			echo "${file%/cmdline}"
-		fi
-	done
-}
-
 has_swapped() {
 	[ "$(sed -n 's/^VmSwap:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$cached/status")" -ge 4096 ]
 }

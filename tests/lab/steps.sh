@@ -31,3 +31,13 @@ wait_for() {
 		sleep 0.2
 	done
 }
+
+# The process of brisk's killer; nothing when there is none.
+killer() {
+	for file in /proc/[0-9]*/cmdline; do
+		if tr '\0' '\n' <"$file" 2>/dev/null | grep -qx killer; then
+			file=${file#/proc/}
+			echo "${file%/cmdline}"
+		fi
+	done
+}

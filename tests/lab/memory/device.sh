@@ -34,15 +34,6 @@ launch() {
 	wait_for 60 grep -q screen /tmp/screen
 }
 
-killer() {
-	for file in /proc/[0-9]*/cmdline; do
-		if tr '\0' '\n' <"$file" 2>/dev/null | grep -qx killer; then
-			file=${file#/proc/}
-			echo "${file%/cmdline}"
-		fi
-	done
-}
-
 is_another_killer() {
 	now=$(killer)
 	[ -n "$now" ] && [ "$now" != "$1" ]
