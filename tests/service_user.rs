@@ -173,7 +173,7 @@ fn a_journal_can_be_restored_alone() {
     assert!(code == Some(2) && said.contains("expected one of daemon, boot, memory, experiment"), "{said}");
 }
 
-/// The binder driver asks for CAP_SYS_ADMIN, whoever owns its files, so a service that sets it runs as root (lookup.conf).
+/// The binder driver asks for CAP_SYS_ADMIN, whichever user owns its files, so a service that sets it runs as root (lookup.conf).
 #[test]
 fn what_is_set_of_the_binder_driver_is_restored_by_root_and_granted_to_nobody() {
     const CAPACITY: &str = "/sys/kernel/binder_cache/binder/capacity";

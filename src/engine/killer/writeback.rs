@@ -176,8 +176,8 @@ impl Writeback {
     }
 }
 
-/// Whether something is to be written to: by the configuration, or since a zram device has a device behind it, whoever set it
-/// up. Else nothing is amiss.
+/// Whether something is to be written to: by the configuration, or since a zram device has a device behind it already. Else
+/// nothing is amiss.
 fn is_asked_for(prepared: Prepared, root: &Root) -> bool {
     let has_backing = || zram::devices(root).is_ok_and(|devices| devices.iter().any(|zram| zram.backing.is_some()));
     prepared.names_backing || has_backing()

@@ -33,7 +33,7 @@ use crate::mechanism::{
 const EVIDENCE: Duration = Duration::from_millis(100);
 /// What parallelism and gain are measured over.
 const WINDOW: Duration = Duration::from_secs(1);
-/// A step is given back and chosen again after this long.
+/// A step is released and chosen again after this long.
 const CHOSEN_FOR: Duration = Duration::from_secs(60);
 /// Leases last longer than that: they end by themselves only where the daemon hangs.
 const LEASE: Duration = Duration::from_secs(90);
