@@ -32,10 +32,12 @@ wait_for() {
 	done
 }
 
-# The process of brisk's killer; nothing when there is none.
+# The process of brisk's killer; nothing when there is none. A script may have the same word among its arguments.
 killer() {
 	for file in /proc/[0-9]*/cmdline; do
-		if tr '\0' '\n' <"$file" 2>/dev/null | grep -qx killer; then
+		if tr '\0' '\n' 2>/dev/null <"$file" | {
+			read -r program && [ "$program" = /proc/self/exe ] && grep -qx killer
+		}; then
 			file=${file#/proc/}
 			echo "${file%/cmdline}"
 		fi
