@@ -269,7 +269,7 @@ impl PlacementPolicy {
 
     fn follow_thesis(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let wanted = thesis::assign(&self.roster, &self.machine, &self.config.excluded_commands, self.maximum());
-        self.unknown = thesis::unknown(&self.roster, self.maximum());
+        self.unknown.extend(thesis::unknown(&self.roster, self.maximum()));
         self.reason = "by the thesis's classes".to_owned();
         self.make(now, &wanted, "the thesis's classes", decisions);
     }

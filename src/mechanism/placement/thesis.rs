@@ -11,38 +11,39 @@ use super::roster::{Member, Roster};
 use super::step::Demands;
 use crate::device::hotplug::format_list;
 use crate::device::priority::{Priority, SchedulingPolicy};
+use crate::device::thread_facts::ThreadFacts;
 use crate::insertion_sort::insertion_sort;
 use crate::mechanism::{Glob, Target};
 
 /// Against one ordinary competitor, half a core; against two or three, still nearly that: three times their weight.
 const HALF_CORE_NICE: i32 = -5;
 
-/// What each thread of `roster` gets; those that were never awake stay where they are.
-pub(super) fn assign(roster: &Roster, machine: &Machine, excluded: &[Glob], maximum: usize) -> Demands {
+/// What each thread of `roster` gets; those that were never awake and those of which nothing is known stay where they are.
+pub(super) fn assign<'a>(roster: &'a Roster, machine: &Machine, excluded: &[Glob], maximum: usize) -> Demands {
+    let online: BTreeSet<u32> = machine.cpus().into_iter().collect();
     let may_move = |member: &&Member| {
         let name = &member.thread.command;
         is_known_to_move(member) && !excluded.iter().any(|glob| glob.matches(name))
     };
-    let mut members: Vec<&Member> = roster.members().filter(may_move).take(maximum).collect();
+    // A task that is bound or has a policy of its own stays so, the daemon itself among them: a core of its own would idle.
+    let is_free = |facts: &&ThreadFacts| {
+        facts.priority.policy == SchedulingPolicy::Other && online.iter().all(|cpu| facts.allowed.contains(cpu))
+    };
+    let with_facts = |member: &'a Member| Some((member, member.facts.as_ref().filter(is_free)?));
+    let mut members: Vec<(&Member, &ThreadFacts)> =
+        roster.members().filter(may_move).filter_map(with_facts).take(maximum).collect();
     // The foreground chooses first, then the task that asks for most.
     let rank = |member: &Member| (member.is_front, member.habits.demand());
-    insertion_sort(&mut members, |one, next| rank(one) < rank(next));
-    let is_own = |member: &&&Member| member.habits.thesis_class() == ThesisClass::OwnCore;
-    // One core stays for everybody else.
+    insertion_sort(&mut members, |one, next| rank(one.0) < rank(next.0));
+    let is_own = |(member, _): &&(&Member, &ThreadFacts)| member.habits.thesis_class() == ThesisClass::OwnCore;
+    // One core stays for all the rest.
     let most = machine.cores().len().saturating_sub(1);
-    let owners: Vec<u32> = members.iter().filter(is_own).map(|member| member.thread.tid).take(most).collect();
+    let owners: Vec<u32> = members.iter().filter(is_own).map(|(_, facts)| facts.tid).take(most).collect();
     let Some(split) = machine.reserve(owners.len()) else { return Demands::new() };
     let rest = format_list(&split.rest);
-    let online: BTreeSet<u32> = machine.cpus().into_iter().collect();
     let mut demands = Demands::new();
-    for member in members {
-        let Some(facts) = &member.facts else { continue };
+    for (member, facts) in members {
         let (tid, start_time_ticks) = (facts.tid, facts.start_time_ticks);
-        // A task that is bound or has a policy of its own stays so, the daemon itself among them.
-        let is_ordinary = facts.priority.policy == SchedulingPolicy::Other;
-        if !is_ordinary || !online.iter().all(|cpu| facts.allowed.contains(cpu)) {
-            continue;
-        }
         let own = owners.iter().position(|&owner| owner == tid).map(|index| machine.cores()[index].cpu.to_string());
         let has_own = own.is_some();
         demands.insert(Target::CpuAffinity { tid, start_time_ticks }, own.unwrap_or_else(|| rest.clone()));

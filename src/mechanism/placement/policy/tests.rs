@@ -484,6 +484,33 @@ fn the_thesis_gives_a_core_to_whoever_ever_took_half_of_one() {
     assert_eq!(device.treated(), [0; 0]);
 }
 
+#[test]
+fn by_the_thesis_a_light_thread_does_not_keep_the_mask_that_it_began_with() {
+    let config = PlacementConfig { rule: Rule::Thesis, ..config() };
+    let mut device = cell(&equal(2), config, &[HOG], &[HOG, HOG]);
+    device.run(2000);
+    let mask = device.threads[&200].mask.clone();
+    assert_eq!(format_list(&mask), "0");
+    let seldom = Habit { work_ms: 1, sleep_ms: 5000, period_ms: 0 };
+    device.start(300, 300, 200, seldom).mask = mask;
+    device.threads.get_mut(&300).unwrap().wakes_at = u64::MAX;
+    device.run(500);
+    device.put_in_front(&[]);
+    assert_eq!(format_list(&device.threads[&300].mask), "0-1");
+}
+
+#[test]
+fn by_the_thesis_no_core_belongs_to_a_task_that_may_not_move() {
+    let config = PlacementConfig { rule: Rule::Thesis, ..config() };
+    let mut device = Device::new(&equal(2), config);
+    device.start(200, 200, 1, HOG).mask = vec![0];
+    let mut device = played(device, &[MUSIC], &[]);
+    device.start(201, 201, 1, HOG);
+    device.run(4000);
+    let masks = |tid: u32| format_list(&device.threads[&tid].mask);
+    assert_eq!([masks(200), masks(201)], ["0", "1"], "the one that is bound stays so, the other has the other core");
+}
+
 /// Leases end after 90 s: who still wants them renews them before.
 #[test]
 fn what_is_wanted_for_longer_than_a_lease_is_renewed() {

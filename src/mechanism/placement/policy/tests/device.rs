@@ -56,7 +56,8 @@ pub struct Sim {
     virtual_time: f64,
     work_left: f64,
     began_at: u64,
-    wakes_at: u64,
+    /// Asleep until then.
+    pub wakes_at: u64,
     ran_last: bool,
     ran_at: u64,
     /// How long it has been on a CPU without a break.
