@@ -342,6 +342,31 @@ mod tests {
         assert_eq!(tids(&threads.look(at(40_000)).unwrap()).0, [7], "a kernel that does not tell");
     }
 
+    /// The kernel gives a number out before its thread is there, and may let others run in between.
+    #[test]
+    fn a_thread_that_comes_after_its_number_is_met() {
+        for (comes_ms, met_ms) in [(200, Some(200)), (300, Some(1200)), (1200, Some(1200)), (1300, None)] {
+            let device = Device::new();
+            let mut threads = Threads::new(&device.root);
+            threads.look(at(0)).unwrap();
+            device.number(7);
+            let mut looks = Vec::new();
+            for now_ms in (100..=4000).step_by(100) {
+                if now_ms == comes_ms {
+                    device.thread(7, 7, 1, "30000000 0 3\n");
+                }
+                let look = threads.look(at(now_ms)).unwrap();
+                looks.extend((look != Look::default()).then_some((now_ms, look)));
+            }
+            assert_eq!(looks.first().map(|(met_ms, _)| *met_ms), met_ms, "came at {comes_ms} ms");
+            let Some((_, look)) = looks.first() else { continue };
+            // It was not there at the look before, and has not run before that.
+            let usage = Usage { wall_ns: 100_000_000, run_ns: 30_000_000, wait_ns: 0, slices: 3 };
+            let used = (comes_ms == 200).then_some(ThreadUsage { tid: 7, usage });
+            assert_eq!((tids(look).0, &look.used), (vec![7], &used.into_iter().collect()));
+        }
+    }
+
     #[test]
     fn thousands_at_once_are_met_one_look_after_the_other() {
         let device = Device::new();

@@ -1,11 +1,14 @@
 //! Threads by their files: each thread's `schedstat` stays open, so that a sample of it is one system call.
 //!
 //! Threads that sleep are looked at once a second at first, and every four seconds after a while. New ones are found by
-//! their numbers: /proc/loadavg shows the last one given out, so while it stands still nobody need list /proc.
+//! their numbers: /proc/loadavg shows the last one given out, so while it stands still nobody need list /proc. The kernel
+//! gives a number out before its thread is there, and may let others run in between, so that one which is nobody's is asked
+//! for again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::io::{Errno, pread};
 
@@ -18,6 +21,8 @@ use crate::device::{BootTime, DeviceError, Root, descriptors, loadavg, process};
 const NEW_IN_ONE_LOOK: usize = 512;
 /// When more numbers were given out than this, /proc is listed instead of asking for each.
 const NUMBERS_TO_ASK_FOR: u32 = 4096;
+/// A number that was nobody's in two looks is asked for once more after this long: the process that forks has run by then.
+const LATE: Duration = Duration::from_secs(1);
 
 /// The files of /proc.
 #[derive(Debug)]
@@ -25,6 +30,10 @@ pub(super) struct Files {
     root: Root,
     /// Numbers that may be new threads.
     pub(super) candidates: VecDeque<u32>,
+    /// Numbers that were nobody's in the last look.
+    missing: Vec<u32>,
+    /// Numbers that were nobody's in the look after that as well, and when they are asked for once more.
+    late: VecDeque<(BootTime, u32)>,
     last_number: Option<u32>,
     /// Descriptors that may still be opened.
     descriptors_left: u64,
@@ -36,6 +45,8 @@ impl Files {
         Self {
             root: root.clone(),
             candidates: VecDeque::new(),
+            missing: Vec::new(),
+            late: VecDeque::new(),
             last_number: None,
             descriptors_left: descriptors::raise_limit(),
         }
@@ -132,12 +143,40 @@ impl Files {
         left_out: LeftOut,
         look: &mut Look,
     ) {
-        for _ in 0..NEW_IN_ONE_LOOK {
-            let Some(tid) = self.candidates.pop_front() else { break };
+        let count = self.candidates.len().min(NEW_IN_ONE_LOOK);
+        let new: Vec<u32> = self.candidates.drain(..count).collect();
+        let missing = self.meet_each(new, known, (born_since, now), left_out, look);
+        // One that was not there in the last look has used nothing before it.
+        let missing_before = std::mem::replace(&mut self.missing, missing);
+        let missing = self.meet_each(missing_before, known, (born_since, now), left_out, look);
+        self.late.extend(missing.into_iter().map(|tid| (now + LATE, tid)));
+        let due = self.late.partition_point(|(due, _)| *due <= now);
+        let late: Vec<u32> = self.late.drain(..due).map(|(_, tid)| tid).collect();
+        self.meet_each(late, known, (None, now), left_out, look);
+    }
+
+    /// Meets those of `tids` that are there and not yet known; returns the numbers that are nobody's.
+    fn meet_each(
+        &mut self,
+        tids: Vec<u32>,
+        known: &mut BTreeMap<u32, Known>,
+        (born_since, now): (Option<BootTime>, BootTime),
+        left_out: LeftOut,
+        look: &mut Look,
+    ) -> Vec<u32> {
+        let mut missing = Vec::new();
+        for tid in tids {
             if known.contains_key(&tid) {
                 continue;
             }
-            let Some((thread, has, file)) = self.meet(tid, left_out) else { continue };
+            let Some((thread, has, file)) = self.meet(tid) else {
+                missing.push(tid);
+                continue;
+            };
+            if left_out.has(thread.pid, thread.parent) {
+                continue;
+            }
+            let file = self.keep(file);
             // One that is new is awake.
             let met = Known::new(now, has).with_file(file);
             known.insert(tid, if born_since.is_some() { met.awake() } else { met });
@@ -145,6 +184,7 @@ impl Files {
             let usage = born_since.and_then(|since| first_usage(has, (since, now), || self.born_at(tid)));
             look.used.extend(usage.map(|usage| ThreadUsage { tid, usage }));
         }
+        missing
     }
 
     /// When thread `tid` was born; the beginning of time where nobody tells.
@@ -153,16 +193,13 @@ impl Files {
         BootTime::from_milliseconds(ticks * process::TICK_MS)
     }
 
-    /// What thread `tid` is and has used, unless it has ended or is left out.
-    fn meet(&mut self, tid: u32, left_out: LeftOut) -> Option<(Thread, Schedstat, Option<OwnedFd>)> {
+    /// What thread `tid` is and has used, if it is there.
+    fn meet(&self, tid: u32) -> Option<(Thread, Schedstat, OwnedFd)> {
         let status = self.root.read(format!("/proc/{tid}/status")).ok()?;
         let thread = parse_status(tid, &status)?;
-        if left_out.has(thread.pid, thread.parent) {
-            return None;
-        }
         let file = self.open(tid)?;
         let has = read(&file)?;
-        Some((thread, has, self.keep(file)))
+        Some((thread, has, file))
     }
 }
 
