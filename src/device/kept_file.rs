@@ -1,5 +1,6 @@
 //! A text file of /proc or /sys that stays open: reading it again costs one system call, whatever its path.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -63,9 +64,52 @@ impl AsFd for KeptFile {
     }
 }
 
+/// Text files that are read many times a second and stay open from one time to the next.
+#[derive(Debug, Default)]
+pub struct KeptTexts {
+    files: BTreeMap<String, KeptFile>,
+    buffer: Vec<u8>,
+}
+
+impl KeptTexts {
+    /// The present text of `file`, named as on the device, as [`Root::read`] has it. A file that cannot be read is opened again
+    /// the next time.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] when it cannot be opened or read.
+    pub fn read(&mut self, root: &Root, file: &str) -> Result<String, DeviceError> {
+        if !self.files.contains_key(file) {
+            self.files.insert(file.to_owned(), KeptFile::open(root, file)?);
+        }
+        let read = self.files[file].read(&mut self.buffer).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let mut text = read.map_err(|error| {
+            self.files.remove(file);
+            DeviceError::io(&root.path(file), Operation::Read, error)
+        })?;
+        text.truncate(text.trim_end().len());
+        Ok(text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_that_is_kept_is_the_present_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let mut texts = KeptTexts::default();
+        assert!(texts.read(&root, "/stat").unwrap_err().is_missing());
+        for text in ["one\n", "another\n", ""] {
+            std::fs::write(folder.path().join("stat"), text).unwrap();
+            assert_eq!(texts.read(&root, "/stat").unwrap(), text.trim_end());
+        }
+        assert_eq!(texts.files.len(), 1);
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        assert!(texts.read(&root, "/folder").is_err());
+        assert_eq!(texts.files.len(), 1, "what cannot be read is not kept");
+    }
 
     #[test]
     fn a_file_of_any_length_is_read_anew_each_time() {

@@ -4,7 +4,10 @@ use serde::Serialize;
 
 use super::{DeviceError, Root};
 
-const FILE: &str = "/proc/meminfo";
+/// Where the figures are.
+pub const FILE: &str = "/proc/meminfo";
+/// What has to be in it.
+pub const EXPECTED: &str = "MemTotal and MemFree, each in kB";
 
 /// What brisk takes from /proc/meminfo, in KiB; what a kernel does not say is zero but for [`MemoryInfo::available_kib`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -35,7 +38,7 @@ pub struct MemoryInfo {
 /// [`DeviceError`] when the file cannot be read or is not as documented.
 pub fn read(root: &Root) -> Result<MemoryInfo, DeviceError> {
     let text = root.read(FILE)?;
-    parse(&text).ok_or_else(|| DeviceError::malformed(&root.path(FILE), "MemTotal and MemFree, each in kB", &text))
+    parse(&text).ok_or_else(|| DeviceError::malformed(&root.path(FILE), EXPECTED, &text))
 }
 
 /// Parses /proc/meminfo; the lines vary by kernel, their form does not.

@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::{DeviceError, Root};
 use crate::insertion_sort::insertion_sort;
 
-const FILE: &str = "/proc/swaps";
+/// Where they are listed.
+pub const FILE: &str = "/proc/swaps";
 
 /// One swap area in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 
 use serde::Serialize;
 
+use super::kept_file::KeptTexts;
 use super::{DeviceError, Operation, Root};
 use crate::insertion_sort::insertion_sort;
 
@@ -111,49 +112,76 @@ pub fn devices(root: &Root) -> Result<Vec<Zram>, DeviceError> {
 /// # Errors
 /// As [`devices`].
 pub fn device(root: &Root, name: String) -> Result<Zram, DeviceError> {
-    let file = |leaf: &str| format!("{BLOCK}/{name}/{leaf}");
-    let optional = |leaf: &str| match root.read(file(leaf)) {
-        Err(error) if error.is_missing() => Ok(None),
-        text => text.map(Some),
-    };
-    let malformed = |leaf: &str, expected, text: &str| DeviceError::malformed(&root.path(file(leaf)), expected, text);
-    let disk_size_bytes: u64 = root.read_number(file("disksize"))?;
-    let (algorithm, algorithms_offered) = match optional("comp_algorithm")? {
+    let disk_size_bytes: u64 = root.read_number(file(&name, "disksize"))?;
+    let (algorithm, algorithms_offered) = match optional(root, &name, "comp_algorithm")? {
         None => (None, Vec::new()),
         Some(text) => {
             let parsed = parse_algorithms(&text);
-            let (chosen, offered) =
-                parsed.ok_or_else(|| malformed("comp_algorithm", "algorithms, one of them in brackets", &text))?;
+            let expected = "algorithms, one of them in brackets";
+            let (chosen, offered) = parsed.ok_or_else(|| malformed(root, &name, "comp_algorithm", expected, &text))?;
             (Some(chosen), offered)
         }
     };
-    let usage = match optional("mm_stat")? {
-        _ if disk_size_bytes == 0 => None,
-        Some(text) => Some(
-            parse_usage(&text)
-                .ok_or_else(|| malformed("mm_stat", "at least five numbers of bytes and pages", &text))?,
-        ),
-        None => old_usage(root, &name)?,
+    let usage = match disk_size_bytes {
+        0 => None,
+        _ => usage(root, &name, &mut |file| root.read(file))?,
     };
-    let backing_path = optional("backing_dev")?;
-    let backing = match backing_path.as_deref() {
-        None | Some("" | "none") => None,
-        Some(path) => {
-            let text = root.read(file("bd_stat"))?;
-            let backing =
-                parse_backing(path, &text).ok_or_else(|| malformed("bd_stat", "three numbers of 4 KiB", &text))?;
-            Some(backing)
-        }
-    };
-    let streams = optional("max_comp_streams")?.and_then(|text| text.parse().ok());
-    let recompression = root.exists(file("recomp_algorithm"));
-    let writeback = backing_path.is_some();
+    let backing = backing(root, &name, &mut |file| root.read(file))?;
+    let streams = optional(root, &name, "max_comp_streams")?.and_then(|text| text.parse().ok());
+    let recompression = root.exists(file(&name, "recomp_algorithm"));
+    let writeback = root.exists(file(&name, "backing_dev"));
     Ok(Zram { name, disk_size_bytes, algorithm, algorithms_offered, streams, usage, backing, writeback, recompression })
+}
+
+/// Device `name`, which is in use as swap: only what it holds, with the fewest reads, from files that stay open.
+///
+/// # Errors
+/// As [`devices`].
+pub fn held(root: &Root, name: String, texts: &mut KeptTexts) -> Result<Zram, DeviceError> {
+    let mut read = |file: &str| texts.read(root, file);
+    let (usage, backing) = (usage(root, &name, &mut read)?, backing(root, &name, &mut read)?);
+    Ok(Zram { name, usage, backing, ..Zram::default() })
+}
+
+fn file(name: &str, leaf: &str) -> String {
+    format!("{BLOCK}/{name}/{leaf}")
+}
+
+fn optional(root: &Root, name: &str, leaf: &str) -> Result<Option<String>, DeviceError> {
+    where_present(root.read(file(name, leaf)))
+}
+
+fn where_present(text: Result<String, DeviceError>) -> Result<Option<String>, DeviceError> {
+    match text {
+        Err(error) if error.is_missing() => Ok(None),
+        text => text.map(Some),
+    }
+}
+
+fn malformed(root: &Root, name: &str, leaf: &str, expected: &'static str, text: &str) -> DeviceError {
+    DeviceError::malformed(&root.path(file(name, leaf)), expected, text)
+}
+
+/// Reads a file, named as on the device.
+type Read<'a> = &'a mut dyn FnMut(&str) -> Result<String, DeviceError>;
+
+fn usage(root: &Root, name: &str, read: Read<'_>) -> Result<Option<Usage>, DeviceError> {
+    let Some(text) = where_present(read(&file(name, "mm_stat")))? else { return old_usage(root, name) };
+    let expected = "at least five numbers of bytes and pages";
+    parse_usage(&text).map(Some).ok_or_else(|| malformed(root, name, "mm_stat", expected, &text))
+}
+
+fn backing(root: &Root, name: &str, read: Read<'_>) -> Result<Option<Backing>, DeviceError> {
+    let path = where_present(read(&file(name, "backing_dev")))?;
+    let Some(path) = path.filter(|path| !matches!(path.as_str(), "" | "none")) else { return Ok(None) };
+    let text = read(&file(name, "bd_stat"))?;
+    let backing = parse_backing(&path, &text);
+    backing.map(Some).ok_or_else(|| malformed(root, name, "bd_stat", "three numbers of 4 KiB", &text))
 }
 
 /// Before Linux 4.1 each number had a file of its own.
 fn old_usage(root: &Root, name: &str) -> Result<Option<Usage>, DeviceError> {
-    let number = |leaf: &str| root.read_number::<u64>(format!("{BLOCK}/{name}/{leaf}"));
+    let number = |leaf: &str| root.read_number::<u64>(file(name, leaf));
     let original_bytes = match number("orig_data_size") {
         Err(error) if error.is_missing() => return Ok(None),
         bytes => bytes?,

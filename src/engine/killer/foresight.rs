@@ -41,7 +41,7 @@ fn named(name: &str, pid: u32) -> String {
 }
 
 fn kill(root: &Root, config: &KillerConfig) -> Result<Foreseen, DeviceError> {
-    let mut looks = Looks::default();
+    let mut looks = Looks::of(config);
     looks.prepare(root)?;
     let look = looks.take(root, BootTime::now())?;
     let need = match config.mode {

@@ -3,13 +3,19 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use crate::device::kept_file::KeptTexts;
+use crate::device::meminfo::MemoryInfo;
 use crate::device::swaps::Swap;
+use crate::device::vmstat::ReclaimCounters;
 use crate::device::zoneinfo::Watermarks;
-use crate::device::{BootTime, DeviceError, Root, meminfo, process_memory, psi, swaps, vmstat, zoneinfo, zram};
+use crate::device::{
+    BootTime, DeviceError, Root, hotplug, meminfo, process_memory, psi, swaps, vmstat, zoneinfo, zram,
+};
+use crate::mechanism::memory::config::KillerConfig;
 use crate::mechanism::memory::headroom::{headroom, swap_ratio};
 use crate::mechanism::memory::killer::Look;
 use crate::mechanism::memory::lmkd::Reading;
-use crate::mechanism::memory::victim::Situation;
+use crate::mechanism::memory::victim::{Mode, Situation};
 
 /// Stalls and refaults are those of this long.
 const SPAN: Duration = Duration::from_secs(1);
@@ -27,24 +33,47 @@ struct Counters {
 }
 
 /// The looks of the last second, and what hardly ever changes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Looks {
+    texts: KeptTexts,
     before: VecDeque<Counters>,
+    /// The mode goes by what reclaim has done. /proc/vmstat is the dearest of the files: it adds up what each CPU counts.
+    counts_reclaim: bool,
+    /// CPUs that may take memory.
+    cpu_count: usize,
     watermarks: Watermarks,
     kernel_threads: BTreeSet<u32>,
 }
 
 impl Looks {
+    /// For a killer of this configuration.
+    pub(super) fn of(config: &KillerConfig) -> Self {
+        Self {
+            texts: KeptTexts::default(),
+            before: VecDeque::new(),
+            counts_reclaim: config.mode != Mode::Brisk || config.refault_percent > 0,
+            cpu_count: 1,
+            watermarks: Watermarks::default(),
+            kernel_threads: BTreeSet::new(),
+        }
+    }
+
     /// Reads what is too dear to be read on the way to a kill: watermarks, and which processes are the kernel's own.
     ///
     /// # Errors
     /// [`DeviceError`] when the kernel does not tell them.
     pub(super) fn prepare(&mut self, root: &Root) -> Result<(), DeviceError> {
         self.watermarks = zoneinfo::watermarks(root)?;
+        self.cpu_count = hotplug::online(root).map_or(1, |online| online.len());
         let pids = process_memory::pids(root)?;
         self.kernel_threads =
             pids.into_iter().filter(|&pid| matches!(process_memory::read(root, pid), Ok(None))).collect();
         Ok(())
+    }
+
+    /// How many CPUs were online then.
+    pub(super) fn cpu_count(&self) -> usize {
+        self.cpu_count
     }
 
     /// True when `pid` was a kernel thread at the last [`Looks::prepare`].
@@ -57,13 +86,14 @@ impl Looks {
     /// # Errors
     /// [`DeviceError`] when the kernel does not tell how much memory is left.
     pub(super) fn take(&mut self, root: &Root, now: BootTime) -> Result<Look, DeviceError> {
-        let memory = meminfo::read(root)?;
+        let memory = self.memory(root)?;
         // What cannot be read counts as none: without swap there is less headroom, not more.
-        let swaps = swaps::read(root).unwrap_or_default();
+        let swaps = self.texts.read(root, swaps::FILE).ok().and_then(|text| swaps::parse(&text)).unwrap_or_default();
         let names = swaps.iter().filter_map(Swap::zram_name);
-        let zram: Vec<_> = names.filter_map(|name| zram::device(root, name.to_owned()).ok()).collect();
-        let pressure = psi::memory(root).ok();
-        let reclaim = vmstat::read(root).unwrap_or_default();
+        let zram: Vec<_> = names.filter_map(|name| zram::held(root, name.to_owned(), &mut self.texts).ok()).collect();
+        let pressure = self.texts.read(root, psi::MEMORY_FILE).ok().and_then(|text| psi::parse(&text));
+        let reclaim =
+            if self.counts_reclaim { vmstat::read(root).unwrap_or_default() } else { ReclaimCounters::default() };
         let counters = Counters {
             at: now,
             some_us: pressure.map_or(0, |pressure| pressure.some.total_us),
@@ -93,6 +123,12 @@ impl Looks {
         })
     }
 
+    fn memory(&mut self, root: &Root) -> Result<MemoryInfo, DeviceError> {
+        let text = self.texts.read(root, meminfo::FILE)?;
+        let malformed = || DeviceError::malformed(&root.path(meminfo::FILE), meminfo::EXPECTED, &text);
+        meminfo::parse(&text).ok_or_else(malformed)
+    }
+
     /// Remembers `counters`, and returns those of a second ago: the last that are as old, or the oldest.
     fn remember(&mut self, counters: Counters) -> Counters {
         self.before.push_back(counters);
@@ -115,7 +151,7 @@ mod tests {
 
     #[test]
     fn counters_are_compared_with_those_of_a_second_ago() {
-        let mut looks = Looks::default();
+        let mut looks = Looks::of(&KillerConfig::default());
         let at = |ms| Counters {
             at: BootTime::from_milliseconds(ms),
             some_us: ms,
@@ -132,7 +168,7 @@ mod tests {
 
     #[test]
     fn this_system_is_looked_at() {
-        let mut looks = Looks::default();
+        let mut looks = Looks::of(&KillerConfig::default());
         looks.prepare(&Root::system()).unwrap();
         assert!(looks.watermarks.high_kib > 0 && !looks.is_kernel_thread(std::process::id()));
         let look = looks.take(&Root::system(), BootTime::now()).unwrap();

@@ -85,6 +85,8 @@ struct Killer<'a> {
     protection: Protection,
     trigger: Option<psi::Trigger>,
     looks: Looks,
+    /// What there was at the last look.
+    headroom_kib: i64,
     /// For [`Mode::Lmkd`], whose need depends on what it saw before.
     lmkd: Option<Lmkd>,
     learned: Learned,
@@ -120,7 +122,8 @@ impl<'a> Killer<'a> {
             config,
             protection,
             trigger: trigger.ok(),
-            looks: Looks::default(),
+            looks: Looks::of(config),
+            headroom_kib: i64::MIN,
             lmkd: (config.mode == Mode::Lmkd && !config.by_headroom).then(Lmkd::default),
             learned: Learned::read(root),
             prefetch: None,
@@ -193,9 +196,10 @@ impl<'a> Killer<'a> {
         }
     }
 
-    /// How often memory is looked at while it may be short.
+    /// When memory is looked at next, while it may be short.
     fn look_ms(&self) -> u64 {
-        self.lmkd.as_ref().map_or(self.config.look_ms, Lmkd::look_ms)
+        let rest_ms = || killer::rest_ms(self.config, self.headroom_kib, self.looks.cpu_count());
+        self.lmkd.as_ref().map_or_else(rest_ms, Lmkd::look_ms)
     }
 
     fn rest(&mut self, rest: Option<Duration>) -> anyhow::Result<Woken> {
@@ -242,6 +246,7 @@ impl<'a> Killer<'a> {
     /// Looks at memory and ends somebody if somebody must go. True when somebody did.
     fn relieve(&mut self, woken_at: BootTime, by_event: bool) -> anyhow::Result<bool> {
         let look = self.looks.take(self.root, woken_at).context("cannot look at memory")?;
+        self.headroom_kib = look.headroom_kib;
         let order = self.lmkd.as_mut().and_then(|lmkd| lmkd.judge(&look.reading, page_kib()));
         let need = match (&self.lmkd, &order) {
             (None, _) => killer::need(self.config, &look),

@@ -58,6 +58,25 @@ pub fn need(config: &KillerConfig, look: &Look) -> Option<Need> {
     })
 }
 
+/// The most that one CPU takes of memory in a millisecond: it clears some 4 GiB in a second, and what it clears has to be
+/// reclaimed first where memory is short.
+const TAKEN_KIB_BY_MS: i64 = 1024;
+/// Memory is looked at so often at least, whatever is left.
+const LONGEST_REST_MS: u64 = 500;
+
+/// How long memory need not be looked at while it may be short: so many CPUs cannot take what is left above the reserve
+/// sooner. Where other figures than the headroom decide, as often as the configuration says.
+pub fn rest_ms(config: &KillerConfig, headroom_kib: i64, cpu_count: usize) -> u64 {
+    let goes_by_headroom = (config.mode == Mode::Brisk || config.by_headroom) && config.refault_percent == 0;
+    if !goes_by_headroom {
+        return config.look_ms;
+    }
+    let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
+    let taken_kib = TAKEN_KIB_BY_MS.saturating_mul(i64::try_from(cpu_count).unwrap_or(i64::MAX).max(1));
+    let rest_ms = u64::try_from(headroom_kib.saturating_sub(reserve_kib) / taken_kib).unwrap_or(0);
+    rest_ms.clamp(config.look_ms, LONGEST_REST_MS.max(config.look_ms))
+}
+
 fn tightness(mode: Mode, situation: &Situation) -> String {
     match mode {
         Mode::LmkdPsi => {
@@ -193,6 +212,30 @@ mod tests {
         assert_eq!(need(&config(Mode::LmkRss, 0), &idle), None, "nobody asks the kernel's killer");
         let by_headroom = KillerConfig { by_headroom: true, ..config(Mode::LmkRss, 0) };
         assert!(need(&by_headroom, &idle).is_none() && need(&by_headroom, &look(9, 90_000, 0.0)).is_some());
+    }
+
+    #[test]
+    fn the_more_is_left_the_longer_it_rests() {
+        let brisk = KillerConfig::default();
+        let seldom = KillerConfig { look_ms: 700, ..KillerConfig::default() };
+        let by_refaults = KillerConfig { refault_percent: 10, ..KillerConfig::default() };
+        let by_table = KillerConfig { mode: Mode::LmkRss, ..KillerConfig::default() };
+        let table_by_headroom = KillerConfig { by_headroom: true, ..by_table.clone() };
+        for (config, headroom_kib, cpu_count, expected_ms) in [
+            (&brisk, i64::MIN, 1, 20),
+            (&brisk, 4096, 1, 20),
+            (&brisk, 4096 + 20 * 1024, 1, 20),
+            (&brisk, 4096 + 50 * 1024, 1, 50),
+            (&brisk, 4096 + 50 * 1024, 2, 25),
+            (&brisk, 4096 + 50 * 1024, 0, 50),
+            (&brisk, i64::MAX, 8, 500),
+            (&seldom, 4096, 1, 700),
+            (&by_refaults, i64::MAX, 1, 20),
+            (&by_table, i64::MAX, 1, 20),
+            (&table_by_headroom, 4096 + 50 * 1024, 1, 50),
+        ] {
+            assert_eq!(rest_ms(config, headroom_kib, cpu_count), expected_ms, "{config:?} {headroom_kib} {cpu_count}");
+        }
     }
 
     #[test]
