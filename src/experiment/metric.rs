@@ -55,8 +55,10 @@ pub enum Metric {
     CourseEnergy,
     /// Music whose next 20 ms came too late while applications were opened.
     CourseMusicMissed,
-    /// CPU time of the daemon and its processes, while applications were opened.
+    /// CPU time of the daemon and its processes while applications were opened, but for [`Metric::PageoutCost`].
     OwnCost,
+    /// CPU time of swapping out ahead of need, which the kernel spends in the daemon's place where it does not.
+    PageoutCost,
     /// Openings that showed nothing within the limit.
     Unresponsive,
     /// What was written to flash for swap.
@@ -152,7 +154,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 62] = [
+    pub const ALL: [Self; 63] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -178,6 +180,7 @@ impl Metric {
         Self::CourseEnergy,
         Self::CourseMusicMissed,
         Self::OwnCost,
+        Self::PageoutCost,
         Self::Unresponsive,
         Self::FlashWritten,
         Self::Single,
@@ -265,6 +268,7 @@ impl Metric {
             Self::CourseEnergy => (Applications, "energy of the course", "mJ", "course_energy_mj"),
             Self::CourseMusicMissed => (Applications, "music missed in the course", "%", "course_music_missed_percent"),
             Self::OwnCost => (Applications, "daemon's own CPU time", "%", "own_cost_percent"),
+            Self::PageoutCost => (Applications, "CPU time of swapping out ahead", "%", "pageout_cost_percent"),
             Self::Unresponsive => (Applications, "unresponsive", "openings", "unresponsive"),
             Self::FlashWritten => (Applications, "flash written", "KiB", "flash_written_kib"),
             Self::Single => (Applications, "single task", "KiB", "single_kib"),

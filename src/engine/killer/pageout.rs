@@ -20,6 +20,7 @@ use crate::device::{BootTime, Root, meminfo};
 use crate::insertion_sort::insertion_sort;
 use crate::mechanism::memory::candidates;
 use crate::mechanism::memory::config::PageoutConfig;
+use crate::mechanism::memory::policy::PAGEOUT;
 use crate::mechanism::memory::victim::Candidate;
 
 /// How often memory is looked at.
@@ -34,7 +35,7 @@ const STEP_KIB: u64 = 512;
 /// Keeps `target_kib` free until the process ends.
 pub(super) fn start(root: &Root, config: &PageoutConfig) -> std::io::Result<()> {
     let (root, config) = (root.clone(), config.clone());
-    std::thread::Builder::new().name("pageout".to_owned()).spawn(move || {
+    std::thread::Builder::new().name(PAGEOUT.to_owned()).spawn(move || {
         if let Err(error) = super::become_idle() {
             return tracing::warn!("nothing is swapped out ahead of need: {error}");
         }

@@ -6,6 +6,7 @@
 mod actor;
 mod ballast;
 mod beside;
+mod cost;
 mod figures;
 mod surroundings;
 
@@ -29,6 +30,7 @@ use crate::mechanism::memory::{kill_log, learned, wear};
 use actor::{Actor, Answer, Entrance};
 use ballast::Ballast;
 use beside::Beside;
+use cost::CostMeter;
 use figures::{Figures, Opening, State};
 use surroundings::Surroundings;
 
@@ -100,7 +102,8 @@ impl Stage<'_> {
             arm.brisk.as_ref().map(|configuration| Daemon::start(root, self.folder, configuration)).transpose()?;
         let beside = Beside::start(&arm.beside)?;
         let before = (vmstat::read(root)?, flash_written_kib(root));
-        let cost = daemon.as_ref().filter(|_| around.is_some()).map(|daemon| Cost::begin(root, daemon)).transpose()?;
+        let meter =
+            daemon.as_ref().filter(|_| around.is_some()).map(|daemon| CostMeter::begin(root, daemon)).transpose()?;
         // A whole device tells every daemon, as Android's activity manager does.
         let is_told = around.is_some() || arm.brisk.as_ref().is_some_and(wants_fronts);
         let mut figures = match self.openings.single {
@@ -108,8 +111,8 @@ impl Stage<'_> {
             false => self.open_all(replicate.seed, arm, count, daemon.as_ref().filter(|_| is_told))?,
         };
         drop(beside);
-        let own_cost_percent = cost.map(|cost| cost.percent(root)).transpose()?;
-        figures.told = around.map(|around| around.end(root, arm, own_cost_percent)).transpose()?;
+        let cost = meter.map(|meter| meter.end(root)).transpose()?;
+        figures.told = around.map(|around| around.end(root, arm, cost)).transpose()?;
         figures.oom_kills = vmstat::read(root)?.oom_kills - before.0.oom_kills;
         figures.flash_written_kib = flash_written_kib(root) - before.1;
         figures.records = kill_log::read(root)?;
@@ -143,25 +146,6 @@ impl Stage<'_> {
         // Of all that lives it is the one that the kernel takes.
         actor.set_adj(self.root, SINGLE_ADJ)?;
         Ok(Figures { single_kib: Some(actor.grown_kib()?), ..Figures::default() })
-    }
-}
-
-/// What a daemon uses for itself, from a moment on.
-struct Cost<'a> {
-    daemon: &'a Daemon,
-    began: BootTime,
-    used: Duration,
-}
-
-impl<'a> Cost<'a> {
-    fn begin(root: &Root, daemon: &'a Daemon) -> anyhow::Result<Self> {
-        Ok(Self { daemon, began: BootTime::now(), used: daemon.cpu_time(root)? })
-    }
-
-    /// Of the time since then, on one CPU.
-    fn percent(&self, root: &Root) -> anyhow::Result<f64> {
-        let used = self.daemon.cpu_time(root)?.saturating_sub(self.used);
-        Ok(100.0 * used.as_secs_f64() / BootTime::now().since(self.began).as_secs_f64())
     }
 }
 

@@ -14,12 +14,24 @@ use rustix::process::{Signal, kill_process};
 
 #[cfg(feature = "lab")]
 use crate::device::process::StatFacts;
-#[cfg(feature = "lab")]
-use crate::device::process_memory;
 use crate::device::{BootTime, Root, parent_death, process};
+#[cfg(feature = "lab")]
+use crate::device::{process_memory, schedstat};
+#[cfg(feature = "lab")]
+use crate::mechanism::memory::policy::PAGEOUT;
 
 /// The daemon answers within this time or does not come.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The CPU time of a daemon.
+#[cfg(feature = "lab")]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CpuTime {
+    /// Of it, its guardian and its killer, and of their children that have ended.
+    pub(super) all: Duration,
+    /// Of the thread that swaps out ahead of need.
+    pub(super) pageout: Duration,
+}
 
 /// A running daemon; dropping it ends it, and it restores what it holds.
 pub(super) struct Daemon {
@@ -70,9 +82,9 @@ impl Daemon {
         }
     }
 
-    /// The CPU time that it, its guardian and its killer have used, and their children that have ended.
+    /// The CPU time that it and its processes have used.
     #[cfg(feature = "lab")]
-    pub(super) fn cpu_time(&self, root: &Root) -> anyhow::Result<Duration> {
+    pub(super) fn cpu_time(&self, root: &Root) -> anyhow::Result<CpuTime> {
         let own = self.child.id();
         // One that ends meanwhile is counted by its parent, at the latest in the next reading.
         let processes: BTreeMap<u32, StatFacts> = process_memory::pids(root)?
@@ -84,7 +96,9 @@ impl Daemon {
             std::iter::successors(Some(pid), parent).any(|pid| pid == own)
         };
         let ticks = processes.iter().filter(belongs).map(|(_, stat)| stat.cpu_ticks + stat.children_ticks);
-        Ok(Duration::from_millis(ticks.sum::<u64>() * process::TICK_MS))
+        let all = Duration::from_millis(ticks.sum::<u64>() * process::TICK_MS);
+        let pageout = processes.iter().filter(belongs).map(|(&pid, _)| run_time(root, pid, PAGEOUT)).sum();
+        Ok(CpuTime { all, pageout })
     }
 
     /// Ends it and waits until it has restored everything.
@@ -129,6 +143,16 @@ impl Drop for Daemon {
         self.terminate();
         let _ = self.child.wait();
     }
+}
+
+/// How long the threads of process `pid` that have this name have run; none where there is no such thread any more.
+#[cfg(feature = "lab")]
+fn run_time(root: &Root, pid: u32, name: &str) -> Duration {
+    let folder = format!("/proc/{pid}/task");
+    let tids = root.list(&folder).unwrap_or_default();
+    let named = tids.iter().filter(|tid| root.read(format!("{folder}/{tid}/comm")).is_ok_and(|comm| comm == name));
+    let texts = named.filter_map(|tid| root.read(format!("{folder}/{tid}/schedstat")).ok());
+    texts.filter_map(|text| schedstat::parse(text.as_bytes())).map(|stat| Duration::from_nanos(stat.run_ns)).sum()
 }
 
 /// `configuration`, in which launches are not left to another manager of the device: what an arm measures is brisk.

@@ -21,6 +21,8 @@ use crate::mechanism::{
 pub const KILLER: &str = "killer";
 /// Begins a line that tells the killer which process came to the foreground.
 pub const FRONT: &str = "front ";
+/// The name of the killer's thread that swaps out ahead of need.
+pub const PAGEOUT: &str = "pageout";
 /// Why what was configured before is released.
 const CHANGED: &str = "the configuration has changed";
 /// The kernel wakes the daemon, once a window, when tasks have waited so long for memory in it.

@@ -122,7 +122,8 @@ impl Figures {
         add(Metric::Opening, median(&waited));
         waited.sort_by(f64::total_cmp);
         add(Metric::OpeningP95, quantile(&waited, 0.95));
-        add(Metric::OwnCost, told.own_cost_percent.unwrap_or(f64::NAN));
+        add(Metric::OwnCost, told.cost.map_or(f64::NAN, |cost| cost.own_percent));
+        add(Metric::PageoutCost, told.cost.map_or(f64::NAN, |cost| cost.pageout_percent));
         let shown = self.openings.iter().filter(|opening| opening.took.is_some());
         let looked_up = shown.map(|one| one.looked_up.as_secs_f64() * 1e6 / f64::from(told.look_ups));
         add(Metric::OpeningLookUp, mean(&looked_up.collect::<Vec<_>>()));
@@ -163,6 +164,7 @@ fn times(openings: &[Opening]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cost::Cost;
     use super::*;
 
     #[test]
@@ -182,8 +184,12 @@ mod tests {
         openings.push(opening(true, 550));
         let looked_up = Duration::ZERO;
         openings.push(Opening { is_launch: false, took: None, looked_up, is_late: true, limit, after });
-        let told =
-            Some(Told { energy_mj: 7.0, music_missed_percent: Some(0.5), look_ups: 10, own_cost_percent: Some(0.25) });
+        let told = Some(Told {
+            energy_mj: 7.0,
+            music_missed_percent: Some(0.5),
+            look_ups: 10,
+            cost: Some(Cost { own_percent: 0.25, pageout_percent: 4.5 }),
+        });
         let figures = Figures { openings, kills: 2, alive: 14, told, ..Figures::default() };
         let courses = figures.courses();
         assert_eq!(
@@ -199,7 +205,7 @@ mod tests {
         // Of 18 openings the 17th took 1500 ms and the 18th 20 s; the one without a screen looked nothing up.
         assert_eq!(figure(Metric::Opening), Some(750.0));
         assert!((figure(Metric::OpeningP95).unwrap() - (1500.0 + 0.15 * 18_500.0)).abs() < 1e-6);
-        assert_eq!(figure(Metric::OwnCost), Some(0.25));
+        assert_eq!((figure(Metric::OwnCost), figure(Metric::PageoutCost)), (Some(0.25), Some(4.5)));
         assert!((figure(Metric::OpeningLookUp).unwrap() - 12_600.0 / 17.0 / 10.0).abs() < 1e-9);
         assert_eq!((figure(Metric::CourseEnergy), figure(Metric::CourseMusicMissed)), (Some(7.0), Some(0.5)));
         assert_eq!(figure(Metric::KillDelay), None, "nobody was killed by the killer");

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 
 use super::super::combinations::Playing;
 use super::super::driver::Driver;
+use super::cost::Cost;
 use crate::device::Root;
 use crate::device::energy::{Meter, Reading};
 use crate::experiment::lookup::Cast;
@@ -31,7 +32,7 @@ pub(super) struct Told {
     /// Look-ups of each opening.
     pub(super) look_ups: u32,
     /// What the daemon and its processes used of the CPU, where there is a daemon.
-    pub(super) own_cost_percent: Option<f64>,
+    pub(super) cost: Option<Cost>,
 }
 
 impl Surroundings {
@@ -54,8 +55,8 @@ impl Surroundings {
         Ok(Self { neighbours, meter, before, hits_before, look_ups, _services: services })
     }
 
-    /// Ends the background, and says what was measured beside `own_cost_percent`.
-    pub(super) fn end(self, root: &Root, arm: &Arm, own_cost_percent: Option<f64>) -> anyhow::Result<Told> {
+    /// Ends the background, and says what was measured beside the daemon's `cost`.
+    pub(super) fn end(self, root: &Root, arm: &Arm, cost: Option<Cost>) -> anyhow::Result<Told> {
         let energy_uj = self.meter.energy_uj(&self.before, &self.meter.read(root)?);
         let told = self.neighbours.into_iter().map(Playing::end).collect::<anyhow::Result<Vec<Beside>>>()?;
         let (periods, missed) =
@@ -71,7 +72,7 @@ impl Surroundings {
         }
         let music_missed_percent = (periods > 0).then(|| 100.0 * f64::from(missed) / f64::from(periods));
         let energy_mj = energy_uj as f64 / 1000.0;
-        Ok(Told { energy_mj, music_missed_percent, look_ups: self.look_ups, own_cost_percent })
+        Ok(Told { energy_mj, music_missed_percent, look_ups: self.look_ups, cost })
     }
 }
 
