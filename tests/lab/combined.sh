@@ -251,10 +251,11 @@ for way in "$@"; do
 	end_by "$way"
 	kill -KILL "$(cat $work/front)" 2>/dev/null || :
 	wait "$launch" 2>/dev/null || :
+	# A service that failed keeps its controllers until systemd is told to forget that.
+	[ "$manager" = none ] || systemctl reset-failed brisk.service 2>/dev/null || :
 	if wait_for 30 is_as_before; then say "$way" same; else say "$way" "$(diff $work/before $work/now | tr '\n' ';')"; fi
 	say "$way.left" "$(brisk restore)"
 	rm -f $work/front
-	[ "$manager" = none ] || systemctl reset-failed brisk.service 2>/dev/null || :
 done
 say warned "$(grep -c 'WARN.*nothing is written back' $log || :)"
 say told "$(grep -c 'nothing is written back: memory.zram.backing_device' $log || :)"
