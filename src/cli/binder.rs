@@ -88,7 +88,7 @@ pub fn serve(arguments: &ServicesArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn say_ready() {
-    // Nobody listens when this fails, and nothing else depends on it.
+    // There is no listener when this fails, and nothing else depends on it.
     let _ = writeln!(std::io::stdout(), "{READY}").and_then(|()| std::io::stdout().flush());
 }
 
@@ -104,7 +104,7 @@ pub fn run_programs(arguments: &ProgramsArguments, root: &Root) -> anyhow::Resul
     let manager = Manager::Own { cooperate: arguments.mode.as_deref() == Some("cooperative") };
     for device in programs::devices() {
         // The actors are not root all the time.
-        fs::set_permissions(device, Permissions::from_mode(0o666)).context("cannot open the device to everybody")?;
+        fs::set_permissions(device, Permissions::from_mode(0o666)).context("cannot open the device to all users")?;
         let context = device.file_name().unwrap_or_default().to_string_lossy();
         let profile = format.transparent_profile();
         CacheSettings { root, context: &context, files: &files, profile }.apply()?;

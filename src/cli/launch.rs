@@ -184,7 +184,7 @@ fn watch(json: bool, root: &Root) -> anyhow::Result<ExitCode> {
             _ => value.to_string(),
         };
         if writeln!(anstream::stdout(), "{line}").is_err() {
-            // Nobody reads any more.
+            // The reader has gone.
             return Ok(ExitCode::SUCCESS);
         }
     }

@@ -243,7 +243,7 @@ impl Executor {
             }
             Action::Rewrite { target } => {
                 let tunable = self.tunable(target)?;
-                // Read at the last moment: what somebody else wrote in between must stay.
+                // Read at the last moment: what another process wrote in between must stay.
                 let value = tunable.read()?;
                 tunable.write(&value)?;
             }
@@ -344,7 +344,7 @@ impl Executor {
             }
             match outcome {
                 journal::Outcome::ChangedByOther { found } => tracing::info!(
-                    "{target} was changed to {found} by somebody else and stays so; it was {original} before the lease"
+                    "{target} was changed to {found} by another program and stays so; it was {original} before the lease"
                 ),
                 journal::Outcome::Vanished => tracing::debug!("{target} is gone, and its lease with it"),
                 _ => tracing::debug!("{target} is {original} again"),

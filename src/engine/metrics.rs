@@ -21,7 +21,7 @@ pub struct Metrics {
     pub requests: u64,
     /// Clients that the control socket turned away.
     pub refused_clients: u64,
-    /// Times that the guardian had to be started anew.
+    /// Times that the guardian had to be started again.
     pub guardian_restarts: u64,
     /// From the kernel's event to the last write that it caused.
     pub event_to_write: Histogram,

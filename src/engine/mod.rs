@@ -282,7 +282,7 @@ impl Engine {
         if self.subscriptions.stalls.sample(now, &self.options.root) {
             self.dispatch(now, &Event::MemoryStall);
         }
-        // Who is in front already need not change first.
+        // What is in the foreground already need not change first.
         if self.subscriptions.sessions.as_ref().is_some_and(|sessions| sessions.is_new) {
             self.take_session(now);
         }
@@ -318,7 +318,7 @@ impl Engine {
         }
     }
 
-    /// Does what may take its time as an ordinary task: in real time nobody else, and be it music, would get its CPU.
+    /// Does what may take its time as an ordinary task: in real time no other task, not even music, would get its CPU.
     fn at_leisure(&mut self, work: impl FnOnce(&mut Self)) {
         let is_ordinary = self.scheduling == REAL_TIME && scheduling::become_ordinary().is_ok();
         work(self);
@@ -363,7 +363,7 @@ impl Engine {
         }
         self.subscriptions.processes = Some(processes);
         if let Err(error) = received {
-            tracing::error!("{error}; subscribing anew");
+            tracing::error!("{error}; subscribing again");
             self.subscriptions.close_processes(&self.poller);
         }
         self.listen(BootTime::now());
@@ -575,7 +575,7 @@ impl Engine {
 
     /// Lets the mechanisms go on under the configuration and the device as they are now.
     fn rebuild(&mut self, now: BootTime, is_new_configuration: bool) {
-        // What is leased is not what the device has: it is given back before anybody looks.
+        // What is leased is not what the device has: it is given back before the device is read.
         let (root, settings) = (&self.options.root, &self.layers.config);
         let decided = self.mechanisms.let_go(Surroundings { root, settings, is_new_configuration });
         self.follow_children(now);

@@ -19,13 +19,13 @@ pub enum Token {
     Timer,
     /// Process events wait.
     Processes,
-    /// Somebody wrote a cpufreq file.
+    /// A cpufreq file was written.
     CpufreqFiles,
     /// CPUs or policies may have come or gone.
     KernelObjects,
-    /// The group of the processes in front changed.
+    /// The group of the processes in the foreground changed.
     Foreground,
-    /// The session in front changed.
+    /// The foreground session changed.
     Session,
     /// The guardian died.
     Guardian,

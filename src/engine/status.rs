@@ -48,7 +48,7 @@ pub struct Status {
 pub struct Sensors {
     /// `subscribed`, `not wanted`, or why there are no process events.
     pub process_events: String,
-    /// `watched`, `not wanted`, or why the processes in front are not known.
+    /// `watched`, `not wanted`, or why the processes in the foreground are not known.
     pub foreground: String,
     /// `real-time`, or why the daemon is scheduled like any other process.
     pub scheduling: String,

@@ -18,11 +18,11 @@ use crate::mechanism::{Interest, ProcessEventKind};
 /// What the daemon listens to.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
-    /// Process events, once somebody wanted any.
+    /// Process events, once a mechanism wanted any.
     pub processes: Option<Processes>,
-    /// The processes in front.
+    /// The processes in the foreground.
     pub foreground: Option<Foreground>,
-    /// The session in front, where no group tells more.
+    /// The session in the foreground, where no group tells more.
     pub sessions: Option<Sessions>,
     /// The ends of launched processes.
     pub exits: Exits,
@@ -45,7 +45,7 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Watches the device itself, anew: policies may have come or gone.
+    /// Watches the device itself again: policies may have come or gone.
     pub fn watch_device(&mut self, root: &Root, poller: &Poller) {
         // What could not be had before may be there now.
         self.processes_error = None;
@@ -122,7 +122,7 @@ impl Subscriptions {
         }
     }
 
-    /// Process events failed for good; they are subscribed to anew when they are wanted next.
+    /// Process events failed for good; they are subscribed to again when they are wanted next.
     pub fn close_processes(&mut self, poller: &Poller) {
         if let Some(processes) = self.processes.take() {
             poller.forget(&processes);
@@ -168,7 +168,7 @@ impl Subscriptions {
             });
             match watched {
                 Ok(sessions) => self.sessions = sessions,
-                Err(error) => tracing::warn!("changes of the session in front will not be noticed: {error}"),
+                Err(error) => tracing::warn!("changes of the foreground session will not be noticed: {error}"),
             }
         }
     }

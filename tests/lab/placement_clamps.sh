@@ -64,7 +64,7 @@ free() {
 configure 'rule = "weight"' 'groups = "off"' 'look_ms = 50' 'idle_look_ms = 200'
 start_hog
 
-# Equal CPUs: nobody is clamped.
+# Equal CPUs: no task is clamped.
 clamp=1024
 heir=$hog
 start_daemon

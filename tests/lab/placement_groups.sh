@@ -59,7 +59,7 @@ are_grouped() {
 	esac
 }
 
-# Everybody keeps off CPU 1, by a group where there are any.
+# All bulk work keeps off CPU 1, by a group where there are any.
 is_isolated() {
 	[ "$(masks)" = "$confined" ] && are_grouped
 }
@@ -90,7 +90,7 @@ wait_until_applied() {
 	done
 }
 
-# What is held is restored and asked for again so soon that nobody need see it gone; this stays.
+# What is held is restored and asked for again so soon that its absence need not be seen; this stays.
 knows_one_cpu() {
 	brisk placement explain | grep -q '^CPUs *1 ([0-9]*), with'
 }

@@ -14,7 +14,7 @@ fn thread<'snapshot>(snapshot: &'snapshot Value, tid: &str) -> &'snapshot Value 
     threads.iter().find(|thread| thread["tid"] == tid).unwrap_or_else(|| panic!("{tid}: {snapshot:#}"))
 }
 
-/// Everybody who is there, awake or asleep.
+/// All that are there, awake or asleep.
 fn population(snapshot: &Value) -> u64 {
     snapshot["threads"].as_array().unwrap().len() as u64 + snapshot["asleep"].as_u64().unwrap()
 }

@@ -34,7 +34,7 @@ Nobody is killed: the order says who would be, and why.
 Exit code 0 while there is headroom, 1 when there is none, 2 when memory cannot be read.
 
 Examples:
-  sudo brisk memory status              everybody's processes
+  sudo brisk memory status              the processes of all users
   brisk memory status --mode lmk-rss    as the kernel's Low Memory Killer would choose
   brisk memory status --json            everything, with every process")]
 pub struct Arguments {

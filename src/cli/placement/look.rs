@@ -9,7 +9,7 @@ use crate::device::{BootTime, Root, hotplug, thread_facts};
 use crate::mechanism::placement::{PlacementConfig, PlacementPolicy, Snapshot, probe};
 use crate::mechanism::{Enabled, Event, Mechanism as _, Process, SupportState, ThreadDemand};
 
-/// A policy whose decisions nobody carries out.
+/// A policy whose decisions are not carried out.
 #[derive(Debug)]
 pub struct Onlooker {
     root: Root,

@@ -50,7 +50,7 @@ bulk         takes what it can get: makes room for the foreground, where that he
 Demand is what a thread runs of the time that it does not wait for a CPU.
 
 Examples:
-  brisk placement show                   everybody who is awake
+  brisk placement show                   all threads that are awake
   brisk placement explain --front 1234   what would be done for process 1234
   brisk placement show --json            the same for a program")]
 struct Options {

@@ -30,7 +30,7 @@ storage and GPU to root only. Nothing is changed.
 
 Examples:
   brisk placement resources               who takes anything, over three seconds
-  brisk placement resources --json        everybody, for a program")]
+  brisk placement resources --json        all, for a program")]
 pub(super) struct Options {
     /// How long to look, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
@@ -66,7 +66,7 @@ pub(super) fn show(options: &Options, root: &Root) -> anyhow::Result<String> {
 fn look(root: &Root) -> Result<ResourceLook, DeviceError> {
     let mut look = ResourceLook::default();
     for pid in process_memory::pids(root)? {
-        // Kernel threads have no memory; who has ended meanwhile is nobody.
+        // Kernel threads have no memory; what has ended meanwhile has none.
         let (Ok(Some(memory)), Ok(stat)) = (process_memory::read(root, pid), process::stat(root, pid)) else {
             continue;
         };

@@ -15,7 +15,7 @@ const FAINT: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();
 const MIDDLING: Style = AnsiColor::Yellow.on_default();
 
-/// Everybody who is awake, those that ask for most first.
+/// All that are awake, those that ask for most first.
 pub(super) fn table(snapshot: &Snapshot) -> String {
     let mut text = head(snapshot);
     // Writing to a string cannot fail.

@@ -29,7 +29,7 @@ use crate::report::proof::{Failure, FailureOf};
 
 /// Between the end of one boot and the kernel's start of the next, about: what is told before a series begins.
 const SHUTDOWN_S: f64 = 15.0;
-/// Where nobody knows how long a boot takes.
+/// Where it is not known how long a boot takes.
 const BOOT_S: f64 = 40.0;
 
 /// Held by the process that goes on with a series, which it names.

@@ -21,7 +21,7 @@ const END_KEYS: &[u8] = b"qQ\x03\x04";
 #[derive(Debug)]
 pub struct Terminal {
     before: Option<Termios>,
-    /// Readable from the first signal on, also from one that came before anybody waited.
+    /// Readable from the first signal on, also from one that came before it was waited for.
     ended: UnixStream,
     signals: Vec<SigId>,
 }

@@ -11,7 +11,7 @@ use crate::device::{Root, durable_file};
 use crate::mechanism::boot::Tape;
 use crate::mechanism::boot::logs::LOGS;
 
-/// Where a recording goes when nobody says otherwise: what survives a reboot first.
+/// Where a recording goes by default: what survives a reboot first.
 pub const PLACES: [&str; 4] =
     ["/var/log/brisk-boot.tgz", "/data/misc/brisk/boot.tgz", "/run/brisk-boot.tgz", "/dev/brisk-boot.tgz"];
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -40,7 +40,7 @@ fn write_file(path: &Path, header: &str, tape: &Tape) -> io::Result<u64> {
         fs::create_dir_all(folder)?;
     }
     let written = write_draft(&draft, header, tape).and_then(|bytes| fs::rename(&draft, path).map(|()| bytes));
-    // A full disk is not made fuller by what nobody can read.
+    // A full disk is not made fuller by what cannot be read.
     written.inspect_err(|_| drop(fs::remove_file(&draft)))
 }
 

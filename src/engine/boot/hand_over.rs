@@ -83,7 +83,7 @@ impl HandOver {
         Ok(hand_over)
     }
 
-    /// Holds the policies that have come since; each once, for what somebody else has chosen meanwhile stays.
+    /// Holds the policies that have come since; each once, for what another program has chosen meanwhile stays.
     pub fn look(&mut self, now: BootTime) {
         if now < self.next_search {
             return;
@@ -221,7 +221,7 @@ mod tests {
         );
         fs::write(root.path(format!("{POLICIES}/policy4/scaling_governor")), "powersave").unwrap();
         hand_over.look(at(9000));
-        assert_eq!(governor(&root, 4), "powersave", "somebody's choice is not fought");
+        assert_eq!(governor(&root, 4), "powersave", "another program's choice is not fought");
         let outcomes = hand_over.end();
         assert_eq!(outcomes.len(), 3);
         assert_eq!([0, 1, 4].map(|number| governor(&root, number)), ["ondemand", "ondemand", "powersave"]);

@@ -258,7 +258,7 @@ impl Stop {
         Ok(Self { stop })
     }
 
-    /// Waits until `moment`; true when somebody has asked for the end meanwhile.
+    /// Waits until `moment`; true when the end was asked for meanwhile.
     fn is_asked_for_before(&self, moment: BootTime) -> anyhow::Result<bool> {
         loop {
             let left = moment.since(BootTime::now());

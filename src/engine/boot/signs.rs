@@ -18,7 +18,7 @@ use crate::mechanism::boot::completion::is_named;
 const PERIOD: Duration = Duration::from_millis(200);
 /// How often that is more work: hundreds of small files.
 const PROPERTY_PERIOD: Duration = Duration::from_secs(1);
-/// Where nothing else is said, whoever knows puts this file there; below the runtime folder's parent.
+/// Where nothing else is said, the program that knows puts this file there; below the runtime folder's parent.
 const FILE: &str = "/run/brisk-boot-completed";
 
 /// Those that are waited for.

@@ -16,8 +16,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Why the daemon did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// Nobody listens.
-    #[error("no daemon is running (nobody listens on {}); start it with `brisk run`", path.display())]
+    /// No program listens.
+    #[error("no daemon is running (no program listens on {}); start it with `brisk run`", path.display())]
     NoDaemon {
         /// Where it would listen.
         path: PathBuf,

@@ -59,7 +59,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Listens below `root`. Whoever calls this holds the journal's lock, so that a socket that is there is a dead one's.
+    /// Listens below `root`. The caller holds the journal's lock, so that a socket that is there is a dead one's.
     ///
     /// # Errors
     /// When the socket cannot be made, or the group of the configuration does not exist.
@@ -71,7 +71,7 @@ impl Control {
             }
             _ => {}
         }
-        // Nobody may connect between bind and chmod.
+        // No client may connect between bind and chmod.
         let before = umask(Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(&path);
         umask(before);
@@ -246,12 +246,12 @@ impl Control {
         }
     }
 
-    /// True while somebody wants to hear of every launch.
+    /// True while a client wants to hear of every launch.
     pub fn is_watched(&self) -> bool {
         self.clients.values().any(|client| client.watching)
     }
 
-    /// Says `line` to everybody who watches.
+    /// Sends `line` to all clients that watch.
     pub fn broadcast(&mut self, line: &str, now: BootTime, poller: &Poller) {
         let watching: Vec<u32> =
             self.clients.iter().filter(|(_, client)| client.watching).map(|(&number, _)| number).collect();

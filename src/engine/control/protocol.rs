@@ -12,7 +12,7 @@ pub const VERSION: u32 = 1;
 pub const MAXIMUM_LINE_BYTES: usize = 4096;
 /// The longest name of an application; a longer one is refused.
 pub const MAXIMUM_NAME_BYTES: usize = 256;
-/// The most processes that can be said to be in front at once.
+/// The most processes that can be in the foreground at once.
 const MAXIMUM_PIDS: usize = 256;
 
 /// A line from a client.
@@ -46,7 +46,7 @@ pub enum Request {
         /// The name that was announced.
         application: String,
     },
-    /// These processes are in front now.
+    /// These processes are in the foreground now.
     Foreground {
         /// Their process ids.
         pids: Vec<u32>,
@@ -77,7 +77,7 @@ pub fn parse(line: &[u8]) -> Result<Request, String> {
     match &request {
         Request::Launch { application, .. } | Request::LaunchFinished { application } => check_name(application)?,
         Request::Foreground { pids } if pids.len() > MAXIMUM_PIDS => {
-            return Err(format!("at most {MAXIMUM_PIDS} processes can be in front"));
+            return Err(format!("at most {MAXIMUM_PIDS} processes can be in the foreground"));
         }
         _ => {}
     }

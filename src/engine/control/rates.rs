@@ -1,4 +1,4 @@
-//! How often each process and each user may connect and ask: by the credentials of the peer, so that nobody begins at zero
+//! How often each process and each user may connect and ask: by the credentials of the peer, so that no client begins at zero
 //! by connecting again. Pure.
 
 use std::time::Duration;

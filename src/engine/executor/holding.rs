@@ -33,7 +33,7 @@ impl Executor {
         leased
     }
 
-    /// Ends the claims of `owner` on `targets`: what nobody else claims is restored, all of it together and in this order;
+    /// Ends the claims of `owner` on `targets`: what no other owner claims is restored, all of it together and in this order;
     /// the rest falls back to what is still claimed.
     pub(super) fn release(&mut self, now: BootTime, owner: &'static str, targets: &[&Target]) -> Vec<Effect> {
         let mut shared = Vec::new();

@@ -10,7 +10,7 @@ use crate::device::{BootTime, Root, meminfo, process, process_memory};
 use crate::mechanism::memory::config::KillerConfig;
 use crate::mechanism::memory::victim::{Candidate, Victim};
 
-/// A victim works for nobody but its own end.
+/// A victim only works for its own end.
 const VICTIM_NICE: i32 = -20;
 
 /// What became of a victim.
@@ -56,7 +56,7 @@ pub(super) struct Chosen<'a> {
     pub(super) sampled_at: BootTime,
 }
 
-/// Ends the chosen process if it is still the one that was sampled; `None` when nobody was killed.
+/// Ends the chosen process if it is still the one that was sampled; `None` when none was killed.
 ///
 /// # Errors
 /// When it cannot be told how much memory is free.

@@ -1,7 +1,7 @@
 //! The killer: a process of its own, so that neither the daemon's work nor its memory stands between pressure and relief.
 //!
 //! It sleeps until the kernel says that tasks wait for memory, looks at memory for as long as that may go on, and ends one
-//! process at a time. It keeps nothing that cannot be read again: one that dies is simply started anew.
+//! process at a time. It keeps nothing that cannot be read again: one that dies is simply started again.
 
 mod ending;
 mod foresight;
@@ -90,7 +90,7 @@ struct Killer<'a> {
     /// For [`Mode::Lmkd`], whose need depends on what it saw before.
     lmkd: Option<Lmkd>,
     learned: Learned,
-    /// Where it is said who is in front.
+    /// Where the foreground is said.
     prefetch: Option<Sender<u32>>,
     /// What the daemon has said of its next line.
     heard: String,
@@ -150,7 +150,7 @@ impl<'a> Killer<'a> {
             tracing::warn!("the kernel may kill the killer: {error}; give it CAP_SYS_RESOURCE");
         }
         if let Err(error) = scheduling::become_real_time() {
-            tracing::warn!("the killer has to wait for a CPU like everybody: {error}; give it CAP_SYS_NICE");
+            tracing::warn!("the killer has to wait for a CPU like every task: {error}; give it CAP_SYS_NICE");
         }
         let what = match lock_as_used() {
             Ok(Locked::All) => return,
@@ -223,7 +223,7 @@ impl<'a> Killer<'a> {
         }
     }
 
-    /// Hears from the daemon who is in front; false when it has ended.
+    /// Hears the foreground from the daemon; false when it has ended.
     fn listen(&mut self) -> bool {
         let mut bytes = [0; 256];
         let count = match rustix::io::read(io::stdin(), &mut bytes) {
@@ -243,7 +243,7 @@ impl<'a> Killer<'a> {
         true
     }
 
-    /// Looks at memory and ends somebody if somebody must go. True when somebody did.
+    /// Samples memory and ends a process if one must go. True when one did.
     fn relieve(&mut self, woken_at: BootTime, by_event: bool) -> anyhow::Result<bool> {
         let look = self.looks.take(self.root, woken_at).context("cannot look at memory")?;
         self.headroom_kib = look.headroom_kib;

@@ -1,8 +1,8 @@
-//! Swapping out what nobody looks at before memory is short, in time that nobody else wants.
+//! Swapping out cached applications before memory is short, on an idle CPU.
 //!
 //! A launch needs memory at once. When reclaim has to find it meanwhile, it compresses while a person waits; so a thread
-//! that runs only on an idle CPU (SCHED_IDLE) keeps some free, from the applications that were in front longest ago. It is
-//! given up the moment that anybody else wants the CPU, for it is then simply not run.
+//! that runs only on an idle CPU (SCHED_IDLE) keeps some free, from the applications that were in the foreground longest ago. It
+//! gives way the moment that another task wants the CPU, for it is then simply not run.
 //!
 //! Where an application has a control group of its own, the kernel takes from that what was used longest ago, and what its
 //! processes share as well; elsewhere each process's own pages go, page after page.
@@ -25,7 +25,7 @@ use crate::mechanism::memory::victim::Candidate;
 
 /// How often memory is looked at.
 const PERIOD: Duration = Duration::from_millis(200);
-/// Processes are not looked at anew before so long after a time in vain, unless they hold more.
+/// Processes are not read again before so long after a time in vain, unless they hold more.
 const REST: Duration = Duration::from_secs(10);
 /// Applications with less than this in memory are not worth a look.
 const WORTHWHILE_KIB: u64 = 1 << 10;
@@ -85,7 +85,7 @@ fn lacks(root: &Root, config: &PageoutConfig) -> bool {
 
 fn refill(root: &Root, config: &PageoutConfig) {
     let mut found = candidates(root, config.lowest_adj, false, &|_| false, &mut Vec::new()).unwrap_or_default();
-    // Who was in front longest ago has the highest adj.
+    // The application that was in the foreground longest ago has the highest adj.
     insertion_sort(&mut found, |one, next| one.oom_score_adj < next.oom_score_adj);
     let groups = hierarchy::unified(root).filter(|_| config.by_group);
     let mut done = BTreeSet::new();

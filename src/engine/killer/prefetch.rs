@@ -1,4 +1,4 @@
-//! Fetching back what an application that comes to the front has on swap, in time that nobody else wants.
+//! Fetching back what an application that comes to the foreground has on swap, on an idle CPU.
 //!
 //! It waits for its files at first, and more CPUs than one are seldom all busy: meanwhile a thread that runs only on an idle
 //! CPU (SCHED_IDLE) asks the kernel for the pages that it will touch next (MADV_WILLNEED).
@@ -13,7 +13,7 @@ use crate::device::{Root, meminfo, process_memory, zoneinfo};
 /// With less than this on swap there is nothing to fetch that is worth a look.
 const WORTHWHILE_KIB: u64 = 1 << 10;
 
-/// Starts the thread, and returns where it is told who is in front.
+/// Starts the thread, and returns where it is told the foreground.
 ///
 /// # Errors
 /// When there can be no thread.
@@ -43,7 +43,7 @@ fn fetch(root: &Root, pid: u32, fronts: &Receiver<u32>) -> Option<u32> {
         if let Ok(other) = fronts.try_recv() {
             return Some(other);
         }
-        // Below that kswapd would swap somebody else out for it.
+        // Below that kswapd would swap another process out for it.
         let has_room = meminfo::read(root).is_ok_and(|memory| memory.free_kib > 2 * watermarks.high_kib);
         if !has_room || advise(hold.as_fd(), step, Wish::In).is_err() {
             return None;

@@ -1,6 +1,6 @@
-//! Writing back to flash what lies on zram and is not used, in time that nobody else wants and within a day's budget.
+//! Writing back to flash what lies on zram and is not used, on an idle CPU and within a day's budget.
 //!
-//! What is about to be written is on record as written before: whoever is killed meanwhile has spent it.
+//! What is about to be written is on record as written before: a killer that is killed meanwhile has spent it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! Notices that CPUs came or went, or that somebody changed a governor or its limits.
+//! Notices that CPUs came or went, or that a governor or its limits were changed.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

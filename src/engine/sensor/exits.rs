@@ -1,4 +1,4 @@
-//! Waits for the end of single processes, so that nobody has to hear of every exit of the system.
+//! Waits for the end of single processes, so that not every exit of the system has to be read.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

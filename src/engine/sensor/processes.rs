@@ -68,7 +68,7 @@ impl Processes {
         Ok(())
     }
 
-    /// The next event of those received that nobody ignores, with the facts that `interest` wants at this moment.
+    /// The next event of those received that is not ignored, with the facts that `interest` wants at this moment.
     pub fn next(
         &mut self,
         root: &Root,

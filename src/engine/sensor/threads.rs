@@ -39,7 +39,7 @@ impl ThreadSampler {
         self.next = period.map(|period| self.next.map_or(now, |next| next.min(now + period)));
     }
 
-    /// Looks at everybody as soon as possible, whether they were quiet or not.
+    /// Samples all threads as soon as possible, quiet ones too.
     pub fn look_now(&mut self, now: BootTime) {
         if let Some(threads) = &mut self.threads {
             threads.wake_all();
