@@ -2,12 +2,10 @@
 
 use serde::Serialize;
 
+use super::kept_file::KeptTexts;
 use super::{DeviceError, Root};
 
-/// Where the figures are.
-pub const FILE: &str = "/proc/meminfo";
-/// What has to be in it.
-pub const EXPECTED: &str = "MemTotal and MemFree, each in kB";
+const FILE: &str = "/proc/meminfo";
 
 /// What brisk takes from /proc/meminfo, in KiB; what a kernel does not say is zero but for [`MemoryInfo::available_kib`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -37,8 +35,19 @@ pub struct MemoryInfo {
 /// # Errors
 /// [`DeviceError`] when the file cannot be read or is not as documented.
 pub fn read(root: &Root) -> Result<MemoryInfo, DeviceError> {
-    let text = root.read(FILE)?;
-    parse(&text).ok_or_else(|| DeviceError::malformed(&root.path(FILE), EXPECTED, &text))
+    of_text(root, &root.read(FILE)?)
+}
+
+/// The same, from a file that stays open among `texts`.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_kept(root: &Root, texts: &mut KeptTexts) -> Result<MemoryInfo, DeviceError> {
+    of_text(root, &texts.read(root, FILE)?)
+}
+
+fn of_text(root: &Root, text: &str) -> Result<MemoryInfo, DeviceError> {
+    parse(text).ok_or_else(|| DeviceError::malformed(&root.path(FILE), "MemTotal and MemFree, each in kB", text))
 }
 
 /// Parses /proc/meminfo; the lines vary by kernel, their form does not.

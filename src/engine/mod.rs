@@ -575,7 +575,7 @@ impl Engine {
 
     /// Lets the mechanisms go on under the configuration and the device as they are now.
     fn rebuild(&mut self, now: BootTime, is_new_configuration: bool) {
-        // What is leased is not what the device has: it is given back before the device is read.
+        // What is leased is not what the device has: it is restored before the device is read.
         let (root, settings) = (&self.options.root, &self.layers.config);
         let decided = self.mechanisms.let_go(Surroundings { root, settings, is_new_configuration });
         self.follow_children(now);

@@ -169,13 +169,18 @@ impl Files {
             if known.contains_key(&tid) {
                 continue;
             }
-            let Some((thread, has, file)) = self.meet(tid) else {
+            let status = self.root.read(format!("/proc/{tid}/status")).ok();
+            let Some(thread) = status.and_then(|status| parse_status(tid, &status)) else {
                 missing.push(tid);
                 continue;
             };
             if left_out.has(thread.pid, thread.parent) {
                 continue;
             }
+            let Some((has, file)) = self.sample(tid) else {
+                missing.push(tid);
+                continue;
+            };
             let file = self.keep(file);
             // One that is new is awake.
             let met = Known::new(now, has).with_file(file);
@@ -193,13 +198,10 @@ impl Files {
         BootTime::from_milliseconds(ticks * process::TICK_MS)
     }
 
-    /// What thread `tid` is and has used, if it is there.
-    fn meet(&self, tid: u32) -> Option<(Thread, Schedstat, OwnedFd)> {
-        let status = self.root.read(format!("/proc/{tid}/status")).ok()?;
-        let thread = parse_status(tid, &status)?;
+    /// What thread `tid` has used, and its open file, if it is there.
+    fn sample(&self, tid: u32) -> Option<(Schedstat, OwnedFd)> {
         let file = self.open(tid)?;
-        let has = read(&file)?;
-        Some((thread, has, file))
+        Some((read(&file)?, file))
     }
 }
 

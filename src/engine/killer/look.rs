@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::device::kept_file::KeptTexts;
-use crate::device::meminfo::MemoryInfo;
 use crate::device::swaps::Swap;
 use crate::device::vmstat::ReclaimCounters;
 use crate::device::zoneinfo::Watermarks;
@@ -86,7 +85,7 @@ impl Looks {
     /// # Errors
     /// [`DeviceError`] when the kernel does not tell how much memory is left.
     pub(super) fn take(&mut self, root: &Root, now: BootTime) -> Result<Look, DeviceError> {
-        let memory = self.memory(root)?;
+        let memory = meminfo::read_kept(root, &mut self.texts)?;
         // What cannot be read counts as none: without swap there is less headroom, not more.
         let swaps = self.texts.read(root, swaps::FILE).ok().and_then(|text| swaps::parse(&text)).unwrap_or_default();
         let names = swaps.iter().filter_map(Swap::zram_name);
@@ -121,12 +120,6 @@ impl Looks {
             reclaiming,
             reading: Reading { at: now, memory, reclaim, watermarks: self.watermarks, full_percent },
         })
-    }
-
-    fn memory(&mut self, root: &Root) -> Result<MemoryInfo, DeviceError> {
-        let text = self.texts.read(root, meminfo::FILE)?;
-        let malformed = || DeviceError::malformed(&root.path(meminfo::FILE), meminfo::EXPECTED, &text);
-        meminfo::parse(&text).ok_or_else(malformed)
     }
 
     /// Remembers `counters`, and returns those of a second ago: the last that are as old, or the oldest.

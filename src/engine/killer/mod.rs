@@ -85,7 +85,7 @@ struct Killer<'a> {
     protection: Protection,
     trigger: Option<psi::Trigger>,
     looks: Looks,
-    /// What there was at the last look.
+    /// What the last sample has found.
     headroom_kib: i64,
     /// For [`Mode::Lmkd`], whose need depends on what it saw before.
     lmkd: Option<Lmkd>,
@@ -196,7 +196,7 @@ impl<'a> Killer<'a> {
         }
     }
 
-    /// When memory is looked at next, while it may be short.
+    /// The sampling period while memory may be short.
     fn look_ms(&self) -> u64 {
         let rest_ms = || killer::rest_ms(self.config, self.headroom_kib, self.looks.cpu_count());
         self.lmkd.as_ref().map_or_else(rest_ms, Lmkd::look_ms)

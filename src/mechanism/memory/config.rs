@@ -79,7 +79,7 @@ pub struct KillerConfig {
     /// That window.
     #[serde(deserialize_with = "within::<_, 500, 10_000>")]
     pub window_ms: u64,
-    /// After that, memory is looked at so often, and less often while much is left ...
+    /// After that, memory is sampled so often, and less often while much is left ...
     #[serde(deserialize_with = "within::<_, 1, 1_000>")]
     pub look_ms: u64,
     /// ... for so long.

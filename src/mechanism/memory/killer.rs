@@ -58,14 +58,14 @@ pub fn need(config: &KillerConfig, look: &Look) -> Option<Need> {
     })
 }
 
-/// The most that one CPU takes of memory in a millisecond: it clears some 4 GiB in a second, and what it clears has to be
-/// reclaimed first where memory is short.
+/// The most that one CPU takes of memory in a millisecond, as estimated: it clears pages faster than that, but where memory is
+/// short each has to be reclaimed first.
 const TAKEN_KIB_BY_MS: i64 = 1024;
-/// Memory is looked at so often at least, whatever is left.
+/// The longest sampling period, whatever is left.
 const LONGEST_REST_MS: u64 = 500;
 
-/// How long memory need not be looked at while it may be short: so many CPUs cannot take what is left above the reserve
-/// sooner. Where other figures than the headroom decide, as often as the configuration says.
+/// The sampling period of memory while it may be short: so many CPUs cannot take what is left above the reserve sooner.
+/// Where other figures than the headroom decide, as often as the configuration says.
 pub fn rest_ms(config: &KillerConfig, headroom_kib: i64, cpu_count: usize) -> u64 {
     let goes_by_headroom = (config.mode == Mode::Brisk || config.by_headroom) && config.refault_percent == 0;
     if !goes_by_headroom {

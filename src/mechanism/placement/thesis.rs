@@ -19,7 +19,7 @@ use crate::mechanism::{Glob, Target};
 const HALF_CORE_NICE: i32 = -5;
 
 /// What each thread of `roster` gets; those that were never awake and those of which nothing is known stay where they are.
-pub(super) fn assign<'a>(roster: &'a Roster, machine: &Machine, excluded: &[Glob], maximum: usize) -> Demands {
+pub(super) fn assign(roster: &Roster, machine: &Machine, excluded: &[Glob], maximum: usize) -> Demands {
     let online: BTreeSet<u32> = machine.cpus().into_iter().collect();
     let may_move = |member: &&Member| {
         let name = &member.thread.command;
@@ -29,9 +29,9 @@ pub(super) fn assign<'a>(roster: &'a Roster, machine: &Machine, excluded: &[Glob
     let is_free = |facts: &&ThreadFacts| {
         facts.priority.policy == SchedulingPolicy::Other && online.iter().all(|cpu| facts.allowed.contains(cpu))
     };
-    let with_facts = |member: &'a Member| Some((member, member.facts.as_ref().filter(is_free)?));
-    let mut members: Vec<(&Member, &ThreadFacts)> =
-        roster.members().filter(may_move).filter_map(with_facts).take(maximum).collect();
+    let movable = roster.members().filter(may_move);
+    let movable = movable.filter_map(|member| Some((member, member.facts.as_ref().filter(is_free)?)));
+    let mut members: Vec<(&Member, &ThreadFacts)> = movable.take(maximum).collect();
     // The foreground chooses first, then the task that asks for most.
     let rank = |member: &Member| (member.is_front, member.habits.demand());
     insertion_sort(&mut members, |one, next| rank(one.0) < rank(next.0));
