@@ -3,6 +3,8 @@
 //! The same table serves cargo-fuzz (`fuzz_targets/`, nightly) and the short run on stable (`tests/fuzz_short.rs`).
 //! A target may refuse any input; it must not panic, and what it accepts must survive its own printed form.
 
+mod seeds;
+
 use std::fs;
 
 use brisk::chart::read::{self, Limits};
@@ -21,12 +23,16 @@ use brisk::device::{
     zram_writeback,
 };
 use brisk::engine::control::protocol::{self, Message};
+use brisk::engine::replay::replay;
 use brisk::experiment::spec::Experiment;
 use brisk::lab::scenario::Scenario;
 use brisk::mechanism::launch::{DeviceFacts, LaunchConfig, LearnedDurations, Plan};
 use brisk::mechanism::lookup::{Trace, Traces};
 use brisk::random::Random;
 use brisk::report::{html, json};
+use seeds::{
+    CPUFREQ, JOURNAL, KERNEL_TYPES, PROC_DISKSTATS, PROC_PS, PROC_STAT, PROCESS_COMM, PROCESS_EXEC, PROOF, TASKSTATS,
+};
 
 /// One parser and what to feed it first.
 pub struct Target {
@@ -65,6 +71,29 @@ pub const TARGETS: &[Target] = &[
             br#"{"version":1,"request":"foreground","pids":[1,2]}"#,
             br#"{"version":1,"ok":true,"result":{"brisk":"0.1.0"}}"#,
             br#"{"version":1,"ok":false,"error":"no"}"#,
+        ],
+    },
+    Target {
+        name: "daemon-recording",
+        feed: daemon_recording,
+        seeds: &[
+            br#"{"record":"followed","at":1,"is_new_configuration":true}
+{"record":"found","files":{"/proc/swaps":{"text":"Filename"},"/sys/block":{"folder":["zram0"]},"/dev/binder":"nothing"}}
+{"record":"recalled","mechanism":"launch","text":""}
+"#,
+            br#"{"record":"configured","text":"[launch]\nenabled = true\n"}
+{"record":"let-go","at":1,"is_new_configuration":false}
+{"record":"happened","at":2,"event":{"event":"process","kind":"exec","pid":7,"parent":1,"command":"a"}}
+{"record":"happened","at":3,"event":{"event":"launch-announced","process":{"pid":7},"application":"a"}}
+{"record":"decided","at":3,"mechanism":"launch","decisions":[{"action":"release","target":{"tunable":"/sys/a"},"reason":"b"}]}
+{"record":"became","at":3,"mechanism":"launch","outcomes":[{"target":{"tunable":"/sys/a"},"effect":"written","held":"1"}]}
+{"record":"stopped","at":4}
+"#,
+            br#"{"record":"foreground","pids":[1,7]}
+{"record":"happened","at":2,"event":{"event":"threads","look":{"used":[{"tid":7,"wall_ns":9,"run_ns":8,"wait_ns":1,"slices":1}],"born":[{"tid":7,"pid":7,"parent":1,"command":"a"}],"ended":[8]},"facts":[],"online":[0,1]}}
+{"record":"happened","at":3,"to":"memory","event":{"event":"facts","facts":"memory-groups","groups":[{"folder":"/cg/a","resident_kib":9,"swap_kib":0,"stalled_us":9,"is_free":true,"lowest_adj":0}]}}
+{"record":"happened","at":4,"event":{"event":"deadline"}}
+"#,
         ],
     },
     Target {
@@ -271,6 +300,18 @@ fn process_files(bytes: &[u8]) {
     }
 }
 
+/// Whatever a recording says: the mechanisms get through it, and nothing is made outside of the replay's tree.
+fn daemon_recording(bytes: &[u8]) {
+    const FIRST: &[u8] = br#"{"record":"opened","format":1,"brisk":"","kernel":"","mechanisms":["launch","placement","memory","lookup","boot"]}"#;
+    for config in [None, Some(Config::everything_on())] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tree = folder.path().join("tree");
+        fs::create_dir(&tree).expect("a folder");
+        let _ = replay(&*[FIRST, b"\n", bytes].concat(), config.as_ref(), &tree);
+        assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
+    }
+}
+
 fn thread_files(bytes: &[u8]) {
     let text = text(bytes);
     if let Some(schedstat) = schedstat::parse(bytes) {
@@ -456,94 +497,3 @@ fn report(bytes: &[u8]) {
         assert_eq!(json::render(&again), printed);
     }
 }
-
-/// A netlink datagram of the process connector (linux/cn_proc.h), little-endian: process 7 runs another program.
-const PROCESS_EXEC: &[u8] = &[
-    76, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // netlink header
-    1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, // connector header
-    2, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, // kind, CPU, timestamp
-    7, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-];
-
-/// The same, process 7 calls itself "app".
-const PROCESS_COMM: &[u8] = &[
-    76, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // netlink header
-    1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, // connector header
-    0, 2, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, // kind, CPU, timestamp
-    7, 0, 0, 0, 7, 0, 0, 0, b'a', b'p', b'p', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-];
-
-/// A lease, written and observed.
-const JOURNAL: &[u8] = br#"{"record":"open","format":1,"boot_id":"b","pid":7}
-{"record":"intent","lease":{"target":{"tunable":"/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate"},"original":"100000","value":"50000","since":1,"until":2,"reason":"launch"}}
-{"record":"observed","target":{"tunable":"/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate"},"value":"50000"}
-"#;
-
-/// A proof with one arm and one claim, so that every form of the report has something to draw.
-const PROOF: &[u8] = br#"{"schema":1,"brisk":"0.1.0","device":{"place":"lab","kernel":"6.1","processor":"x","cpu_count":1,
-"memory_kib":1,"energy_source":"model"},"experiments":[{"name":"a","title":"A","description":"d","mechanism":"launch",
-"mode":"deterministic","quick":true,"seed":1,"notes":["n"],"arms":[{"name":"stock","point":"work 50 ms","metric":"launch",
-"unit":"ms","samples":[1,2.5,null],"median":2.5,"ci":[1,null],"standard_deviation":0.5,"rejected":1,"baseline":true,
-"change":null}],"claims":[{"id":"launch.a","text":"t","arm":"stock","point":"","unit":"%","required":">= 90","measured":-1e9,
-"ci":[null,2],"p":0.5,"paper":"-10.6 %","verdict":"not-shown"}]}]}"#;
-
-const PROC_STAT: &[u8] = b"10
-cpu  10 0 10 80 0 0 0 0 0 0
-cpu0 5 0 5 40 0 0 0 0 0 0
-cpu1 5 0 5 40 0 0 0 0 0 0
-btime 77
-
-30
-cpu  30 0 16 90 4 0 0 0 0 0
-cpu0 25 0 5 40 0 0 0 0 0 0
-cpu1 5 0 11 50 4 0 0 0 0 0
-btime 77
-
-";
-
-const PROC_DISKSTATS: &[u8] = b"10
- 179 0 mmcblk0 10 0 800 50 0 0 0 0 0 50 50
- 179 1 mmcblk0p1 10 0 80 5 0 0 0 0 0 5 5
-
-30
- 179 0 mmcblk0 90 0 9800 150 0 0 0 0 0 150 50
-
-";
-
-const CPUFREQ: &[u8] = b"10
-cpu0 200000 1200000
-
-30
-cpu0 1200000 1200000
-
-";
-
-const PROC_PS: &[u8] = b"10
-1 (init) S 0 0 0 0 -1 64 0 0 0 0 5 0 0 0 20 0 1 0 3 4096 5
-2 (kthreadd) S 0 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 3 0 0
-
-30
-1 (init) R 0 0 0 0 -1 64 0 0 0 0 9 0 0 0 20 0 1 0 3 4096 5
-7 (sh) (x) D 1 0 0 0 -1 64 0 0 0 0 1 0 0 0 20 0 1 0 22 4096 5
-
-";
-
-const TASKSTATS: &[u8] = b"10
-1 0 init 5000000 0 0
-
-30
-1 0 init 55000000 0 0
-30 1 a b 20000000 7 0
-
-";
-
-/// Types of a kernel: a number, and structures that hold it, one without a name.
-const KERNEL_TYPES: &[u8] = &[
-    159, 235, 1, 0, 24, 0, 0, 0, 0, 0, 0, 0, 88, 0, 0, 0, 88, 0, 0, 0, 9, 0, 0, 0, // header
-    0, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0, 32, 0, 0, 0, // number 1: a number
-    0, 0, 0, 0, 1, 0, 0, 4, 4, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, // number 2
-    1, 0, 0, 0, 2, 0, 0, 4, 8, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 32, 0, 0,
-    0, // number 3: s
-    7, 0, 0, 0, 1, 0, 0, 12, 1, 0, 0, 0, // number 4: f
-    0, 115, 0, 109, 0, 97, 0, 102, 0, // names
-];

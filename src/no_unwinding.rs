@@ -8,7 +8,7 @@
 
 use std::ffi::{c_int, c_void};
 
-/// The interface's `_Unwind_Context`: nobody ever has one.
+/// The interface's `_Unwind_Context`: no code ever has one.
 type Context = *mut c_void;
 
 const END_OF_STACK: c_int = 5;

@@ -113,7 +113,7 @@ fn imports(modules: &BTreeMap<Module, String>) -> BTreeSet<(Module, Module)> {
     imports
 }
 
-/// The nodes that are on a circle: what remains when those that nobody imports, or that import nobody, are taken away.
+/// The nodes that are on a circle: what remains when those that no other imports, or that import no other, are taken away.
 fn circles<T: Ord + Clone>(mut edges: BTreeSet<(T, T)>) -> BTreeSet<(T, T)> {
     loop {
         let from: BTreeSet<T> = edges.iter().map(|(from, _)| from.clone()).collect();

@@ -164,6 +164,7 @@ fuzz_tests! {
     cpu_lists: "cpu-lists",
     process_events: "process-events",
     control: "control",
+    daemon_recording: "daemon-recording",
     process_files: "process-files",
     thread_files: "thread-files",
     kernel_types: "kernel-types",

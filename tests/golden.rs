@@ -207,7 +207,7 @@ fn doctor_on_a_broken_device() {
 }
 
 #[test]
-fn doctor_on_files_that_nobody_may_read() {
+fn doctor_on_files_that_cannot_be_read() {
     let folder = broken_tree();
     let governor = folder.path().join("sys/devices/system/cpu/cpufreq/policy3/scaling_governor");
     fs::set_permissions(&governor, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();

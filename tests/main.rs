@@ -25,3 +25,4 @@ mod service_user;
 mod static_brisk;
 mod top;
 mod undo;
+mod vocabulary;

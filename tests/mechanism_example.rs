@@ -116,6 +116,7 @@ struct Everything {
     questions: Vec<Question>,
     news: Vec<News>,
     child: Option<Child>,
+    wants_probe: bool,
 }
 
 thread_local! {
@@ -157,7 +158,8 @@ impl Mechanism for Everything {
             Event::StallsWatched { is_on } => hear(format!("stalls are watched: {is_on}")),
             Event::Facts(Facts::StorageWait { waited, .. }) => {
                 hear(format!("answered: {waited:?}"));
-                self.until = Some(now + Duration::from_millis(1));
+                self.wants_probe = true;
+                self.until = Some(now + Duration::from_millis(300));
             }
             Event::Deadline if self.until.is_some_and(|until| until <= now) => {
                 hear("its deadline");
@@ -210,6 +212,10 @@ impl Mechanism for Everything {
         questions.append(&mut self.questions);
     }
 
+    fn take_probe_request(&mut self) -> bool {
+        std::mem::take(&mut self.wants_probe)
+    }
+
     fn unreserved_cpus(&self) -> Option<&[u32]> {
         Some(&[0])
     }
@@ -258,7 +264,7 @@ fn a_mechanism_plugs_in_by_one_line() {
         mechanisms
     };
     let purpose = Purpose::DryRun { json: true };
-    let options = Options { root: Root::at(folder.path()), config: Some(config), purpose, mechanisms };
+    let options = Options { root: Root::at(folder.path()), config: Some(config), purpose, record: None, mechanisms };
     let engine = Engine::start(options).unwrap();
     let status = engine.status(BootTime::now());
     let names: Vec<&str> = status.mechanisms.iter().map(|mechanism| mechanism.name.as_str()).collect();
@@ -272,6 +278,8 @@ fn a_mechanism_plugs_in_by_one_line() {
         "mail starts",
         "/sys/a holds Some(\"1\")",
         "answered: None",
+        // It has asked for another probe.
+        "CPUs 0-1 are present",
         "its deadline",
         "/sys/a holds None",
     ];

@@ -105,7 +105,7 @@ fn root_restores_every_journal_with_the_rights_of_its_owner() {
     if !is_root() {
         return;
     }
-    // Each of the four belongs to root or to the service; root's files are lent to nobody but for cpufreq.
+    // Each of the four belongs to root or to the service; of root's files only those of cpufreq are lent.
     for owners in 0..16u32 {
         let device = Device::new();
         let user = |index: usize| if owners >> index & 1 == 1 { SERVICE } else { 0 };
@@ -175,7 +175,7 @@ fn a_journal_can_be_restored_alone() {
 
 /// The binder driver asks for CAP_SYS_ADMIN, whichever user owns its files, so a service that sets it runs as root (lookup.conf).
 #[test]
-fn what_is_set_of_the_binder_driver_is_restored_by_root_and_granted_to_nobody() {
+fn the_binder_drivers_settings_are_roots_to_restore_alone() {
     const CAPACITY: &str = "/sys/kernel/binder_cache/binder/capacity";
     if !is_root() {
         return;
@@ -245,7 +245,7 @@ fn victim(file: &str) -> Device {
 }
 
 #[test]
-fn a_forged_journal_of_the_service_gives_nobody_anything() {
+fn a_forged_journal_of_the_service_grants_nothing() {
     if !is_root() {
         return;
     }
@@ -263,7 +263,7 @@ fn a_forged_journal_of_the_service_gives_nobody_anything() {
 
 /// systemd gives the whole folder to root when the unit is told to run as root from now on, with what was forged in there.
 #[test]
-fn a_forged_journal_that_has_become_roots_own_gives_nobody_anything() {
+fn a_forged_journal_that_became_roots_grants_nothing() {
     if !is_root() {
         return;
     }

@@ -76,7 +76,7 @@ impl Device {
     }
 }
 
-/// Whatever became of a test, nobody whose device this is outlives it.
+/// Whatever became of a test, no process of this device outlives it.
 impl Drop for Device {
     fn drop(&mut self) {
         let folder = self.folder.path().as_os_str().as_bytes();
@@ -133,7 +133,7 @@ fn is_running(pid: u32) -> bool {
 }
 
 #[test]
-fn whoever_is_killed_nothing_is_left_changed() {
+fn any_kill_leaves_nothing_changed() {
     let device = Device::new();
     let output = device.command(&["soak", "--kills", "48", "--seed", "11"]).args(ARGUMENTS).output().unwrap();
     let tally = String::from_utf8(output.stdout).unwrap();
@@ -185,7 +185,7 @@ fn the_guardian_survives_what_is_meant_for_the_daemon_and_ends_with_it() {
 }
 
 #[test]
-fn whoever_comes_at_once_after_a_killed_daemon_takes_over_and_is_not_refused() {
+fn a_daemon_right_after_a_killed_one_takes_over() {
     let device = Device::new();
     for round in 0..20 {
         let (mut daemon, guardian) = device.daemon();

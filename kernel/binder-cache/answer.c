@@ -34,7 +34,7 @@ static void binder_cache_put_buffer(struct binder_proc *proc, struct binder_buff
 		binder_alloc_free_buf(&proc->alloc, buffer);
 }
 
-/* The whole of @ref goes with its last strong reference, and nobody else need know. */
+/* The whole of @ref goes with its last strong reference, and no other part need know. */
 static bool binder_cache_is_last(struct binder_proc *proc, const struct binder_ref *ref)
 {
 	return !ref->data.weak && READ_ONCE(proc->context->cache->manager) != proc;

@@ -9,8 +9,8 @@
 #define BINDER_CACHE_HEADER_MAX	128
 
 /**
- * struct binder_cache_profile - which calls are look-ups, and how they look
- * @lookup_codes:	bit n: code n is a look-up; none: opt out
+ * struct binder_cache_profile - which calls are lookups, and how they look
+ * @lookup_codes:	bit n: code n is a lookup; none: opt out
  * @volatile_size:	bytes at the start that are no part of the question
  * @header_size:	bytes of @header that must follow them
  * @uid_span:		user identifiers per Android user; 0: no isolated callers
@@ -32,7 +32,7 @@ struct binder_cache_profile {
 
 /**
  * struct binder_cache_flush - what to forget
- * @key:	address of the name as a look-up carries it, after the header
+ * @key:	address of the name as a lookup carries it, after the header
  * @key_size:	its length in bytes; 0: everything
  * @reserved:	0
  */

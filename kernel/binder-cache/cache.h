@@ -62,8 +62,8 @@ struct binder_cache_tables {
  *			a proc's outer lock, outside node and inner locks
  * @core:		the entries
  * @mode:		what the administrator allows
- * @refused:		the first look-up did not look as the profile says
- * @recognised:		a look-up looked as the format says
+ * @refused:		the first lookup did not look as the profile says
+ * @recognised:		a lookup looked as the format says
  * @is_awake:		the driver's hooks are, on this cache's account too
  * @has_profile:	the profile was set
  * @opted_in:		the manager has offered a format
@@ -73,7 +73,7 @@ struct binder_cache_tables {
  * @manager:		the manager's process, only compared; NULL: none
  * @manager_pid:	its identifier: it may have other descriptors
  * @manager_cred:	its credentials, for the security modules
- * @is_frozen:		its state: a frozen manager answers nobody
+ * @is_frozen:		its state: a frozen manager answers no call
  * @oneway_changes:	changes that last until the manager frees their buffer
  * @quiet_until:	nothing is learnt before, in jiffies
  * @counts:		see README.md
@@ -118,7 +118,7 @@ extern bool binder_cache_hooks_awake;
 extern unsigned long binder_cache_hooks_switched;
 
 /*
- * Look-ups under way whose answers are to be learnt, in all contexts: counted
+ * Lookups under way whose answers are to be learnt, in all contexts: counted
  * from under the lock of a cache that is active until their notes are gone.
  */
 extern atomic_t binder_cache_questions;

@@ -115,7 +115,7 @@ out:
 	return result;
 }
 
-/* Whatever it is, it is no look-up: it may change registrations as well. */
+/* Whatever it is, it is no lookup: it may change registrations as well. */
 static void binder_cache_refuse_format(struct binder_cache *cache, struct binder_thread *thread)
 {
 	LIST_HEAD(gone);

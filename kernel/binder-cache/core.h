@@ -107,7 +107,7 @@ struct bc_tables {
  *		that share an account share its limit
  * @order:	entries, the one made last first; one that was used since gets
  *		a second chance before it is evicted
- * @bloom:	filter in front of the entries, for the paper's policy
+ * @bloom:	filter before the entries, for the paper's policy
  * @seed:	makes the slots of hashes unguessable
  * @generation:	raised by every change; what was asked before is not learnt
  * @removals:	raised by every entry that goes

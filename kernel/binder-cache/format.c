@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See format.h: is it a look-up, is it an answer. */
+/* See format.h: is it a lookup, is it an answer. */
 
 #include <linux/android/binder.h>
 #include <linux/kernel.h>

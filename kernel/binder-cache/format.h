@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How look-ups and their answers look on the wire, and the profile that says
+ * How lookups and their answers look on the wire, and the profile that says
  * so.  Only bytes are read here: no driver types, no locks, no user memory.
  */
 #ifndef _BINDER_CACHE_FORMAT_H
@@ -73,7 +73,7 @@ void binder_cache_align(struct binder_cache_format *format);
 bool binder_cache_is_string16(const u8 *bytes, size_t size);
 
 /*
- * True when @request of @size bytes, whose key begins at @prefix, is a look-up.
+ * True when @request of @size bytes, whose key begins at @prefix, is a lookup.
  * It lies in @room such that the key begins with a word.
  */
 bool binder_cache_recognise(const struct binder_cache_format *format, u32 prefix, const u64 *room,

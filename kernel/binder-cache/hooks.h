@@ -15,7 +15,7 @@ struct binder_ref;
  * @note:		for the transaction that is being made: 0, the entry that
  *			waits for its answer, or, tagged, the cache that must not
  *			learn until a change is over
- * @request:		what @note, if it is an entry, is a look-up of; for no longer
+ * @request:		what @note, if it is an entry, is a lookup of; for no longer
  *			than the call
  * @work:		the answer on the thread's list
  * @buffer:		the answer that was not read yet; NULL: @work is free

@@ -53,7 +53,7 @@ static int load_since_last(unsigned int cpu)
 
 /*
  * The listed frequencies next to khz within the policy's limits: the highest
- * not above it and the lowest not below it.  The kernel's own look-up has
+ * not above it and the lowest not below it.  The kernel's own lookup has
  * changed its arguments between the versions this builds for.
  */
 static void neighbours(const struct cpufreq_policy *policy, unsigned int khz,

@@ -1,7 +1,7 @@
-//! Recordings that nobody made: logs of any size in the form of Android's init, for tests and benchmarks.
+//! Generated recordings: logs of any size in the form of Android's init, for tests and benchmarks.
 //!
 //! The story is a phone's: the kernel and init read from the flash, zygote preloads on one CPU, the system server and
-//! its services use all of them, everybody waits for a slow device, applications start. What it is like follows from
+//! its services use all of them, every process waits for a slow device, applications start. What it is like follows from
 //! the seed alone.
 
 pub mod causes;

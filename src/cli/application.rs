@@ -94,7 +94,10 @@ fn begin_when_told() -> anyhow::Result<ExitCode> {
     // Not a byte more than the line: taps come by the same way.
     let mut byte = [0];
     while byte != *b"\n" {
-        anyhow::ensure!(rustix::io::read(stdin(), &mut byte)? == 1, "nobody wants this application");
+        anyhow::ensure!(
+            rustix::io::read(stdin(), &mut byte)? == 1,
+            "standard input ended before the application was told to begin"
+        );
     }
     let arguments = std::env::args_os().skip(1).filter(|word| word != "--held");
     let error = Command::new("/proc/self/exe").args(arguments).exec();

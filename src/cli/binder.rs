@@ -1,4 +1,4 @@
-//! `brisk lab context-manager`, `services` and `binder-programs`: who answers look-ups in the lab, what is looked up, and
+//! `brisk lab context-manager`, `services` and `binder-programs`: who answers lookups in the lab, what is looked up, and
 //! what two drivers must do alike.
 
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ fn say_ready() {
     let _ = writeln!(std::io::stdout(), "{READY}").and_then(|()| std::io::stdout().flush());
 }
 
-/// Runs random programs and prints a digest of what each saw, then how many look-ups the driver's cache answered.
+/// Runs random programs and prints a digest of what each saw, then how many lookups the driver's cache answered.
 ///
 /// # Errors
 /// When there are no binder devices, or the caller is not root.
@@ -131,6 +131,6 @@ pub fn run_programs(arguments: &ProgramsArguments, root: &Root) -> anyhow::Resul
     let hits = |status: &CacheStatus| status.counters.get("hits").copied().unwrap_or(0);
     let answered: u64 = cache::status(root).unwrap_or_default().iter().map(hits).sum();
     let share = 100.0 * answered as f64 / look_ups.max(1) as f64;
-    writeln!(out, "hits {answered} of {look_ups} look-ups, {share:.0} %")?;
+    writeln!(out, "hits {answered} of {look_ups} lookups, {share:.0} %")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -95,14 +95,15 @@ impl Report {
         };
         device.interfaces.extend(facts::writeback(root, &config.memory.zram.backing_device));
         let found = other_managers::find(root);
-        let enabled = standings(root, &config, &found).into();
         let daemon = ask_daemon(root);
+        let enabled = standings(root, &config, &found).into_iter().map(|standing| known_to(daemon.as_ref(), standing));
+        let enabled = enabled.collect();
         // One line a mechanism; what a running daemon says of its own goes before.
         let mechanisms = [
             ("boot", support_of_boots(root)),
             ("launch", launch::support(root, &config.launch, false)),
             ("placement", placement::support(root, &config.placement, false)),
-            ("memory", memory::support(root)),
+            ("memory", memory::support(root, &memory::DeviceFacts::probe(root))),
             ("lookup", lookup::support(root)),
         ];
         let mechanisms = mechanisms.into_iter().map(|(name, support)| {
@@ -117,6 +118,17 @@ impl Report {
         let other_managers = found.into_iter().map(OtherManagerReport::of).collect();
         let brisk = env!("CARGO_PKG_VERSION");
         Self { schema: SCHEMA, brisk, device, mechanisms, enabled, other_managers, configuration_fault }
+    }
+}
+
+/// What a running daemon says of its own goes before.
+fn known_to(daemon: Option<&Status>, standing: Standing) -> Standing {
+    let Some(status) = daemon else { return standing };
+    let mechanism = status.mechanisms.iter().find(|it| it.name == standing.mechanism);
+    let told = mechanism.map(|it| (it.support.state == SupportState::Active, &it.support.reason));
+    match status.part(standing.mechanism).map(|part| (part.on, &part.reason)).or(told) {
+        Some((on, reason)) => Standing { on, reason: reason.clone(), ..standing },
+        None => standing,
     }
 }
 

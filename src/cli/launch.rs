@@ -128,7 +128,8 @@ fn announce(root: &Root, application: &str) -> Option<Connection> {
 
 /// Boosts from this process until the launch is over.
 fn help(root: &Root, application: &str, pid: u32) {
-    let options = Options { root: root.clone(), config: None, purpose: Purpose::OneLaunch, mechanisms: list::all };
+    let options =
+        Options { root: root.clone(), config: None, purpose: Purpose::OneLaunch, record: None, mechanisms: list::all };
     let helped = Engine::start(options).and_then(|engine| {
         let Some(support) = engine.launch_support() else { return Ok(()) };
         tracing::info!("{}", support.reason);

@@ -21,6 +21,8 @@ pub mod lookup;
 pub mod memory;
 pub mod placement;
 pub mod prove;
+#[cfg(feature = "lab")]
+pub mod replay;
 pub mod replicate;
 pub mod restore;
 pub mod run;
@@ -87,7 +89,7 @@ pub enum Command {
     Boot(boot::Arguments),
     /// Run a command with launch boost, or watch launches
     Launch(launch::Arguments),
-    /// Measure, watch and simulate service look-ups through binder
+    /// Measure, watch and simulate service lookups through binder
     Lookup(lookup::Arguments),
     /// Plan zram and reclaim for this device, and say how much memory is left
     Memory(memory::Arguments),
@@ -95,6 +97,9 @@ pub enum Command {
     Placement(placement::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),
+    /// Show what a recorded daemon decides now, or under another configuration
+    #[cfg(feature = "lab")]
+    Replay(replay::Arguments),
     /// Boot a virtual device: a stock kernel whose CPU frequency can be changed
     #[cfg(feature = "lab")]
     Lab(lab::Arguments),
@@ -171,6 +176,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Memory(arguments) => memory::run(arguments, &root),
         Command::Placement(arguments) => placement::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),
+        #[cfg(feature = "lab")]
+        Command::Replay(arguments) => replay::run(arguments),
         #[cfg(feature = "lab")]
         Command::Lab(arguments) => lab::run(arguments, &root),
         Command::Load(arguments) => load::run(arguments),

@@ -17,6 +17,7 @@ Examples:
   brisk run                     with the configuration of /etc/brisk and /usr/lib/brisk
   brisk run --config my.toml    with this file alone
   brisk run --dry-run           print what would be done, and do nothing
+  brisk run --record day.jsonl  keep what was observed and decided, for `brisk replay`
 
 SIGTERM or SIGINT restores everything and ends it; SIGHUP reads the configuration again.")]
 pub struct Arguments {
@@ -29,6 +30,9 @@ pub struct Arguments {
     /// With --dry-run: one JSON object a line
     #[arg(long, requires = "dry_run")]
     pub json: bool,
+    /// Record what it observes and decides in the new file FILE, for `brisk replay`
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Say more on standard error
     #[arg(long, short)]
     pub verbose: bool,
@@ -41,7 +45,13 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     log::start(if arguments.verbose { Level::DEBUG } else { Level::INFO });
     let purpose = if arguments.dry_run { Purpose::DryRun { json: arguments.json } } else { Purpose::Daemon };
-    let options = Options { root: root.clone(), config: arguments.config.clone(), purpose, mechanisms: list::all };
+    let options = Options {
+        root: root.clone(),
+        config: arguments.config.clone(),
+        purpose,
+        record: arguments.record.clone(),
+        mechanisms: list::all,
+    };
     Engine::start(options)?.run()?;
     Ok(ExitCode::SUCCESS)
 }

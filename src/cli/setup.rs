@@ -75,10 +75,10 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!written)))
 }
 
-/// Asks on a terminal; nobody agrees elsewhere.
+/// Asks on a terminal; elsewhere the answer is no.
 fn agrees(file: &str) -> io::Result<bool> {
     if !io::stdin().is_terminal() {
-        writeln!(anstream::stderr(), "brisk: nobody can be asked here; --yes writes {file}")?;
+        writeln!(anstream::stderr(), "brisk: standard input is no terminal, so brisk cannot ask; --yes writes {file}")?;
         return Ok(false);
     }
     write!(anstream::stdout(), "Write {file}? [y/N] ")?;

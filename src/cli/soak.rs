@@ -254,7 +254,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A guardian, which is nobody's child here once its daemon is dead; `None` when it had ended before it was opened.
+/// A guardian, which is no child of this process once its daemon is dead; `None` when it had ended before it was opened.
 struct Watched(Option<(Pid, OwnedFd)>);
 
 impl Watched {

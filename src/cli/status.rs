@@ -10,7 +10,7 @@ use crate::engine::control::connection::{Connection, ConnectionError};
 use crate::engine::control::protocol::Request;
 use crate::engine::executor::describe;
 use crate::engine::status::{MechanismStatus, Status};
-use crate::mechanism::SupportState;
+use crate::mechanism::{Part, SupportState};
 
 /// Decisions that are shown.
 const SHOWN_DECISIONS: usize = 8;
@@ -124,6 +124,9 @@ fn render_mechanism(status: &Status, mechanism: &MechanismStatus, lines: &mut Ve
     lines.push(format!("  {}", mechanism.support.reason));
     if !mechanism.support.advice.is_empty() {
         lines.push(format!("  {}", mechanism.support.advice));
+    }
+    for Part { name, on, reason } in &mechanism.parts {
+        lines.push(format!("  {name:<14} {:<4} {reason}", if *on { "on" } else { "off" }));
     }
     if let Some(activity) = &mechanism.activity {
         lines.push(format!("  {} since {}", activity.text, ago(status.now, activity.since)));

@@ -37,7 +37,7 @@ fn named<T: Copy + Send + Sync + 'static>(
     name: fn(T) -> &'static str,
 ) -> impl clap::builder::TypedValueParser<Value = T> {
     PossibleValuesParser::new(all.iter().map(|&one| name(one)))
-        .try_map(move |text| all.iter().copied().find(|&one| name(one) == text).ok_or("nobody has that name"))
+        .try_map(move |text| all.iter().copied().find(|&one| name(one) == text).ok_or("unknown name"))
 }
 
 /// Plays, then prints what came of it as one JSON line.

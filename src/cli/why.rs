@@ -120,6 +120,9 @@ impl Line {
     /// What a daemon says of its own goes before what is read from here.
     fn of(status: Option<&Status>, standing: Standing) -> Self {
         let Standing { mechanism, on, reason, .. } = standing;
+        if let Some(part) = status.and_then(|status| status.part(mechanism)) {
+            return Self { mechanism: mechanism.to_owned(), on: part.on, reason: part.reason.clone(), now: None };
+        }
         let its_own = status.and_then(|status| status.mechanisms.iter().find(|it| it.name == mechanism));
         let Some(its_own) = its_own else {
             return Self { mechanism: mechanism.to_owned(), on, reason, now: None };

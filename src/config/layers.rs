@@ -279,7 +279,7 @@ mod tests {
 
     /// Its runtime folder belongs to the user of the service: what it puts there would be root's configuration.
     #[test]
-    fn the_user_of_the_service_configures_nobody() {
+    fn the_services_user_configures_no_other_user() {
         let (_folder, root) = tree(&[
             ("run/brisk/brisk.toml", "[launch]\nenabled = false"),
             ("run/brisk/brisk.toml.d/50-a.toml", "[memory.zram]\nenabled = true"),

@@ -15,12 +15,12 @@ pub use error::ConfigError;
 pub use layers::{Layers, Setting};
 pub use standing::{Standing, standings};
 
-use crate::mechanism::Settings;
 use crate::mechanism::launch::LaunchConfig;
 use crate::mechanism::launch::config::{Trigger, within};
 use crate::mechanism::lookup::LookupConfig;
 use crate::mechanism::memory::MemoryConfig;
 use crate::mechanism::placement::PlacementConfig;
+use crate::mechanism::{Enabled, Settings};
 
 /// Everything that can be set. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -59,6 +59,17 @@ impl Config {
         self.memory = MemoryConfig::default();
         self.lookup = LookupConfig::default();
         self
+    }
+
+    /// The defaults with every mechanism switched on.
+    pub fn everything_on() -> Self {
+        let mut config = Self::default();
+        config.launch.enabled = Enabled::On;
+        config.placement.enabled = Enabled::On;
+        config.memory.zram.enabled = Enabled::On;
+        config.memory.killer.enabled = Enabled::On;
+        config.lookup.enabled = Enabled::On;
+        config
     }
 
     /// Reads one document. This is the parser that the fuzzer drives.

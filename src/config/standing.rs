@@ -7,10 +7,11 @@ use crate::device::Root;
 use crate::device::binder::cache;
 use crate::device::other_managers::Found;
 use crate::mechanism::enabled::decide;
-use crate::mechanism::{Enabled, Job, SupportState, launch, lookup, memory, placement};
+use crate::mechanism::memory::parts::{self, KillerState, ZramState};
+use crate::mechanism::{Enabled, Job, Part, SupportState, launch, lookup, memory, placement};
 
 /// Every mechanism that has an `enabled`, by its section in the configuration.
-pub const SWITCHED: [&str; 5] = ["launch", "placement", "memory.zram", "memory.killer", "lookup"];
+pub const SWITCHED: [&str; 5] = ["launch", "placement", parts::ZRAM, parts::KILLER, "lookup"];
 
 /// One mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -42,8 +43,7 @@ pub fn standings(root: &Root, config: &Config, found: &[Found]) -> [Standing; 5]
 
 fn of_launch(root: &Root, config: &Config, found: &[Found]) -> Standing {
     let config = &config.launch;
-    let is_asked = config.enabled == Enabled::Auto && !config.force;
-    let doers = if is_asked { Job::Frequency.doers(found) } else { None };
+    let doers = if config.defers() { Job::Frequency.doers(found) } else { None };
     let facts = launch::DeviceFacts { doers, ..launch::DeviceFacts::probe(root) };
     let plan = launch::Plan::of(&facts, config);
     let on = plan.support.state == SupportState::Active;
@@ -77,23 +77,26 @@ fn of_placement(root: &Root, config: &Config, found: &[Found]) -> Standing {
 
 fn of_zram(root: &Root, config: &Config, found: &[Found]) -> Standing {
     let config = &config.memory.zram;
-    let (on, reason) = decide("memory.zram", config.enabled, Job::Zram.doers(found).as_deref());
-    let plan = memory::Plan::wished(&memory::DeviceFacts::probe(root), config);
+    let facts = memory::DeviceFacts::probe(root);
+    let (doers, obstacle) = (Job::Zram.doers(found), parts::obstacle(&facts, config));
+    let state = ZramState { doers: doers.as_deref(), obstacle: obstacle.as_deref(), ..ZramState::default() };
+    let Part { on, reason, .. } = parts::zram(config, state);
+    let plan = memory::Plan::wished(&facts, config);
     let planned: Vec<String> = plan
         .changes()
         .map(|setting| format!("{} {}", setting.name, setting.planned.as_deref().unwrap_or_default()))
         .collect();
     let changes = if planned.is_empty() { "nothing".to_owned() } else { planned.join(", ") };
     let gain = "more applications stay in memory; how many depends on them".to_owned();
-    Standing { mechanism: "memory.zram", enabled: config.enabled, on, reason, gain, changes }
+    Standing { mechanism: parts::ZRAM, enabled: config.enabled, on, reason, gain, changes }
 }
 
 fn of_killer(config: &Config, found: &[Found]) -> Standing {
-    let enabled = config.memory.killer.enabled;
-    let (on, reason) = decide("memory.killer", enabled, Job::Killing.doers(found).as_deref());
+    let config = &config.memory.killer;
+    let Part { on, reason, .. } = parts::killer(config, Job::Killing.doers(found).as_deref(), KillerState::Unknown);
     let gain = "the device answers where it would wait for memory; how often depends on the applications".to_owned();
     let changes = "kills processes when memory is short".to_owned();
-    Standing { mechanism: "memory.killer", enabled, on, reason, gain, changes }
+    Standing { mechanism: parts::KILLER, enabled: config.enabled, on, reason, gain, changes }
 }
 
 fn of_lookup(root: &Root, config: &Config) -> Standing {
@@ -136,6 +139,11 @@ mod tests {
         ("sys/kernel/binder_cache/binder/capacity", "2048\n"),
         ("sys/kernel/binder_cache/binder/stats", "hits 0\nmisses 0\n"),
     ];
+    const ZRAM: [(&str, &str); 3] = [
+        ("proc/swaps", "Filename\tType\tSize\tUsed\tPriority\n"),
+        ("sys/block/zram0/disksize", "0\n"),
+        ("sys/block/zram0/comp_algorithm", "lzo [lz4]\n"),
+    ];
     const TUNED: (&str, &str) = ("sys/fs/cgroup/system.slice/tuned.service/cgroup.procs", "7\n");
 
     fn on(files: &[(&str, &str)], text: &str) -> Vec<(&'static str, bool)> {
@@ -162,13 +170,14 @@ mod tests {
     #[test]
     fn what_a_person_switches_on_is_on_where_the_kernel_allows_it() {
         let all = "placement.enabled = true\nmemory.zram.enabled = true\nmemory.killer.enabled = true\nlookup.enabled = true\n";
-        let with_binder: Vec<_> = ONDEMAND.into_iter().chain(BINDER).collect();
+        let with_binder: Vec<_> = ONDEMAND.into_iter().chain(BINDER).chain(ZRAM).collect();
         assert_eq!(on(&with_binder, all), SWITCHED.map(|name| (name, true)));
         assert!(!on(&ONDEMAND, all)[4].1, "without the driver's cache nothing is set");
         for text in ["mode = \"off\"", "context = \"hwbinder\"", "mode = \"transparent\"\nformat = \"android-4\""] {
             let text = format!("[lookup]\nenabled = true\n{text}\n");
             assert!(!on(&with_binder, &text)[4].1, "{text}");
         }
-        assert!(!on(&[], all)[1].1, "without schedstat nobody is seen");
+        assert!(!on(&[], all)[1].1, "without schedstat no thread is seen");
+        assert!(!on(&ONDEMAND, all)[2].1, "without zram nothing is set up");
     }
 }

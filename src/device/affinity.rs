@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mask_is_empty_and_nobody_else_is_meant() {
+    fn no_mask_is_empty_and_no_other_thread_is_meant() {
         assert_eq!(set(0, &[]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         assert_eq!(set(0, &[1 << 20]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         assert_eq!(set(u32::from(u16::MAX) << 12, &[0]).unwrap_err().raw_os_error(), Some(libc::ESRCH));

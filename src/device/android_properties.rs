@@ -104,7 +104,7 @@ pub(crate) mod tests {
         }
         let file = folder.join("dev/__properties__/properties");
         std::fs::copy(folder.join(format!("values/+{value}")), &file).unwrap();
-        // Written by another process: nobody can inherit a descriptor that keeps it from being run.
+        // Another process writes it: no child can inherit a descriptor that keeps it from being run.
         let script = "printf '#!/bin/sh\\n[ -e %s/values/\"+$2\" ] || exit 0\\ncat %s/values/\"+$2\" >%s\\n' $0 $0 $1 >$0/system/bin/setprop";
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("{script}; chmod +x $0/system/bin/setprop")]).arg(folder).arg(&file);

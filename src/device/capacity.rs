@@ -11,7 +11,7 @@ const FULL: u64 = 1024;
 pub fn of(root: &Root, cpus: &[u32]) -> BTreeMap<u32, u32> {
     let read = |cpu: u32, file: &str| root.read_number::<u64>(format!("{}/cpu{cpu}/{file}", hotplug::CPU_FOLDER)).ok();
     let capacities: Vec<_> = cpus.iter().map(|&cpu| read(cpu, "cpu_capacity")).collect();
-    // Two scales cannot be mixed: frequencies count only where nobody has a capacity.
+    // Two scales cannot be mixed: frequencies count only where no CPU has a capacity.
     let has_capacities = capacities.iter().any(Option::is_some);
     let frequencies: Vec<_> = cpus.iter().map(|&cpu| read(cpu, "cpufreq/cpuinfo_max_freq")).collect();
     let fastest = frequencies.iter().flatten().copied().max().unwrap_or(0).max(1);

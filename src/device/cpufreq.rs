@@ -78,7 +78,7 @@ pub(super) fn governor_folder(root: &Root, policy_folder: &Path, governor: &str)
     }
     [policy_folder.join(governor), Path::new(CPU_FOLDER).join("cpufreq").join(governor)]
         .into_iter()
-        .find(|folder| root.path(folder).is_dir())
+        .find(|folder| root.is_folder(folder))
 }
 
 /// A governor's name becomes a path: one that is not a plain word is garbage.
@@ -105,7 +105,7 @@ fn policy_folders(root: &Root) -> Vec<PathBuf> {
         return policies;
     }
     let per_cpu = numbered(CPU_FOLDER, "cpu").into_iter().map(|(_, name)| Path::new(CPU_FOLDER).join(name));
-    per_cpu.map(|cpu| cpu.join("cpufreq")).filter(|folder| root.path(folder).is_dir()).collect()
+    per_cpu.map(|cpu| cpu.join("cpufreq")).filter(|folder| root.is_folder(folder)).collect()
 }
 
 fn read_policy(root: &Root, folder: &Path) -> Result<Policy, DeviceError> {

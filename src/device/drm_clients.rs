@@ -61,8 +61,8 @@ pub struct EngineShare {
     pub share: f64,
 }
 
-/// The clients of `pids`. Processes whose descriptors may not be seen are passed over; nobody is looked at where there is
-/// no GPU.
+/// The clients of `pids`. Processes whose descriptors may not be seen are passed over; where there is no GPU,
+/// no process is read.
 pub fn look(root: &Root, pids: impl IntoIterator<Item = u32>) -> Clients {
     let mut clients = Clients::default();
     if !root.exists("/dev/dri") {

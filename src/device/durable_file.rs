@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_written_or_read_through_a_link_that_somebody_has_put_there() {
+    fn nothing_is_written_or_read_through_a_planted_link() {
         let folder = tempfile::tempdir().unwrap();
         let (victim, path) = (folder.path().join("victim"), folder.path().join("state.json"));
         fs::write(&victim, "kept").unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_that_somebody_left_changes_nothing() {
+    fn a_draft_that_was_left_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b/state.json");
         write(&path, "one", 0o600).unwrap();

@@ -117,8 +117,8 @@ impl Meter {
         Ok(Reading { at: BootTime::now(), figures })
     }
 
-    /// The energy used between two readings, in microjoules. A counter that wrapped once is understood; when it wrapped
-    /// more often nobody can tell, so read at least every minute (RAPL wraps after 260 kJ or 65 kJ).
+    /// The energy used between two readings, in microjoules. A counter that wrapped once is understood; two wraps
+    /// look like one, so read at least every minute (RAPL wraps after 260 kJ or 65 kJ).
     pub fn energy_uj(&self, earlier: &Reading, later: &Reading) -> u64 {
         let elapsed_ns = later.at.since(earlier.at).as_nanos();
         let figures = earlier.figures.iter().zip(&later.figures);

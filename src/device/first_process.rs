@@ -36,8 +36,8 @@ pub extern "C" fn open_missing_descriptors() {
     }
 }
 
-/// Gives this process a /proc, a /sys and an empty tmpfs at the folder of [`Root::runtime_folder`] that nobody else sees
-/// or can take away, whatever is mounted, moved or unmounted meanwhile.
+/// Gives this process a /proc, a /sys and an empty tmpfs at the folder of [`Root::runtime_folder`] that no other process sees
+/// or can remove, whatever is mounted, moved or unmounted meanwhile.
 ///
 /// # Errors
 /// When it has not the rights, or a file system cannot be mounted.

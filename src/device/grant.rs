@@ -51,7 +51,7 @@ pub fn give(root: &Root, file: &Path, user: u32) -> io::Result<bool> {
 
 /// Makes `file`, named as on the device, root's.
 pub fn take_back(root: &Root, file: &Path) {
-    // One that has gone is nobody's.
+    // A file that has gone has no owner.
     let _ = hand(&root.path(file), 0);
 }
 

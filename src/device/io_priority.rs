@@ -19,13 +19,13 @@ const DATA_MASK: u16 = (1 << CLASS_SHIFT) - 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IoClass {
-    /// Nobody has chosen one: it follows from the nice value.
+    /// No class was chosen: it follows from the nice value.
     None,
-    /// Before everybody else.
+    /// Before all other classes.
     RealTime,
     /// By levels.
     BestEffort,
-    /// When nobody else wants anything.
+    /// When no other thread has a request.
     Idle,
 }
 
@@ -92,8 +92,8 @@ pub fn set(tid: u32, wanted: IoPriority) -> io::Result<()> {
 }
 
 /// What a thread that is deprioritised gets on this device: the last level where a disk's scheduler shares out by levels (BFQ, CFQ),
-/// and where it only tells classes apart (mq-deadline) the last of those, once nobody waits there for ever. `None` where no
-/// disk's scheduler looks at priorities.
+/// and where it only tells classes apart (mq-deadline) the last of those, on kernels that do not starve that class. `None`
+/// where no disk's scheduler looks at priorities.
 pub fn lowest(root: &Root) -> Option<IoPriority> {
     let schedulers: Vec<(String, String)> = root
         .list("/sys/block")

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_any_length_is_read_anew_each_time() {
+    fn a_file_of_any_length_is_read_again_each_time() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         assert!(KeptFile::open(&root, "/stat").unwrap_err().is_missing());

@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, number};
 
-/// While it stays the same, nobody has come; who has gone and who has come leave another number.
+/// While it stays the same, no thread was created: each new thread changes the last number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Population {
     /// Threads that there are.

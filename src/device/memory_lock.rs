@@ -32,7 +32,7 @@ pub fn lock_as_used() -> io::Result<Locked> {
 }
 
 fn has_room() -> bool {
-    // SAFETY: a new private mapping at an address that the kernel chooses, which nobody may touch.
+    // SAFETY: a new private mapping at an address that the kernel chooses, which no code may access.
     let room = unsafe { mmap_anonymous(std::ptr::null_mut(), ROOM_BYTES, ProtFlags::empty(), MapFlags::PRIVATE) };
     let Ok(room) = room else { return false };
     // SAFETY: exactly the mapping that was made above, and into which nothing points.

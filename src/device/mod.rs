@@ -53,6 +53,7 @@ pub mod root;
 pub mod schedstat;
 pub mod scheduling;
 mod scheduling_attributes;
+pub mod seen;
 pub mod session;
 pub mod swap_area;
 pub mod swaps;

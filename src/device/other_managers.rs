@@ -7,7 +7,8 @@
 use std::fmt;
 use std::path::Path;
 
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Root, process, zram_owner};
 
@@ -44,6 +45,25 @@ pub enum OtherManager {
     PowerHal,
 }
 
+impl OtherManager {
+    const ALL: [Self; 14] = [
+        Self::Tuned,
+        Self::PowerProfilesDaemon,
+        Self::Tlp,
+        Self::AutoCpufreq,
+        Self::GameMode,
+        Self::Ananicy,
+        Self::Earlyoom,
+        Self::SystemdOomd,
+        Self::Nohang,
+        Self::ZramGenerator,
+        Self::Zramswap,
+        Self::Lmkd,
+        Self::Mmd,
+        Self::PowerHal,
+    ];
+}
+
 impl fmt::Display for OtherManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -71,8 +91,16 @@ impl Serialize for OtherManager {
     }
 }
 
+impl<'de> Deserialize<'de> for OtherManager {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let manager = Self::ALL.into_iter().find(|manager| manager.to_string() == name);
+        manager.ok_or_else(|| D::Error::custom(format!("{name:?} is no manager that brisk knows")))
+    }
+}
+
 /// One that is there, and what shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// Which.
     pub name: OtherManager,
@@ -110,6 +138,8 @@ const SLICES: [&str; 3] =
     ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/unified/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
 /// TLP leaves no process behind; it keeps its state here for as long as it is in force.
 const TLP_STATE: &str = "/run/tlp";
+/// The program that enforces it.
+const TLP: &str = "tlp";
 /// How the programs of Android's power HALs begin: its interface since Android 11 and before, MediaTek's, and Qualcomm's.
 /// `android.hardware.power.stats` counts energy and is none.
 const POWER_HALS: [&str; 4] = [
@@ -126,7 +156,7 @@ const FIRST_ANDROID_APPLICATION: u32 = 10_000;
 /// What `DynamicUser=` of systemd chooses from.
 const DYNAMIC_USERS: std::ops::RangeInclusive<u32> = 61_184..=65_519;
 
-/// All that are known and there, each once. What cannot be read shows nobody.
+/// All that are known and there, each once. What cannot be read shows none.
 pub fn find(root: &Root) -> Vec<Found> {
     let mut found: Vec<Found> = SIGNS
         .iter()
@@ -152,6 +182,13 @@ pub fn find(root: &Root) -> Vec<Found> {
         }
     }
     found
+}
+
+/// True where a process called `command` (`comm`) may be one of them, or may have started one.
+pub fn may_be_one(command: &str) -> bool {
+    command == TLP
+        || SIGNS.iter().any(|signs| signs.processes.contains(&command))
+        || POWER_HAL_NAMES.iter().any(|name| command.starts_with(name))
 }
 
 /// The control group of `unit`, where a process is in it or below it.
@@ -209,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_seen_by_its_control_group_while_somebody_is_in_it() {
+    fn a_service_is_seen_while_its_control_group_has_a_process() {
         for (unit, manager) in [
             ("tuned", OtherManager::Tuned),
             ("power-profiles-daemon", OtherManager::PowerProfilesDaemon),
@@ -288,6 +325,26 @@ mod tests {
             let found: Vec<OtherManager> = phone(name, program, uid).into_iter().map(|found| found.0).collect();
             assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{program}");
         }
+    }
+
+    #[test]
+    fn names_of_processes_tell_which_may_be_one() {
+        for signs in &SIGNS {
+            assert!(signs.processes.iter().all(|name| may_be_one(name)), "{}", signs.manager);
+        }
+        for (command, expected) in
+            [("tlp", true), ("android.hardwar", true), ("vendor.qti.hard", true), ("tlp-stat", false), ("sh", false)]
+        {
+            assert_eq!(may_be_one(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn what_is_found_can_be_recorded_and_read_again() {
+        let all = OtherManager::ALL.map(|name| Found { name, evidence: "x".to_owned() });
+        let text = serde_json::to_string(&all).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<Found>>(&text).unwrap(), all);
+        assert!(serde_json::from_str::<OtherManager>("\"untuned\"").is_err());
     }
 
     #[test]

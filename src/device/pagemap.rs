@@ -48,7 +48,7 @@ pub fn swapped(root: &Root, pid: u32, ranges: &[Range], visit: &mut dyn FnMut(u6
     Ok(())
 }
 
-/// The place on swap of the page that `entry` is of. The first place is the area's header, and nobody's.
+/// The place on swap of the page that `entry` is of. The first place is the area's header, and no page's.
 fn slot(entry: u64) -> Option<u32> {
     let frame = entry & ((1 << 55) - 1);
     let is_on_swap = entry & SWAPPED != 0 && frame & ((1 << AREA_BITS) - 1) < AREAS;

@@ -40,7 +40,7 @@ impl Peer {
 }
 
 fn groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
-    /// NGROUPS_MAX is 65536; nobody who should use this socket has more than this.
+    /// NGROUPS_MAX is 65536; no user who should use this socket is in more than this.
     const LIMIT: usize = 1024;
     let mut groups = vec![0u32; LIMIT];
     let mut length = size_of_val(groups.as_slice()) as libc::socklen_t;

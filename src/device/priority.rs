@@ -17,7 +17,7 @@ const RESET_ON_FORK: u64 = 0x01;
 pub enum SchedulingPolicy {
     /// SCHED_OTHER: an ordinary thread.
     Other,
-    /// SCHED_IDLE: runs on what nobody else wants, nearly.
+    /// SCHED_IDLE: runs nearly only on CPU time that no other thread wants.
     Idle,
     /// Anything else: it was chosen with care.
     Special,

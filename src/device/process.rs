@@ -76,7 +76,7 @@ pub struct StatFacts {
     pub cpu_ticks: u64,
     /// Fields 16 and 17 together: CPU time of its children that have ended and of theirs, in clock ticks.
     pub children_ticks: u64,
-    /// Field 3 is `Z` or `X`: nobody has waited for it, but it holds nothing any more.
+    /// Field 3 is `Z` or `X`: its parent has not reaped it, but it holds nothing any more.
     pub is_dead: bool,
 }
 
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_process_is_seen_before_anybody_waits_for_it() {
+    fn the_end_of_a_process_is_seen_before_it_is_reaped() {
         let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         assert!(!has_ended(child.id()));
         drop(child.stdin.take());

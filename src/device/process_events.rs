@@ -99,7 +99,7 @@ pub enum ProcessEventsError {
     /// Joining the group needs a right that this process lacks.
     #[error("process events need CAP_NET_ADMIN: run as root, or grant it (AmbientCapabilities=CAP_NET_ADMIN)")]
     Denied,
-    /// Nobody answered: no CONFIG_PROC_EVENTS, or not in the first pid and user namespaces.
+    /// The kernel did not answer: no CONFIG_PROC_EVENTS, or not in the first pid and user namespaces.
     #[error(
         "the kernel did not acknowledge the subscription to process events: \
          it lacks CONFIG_PROC_EVENTS, or this is a container (its own pid or user namespace)"
@@ -122,9 +122,9 @@ pub struct MalformedEvent(&'static str);
 
 /// A subscription to the process events of the whole system.
 ///
-/// As long as anybody listens, the kernel makes a message of every fork, exec and exit. Before Linux 6.6 it only counts
-/// listeners and does not notice that one has died: a subscription that is dropped takes itself out of the count, one
-/// that ends by SIGKILL leaves the messages being made, for nobody, until the next start of the machine.
+/// As long as there is a listener, the kernel makes a message of every fork, exec and exit. Before Linux 6.6 it only counts
+/// listeners and does not notice that one has died: a subscription that is dropped takes itself out of the count, after
+/// one that ends by SIGKILL the kernel makes messages without a listener until the next boot.
 #[derive(Debug)]
 pub struct ProcessEvents {
     socket: OwnedFd,
@@ -164,7 +164,7 @@ impl ProcessEvents {
         Ok(events)
     }
 
-    /// Tells the kernel to make messages of processes, or that nobody here needs them for now; a fork then costs what it
+    /// Tells the kernel to make messages of processes, or that this process does not need them for now; a fork then costs what it
     /// does without us. What is on its way still arrives.
     ///
     /// # Errors
@@ -239,7 +239,7 @@ impl ProcessEvents {
 
 impl Drop for ProcessEvents {
     fn drop(&mut self) {
-        // At the end there is nobody left to tell of a failure.
+        // At the end no caller is left to tell of a failure.
         let _ = self.listen(false);
     }
 }

@@ -1,4 +1,4 @@
-//! A filter in the kernel for process events: what nobody wants wakes nobody.
+//! A filter in the kernel for process events: an event that no mechanism wants does not wake the daemon.
 //!
 //! The connector reports every fork, exec and exit of the system, threads included. A classic BPF program on the
 //! socket (Documentation/networking/filter.rst; SO_ATTACH_FILTER in socket(7)) drops a message before it is queued.

@@ -111,7 +111,7 @@ garbage
         let Ok(hold) = crate::device::process_kill::Hold::on(std::process::id()) else { return };
         let page = vec![0u8; 1 << 20];
         let range = Range { start: page.as_ptr() as usize & !4095, bytes: 4096 };
-        // The host has no swap, or lets nobody: either is an answer.
+        // The host has no swap, or refuses: either is an answer.
         let _ = advise(std::os::fd::AsFd::as_fd(&hold), range, Wish::In);
         assert!(page.iter().all(|&byte| byte == 0));
     }

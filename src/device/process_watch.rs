@@ -20,7 +20,7 @@ use super::{DeviceError, Operation, Root, descriptors, loadavg};
 pub const LONGEST_GAP_LOOKS: u32 = 128;
 /// And so many while a process works and it is not known which.
 const ALERT_GAP_LOOKS: u32 = 16;
-/// CPU time that nobody who was looked at has taken, in clock ticks: then the quiet ones are looked at.
+/// CPU time that no sampled process has used, in clock ticks: from here on the quiet ones are sampled.
 const UNEXPLAINED_TICKS: u64 = 5;
 /// A process that did nothing so often in a row is quiet.
 const QUIET_AFTER_LOOKS: u32 = 3;
@@ -125,7 +125,7 @@ pub struct Facts {
 }
 
 impl ProcessWatch {
-    /// Of the system below `root`; nobody is known yet.
+    /// Of the system below `root`; no process is known yet.
     ///
     /// # Errors
     /// When /proc cannot be opened.
@@ -156,7 +156,7 @@ impl ProcessWatch {
         self.known.len()
     }
 
-    /// True when nobody is known.
+    /// True when no process is known.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
@@ -265,7 +265,7 @@ impl ProcessWatch {
                 self.population = population;
             }
         }
-        // At first everybody is new.
+        // At first all processes are new.
         let most = if self.now == 1 { usize::MAX } else { NEW_IN_ONE_LOOK };
         self.unmet = new.len().saturating_sub(most);
         self.passed_over += self.unmet as u64;
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quiet_are_left_alone_while_nobody_else_works() {
+    fn quiet_processes_are_not_sampled_while_the_rest_is_idle() {
         let mut tree = Tree::new();
         tree.process(7, "idle", 'S', 3, 100);
         let mut busy_ticks = 50;

@@ -82,7 +82,7 @@ impl Trigger {
         match asked {
             Err(error) if error.is_invalid() && !window_us.is_multiple_of(UNPRIVILEGED_WINDOW_US) => {
                 let window_us = window_us.next_multiple_of(UNPRIVILEGED_WINDOW_US);
-                // What is wrong with the window for everybody is told by the first answer.
+                // The first answer tells what is wrong with the window for root as well.
                 let coarse = Self::of_window(root, stall_us, window_us).map_err(|_| error)?;
                 Ok(Self { is_coarse: true, ..coarse })
             }
@@ -172,7 +172,7 @@ mod tests {
                 assert!(shortcoming.contains("up to 2 s late: give it CAP_SYS_RESOURCE"), "{shortcoming}");
                 assert!(opened(5000, 4_000_000).unwrap().shortcoming().is_none(), "as it was asked for");
                 let error = opened(5000, 10_500_000).unwrap_err();
-                assert!(with_advice(&error).contains("choose another"), "too long for everybody: {error}");
+                assert!(with_advice(&error).contains("choose another"), "too long for any user: {error}");
             }
             // Some kernels have the file and no pressure.
             Err(error) if !error.is_denied() => assert!(memory(&root).is_err(), "{error}"),

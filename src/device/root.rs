@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use super::error::{DeviceError, Operation};
+use super::seen::{Found, SeenFiles};
 
 /// No file of /proc or /sys that brisk reads as a whole is longer; a longer one is cut there.
 const READ_LIMIT_BYTES: u64 = 4 << 20;
@@ -18,20 +19,42 @@ const PAGE_BYTES: usize = 4096;
 const NEVER_WAIT: i32 = OFlags::NONBLOCK.bits() as i32;
 
 /// Where /proc, /sys, /dev and /run are found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Root {
     path: PathBuf,
+    /// What is read through this copy, where that is noted.
+    seen: Option<SeenFiles>,
 }
+
+impl PartialEq for Root {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for Root {}
 
 impl Root {
     /// The running system's own files.
     pub fn system() -> Self {
-        Self { path: PathBuf::from("/") }
+        Self::at("/")
     }
 
     /// A tree of files below `path` that stands in for the system's.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self { path: path.into(), seen: None }
+    }
+
+    /// The same root; what is read through it is noted in `seen`.
+    #[must_use]
+    pub fn noting(&self, seen: &SeenFiles) -> Self {
+        Self { path: self.path.clone(), seen: Some(seen.clone()) }
+    }
+
+    fn note(&self, file: &Path, found: impl FnOnce() -> Found) {
+        if let Some(seen) = &self.seen {
+            seen.note(file, found());
+        }
     }
 
     /// True for the running system, false for a recorded tree.
@@ -69,7 +92,21 @@ impl Root {
 
     /// True when `file` exists and can be looked at.
     pub fn exists(&self, file: impl AsRef<Path>) -> bool {
-        self.path(file).exists()
+        let exists = self.path(&file).exists();
+        self.note(file.as_ref(), || if exists { Found::Something } else { Found::Nothing });
+        exists
+    }
+
+    /// True when `file` is a folder.
+    pub fn is_folder(&self, file: impl AsRef<Path>) -> bool {
+        let found = fs::metadata(self.path(&file));
+        let is_folder = found.as_ref().is_ok_and(fs::Metadata::is_dir);
+        self.note(file.as_ref(), || match found {
+            Ok(_) if is_folder => Found::Folder(Vec::new()),
+            Ok(_) => Found::Something,
+            Err(_) => Found::Nothing,
+        });
+        is_folder
     }
 
     /// The text of `file`, without trailing white space; bytes that are not UTF-8 are replaced.
@@ -77,6 +114,12 @@ impl Root {
     /// # Errors
     /// [`DeviceError::Io`] when it cannot be opened or read.
     pub fn read(&self, file: impl AsRef<Path>) -> Result<String, DeviceError> {
+        let text = self.read_unnoted(file.as_ref());
+        self.note(file.as_ref(), || text.as_ref().map_or(Found::Nothing, |text| Found::Text(text.clone())));
+        text
+    }
+
+    fn read_unnoted(&self, file: &Path) -> Result<String, DeviceError> {
         let path = self.path(file);
         let fault = |source| DeviceError::io(&path, Operation::Read, source);
         // A page holds nearly every such file: one read and one for the end, where growing from nothing takes many.
@@ -120,6 +163,12 @@ impl Root {
     /// # Errors
     /// [`DeviceError::Io`] when the folder cannot be listed.
     pub fn list(&self, folder: impl AsRef<Path>) -> Result<Vec<String>, DeviceError> {
+        let names = self.list_unnoted(folder.as_ref());
+        self.note(folder.as_ref(), || names.as_ref().map_or(Found::Nothing, |names| Found::Folder(names.clone())));
+        names
+    }
+
+    fn list_unnoted(&self, folder: &Path) -> Result<Vec<String>, DeviceError> {
         let path = self.path(folder);
         let fault = |source| DeviceError::io(&path, Operation::List, source);
         let mut names = Vec::new();

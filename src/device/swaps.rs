@@ -19,7 +19,7 @@ pub struct Swap {
     pub size_kib: u64,
     /// What of it is taken.
     pub used_kib: u64,
-    /// The one with the highest is filled first; negative where nobody chose.
+    /// The one with the highest is filled first; negative where none was chosen.
     pub priority: i32,
 }
 

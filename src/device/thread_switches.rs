@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_told_of_or_nobody_is() {
+    fn switches_are_told_of_this_process_or_of_none() {
         let root = Root::system();
         let told = of_process(&root, std::process::id());
         assert_eq!(told.is_some(), root.exists("/proc/self/sched"), "{told:?}");

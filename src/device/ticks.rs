@@ -109,7 +109,7 @@ fn two_instructions(turns: u64) {
     }
 }
 
-/// Some work; how many instructions it is nobody knows, and no emulator of such a machine counts them.
+/// Some work; how many instructions it is is not known, and no emulator of such a machine counts them.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn two_instructions(turns: u64) {
     for turn in 0..turns {

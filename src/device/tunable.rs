@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_is_opened_anew_and_a_removed_one_is_missing() {
+    fn a_replaced_file_is_opened_again_and_a_removed_one_is_missing() {
         let (_folder, root, path) = tree("1\n");
         let mut tunable = Tunable::open(&root, "/rate").unwrap();
         fs::remove_file(&path).unwrap();

@@ -1,8 +1,8 @@
 //! Utilisation clamps of one task (Documentation/scheduler/sched-util-clamp.rst; Linux 5.3, CONFIG_UCLAMP_TASK).
 //!
 //! What the kernel does with them, by kernel/sched/{core,fair,cpufreq_schedutil}.c:
-//! - What counts for a CPU is the highest clamp of all who run or wait there: who may claim little slows nobody down who may
-//!   claim much, and saves something only where nobody else is. The utilisation itself is never changed.
+//! - What counts for a CPU is the highest clamp of all threads that run or wait there: a low one slows no thread down that has a
+//!   high one, and saves energy only where no other thread is. The utilisation itself is never changed.
 //! - On unequal CPUs a task wakes up where it fits, and is taken to a bigger CPU when it no longer does. From 6.2 on (and in
 //!   stable series that were given it) it fits wherever its upper clamp is no more than the CPU's capacity
 //!   (`util_fits_cpu`); from 5.6 on, where its clamped utilisation is below four fifths of what that CPU has left
@@ -11,7 +11,7 @@
 //! - A child begins with its parent's clamps, unless that one has SCHED_FLAG_RESET_ON_FORK; a change of policy or priority
 //!   leaves those alone that were asked for, and a change of clamps leaves policy, priority and that flag alone.
 //! - A lower clamp above the upper one is refused (EINVAL); a group's (`cpu.uclamp.max`) holds beside a task's own.
-//! - From 5.9 on nothing is counted before anybody asks for the first clamp, and everything from then on until the next boot:
+//! - From 5.9 on nothing is counted before a process sets the first clamp, and everything from then on until the next boot:
 //!   that costs a little on each wake-up, and cannot be undone.
 
 use std::io;

@@ -246,7 +246,7 @@ pub fn set_backing_device(root: &Root, name: &str, path: &str) -> Result<(), Dev
     root.write(format!("{BLOCK}/{name}/backing_dev"), path)
 }
 
-/// Nobody uses block device `path`, so that it can be written back to: it is not mounted, no swap, and part of nothing.
+/// Block device `path` is not in use, so that it can be written back to: it is not mounted, no swap, and part of nothing.
 ///
 /// # Errors
 /// EBUSY when it is in use; when there is no such device, or for lack of rights.
@@ -256,7 +256,7 @@ pub fn is_free(root: &Root, path: &str) -> Result<(), DeviceError> {
     if !std::fs::metadata(&path).map_err(fault)?.file_type().is_block_device() {
         return Err(fault(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no block device")));
     }
-    // Of a block device, exclusive means that nobody else has claimed it (open(2)).
+    // Of a block device, exclusive means that no other user has claimed it (open(2)).
     std::fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&path).map(drop).map_err(fault)
 }
 

@@ -27,7 +27,7 @@ const SHELL_SETTINGS: [(&str, &str); 2] =
 /// Where Android's fstab.DEVICE lies.
 const FSTAB_FOLDERS: [&str; 3] = ["/vendor/etc", "/odm/etc", "/"];
 
-/// Everybody who sets zram up on the device below `root`. What cannot be read owns nothing.
+/// All programs that set zram up on the device below `root`. What cannot be read owns nothing.
 pub fn owners(root: &Root) -> Vec<ZramOwner> {
     let shell = SHELL_SETTINGS.into_iter().filter_map(|(name, file)| shell_settings(root, name, file));
     generator(root).into_iter().chain(shell).chain(android(root)).collect()

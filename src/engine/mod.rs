@@ -11,6 +11,9 @@ mod mechanisms;
 pub mod metrics;
 mod options;
 mod poller;
+pub mod recording;
+#[cfg(feature = "lab")]
+pub mod replay;
 mod requests;
 mod sensor;
 mod signals;
@@ -35,8 +38,8 @@ use crate::device::process_events::monotonic_ns;
 use crate::device::session::Sessions;
 use crate::device::{BootTime, Root, Timer, grant, own_code, scheduling};
 use crate::mechanism::{
-    Decision, Effect, Event, Outcome, Process, ProcessEvent, ProcessEventKind, Question, Surroundings, Target,
-    ThreadSampling, list,
+    Decision, Effect, Event, Mechanism, Outcome, Process, ProcessEvent, ProcessEventKind, Question, Surroundings,
+    Target, ThreadSampling, list,
 };
 use child::Children;
 use control::Control;
@@ -47,6 +50,7 @@ use mechanisms::{Decided, Mechanisms};
 use metrics::Metrics;
 pub use options::{Options, Purpose};
 use poller::{Poller, Token};
+use recording::Recorder;
 use sensor::facts;
 use sensor::processes::look_up;
 use signals::Signals;
@@ -69,6 +73,18 @@ pub fn tunables(root: &Root, config: &Config) -> Vec<PathBuf> {
         _ => None,
     };
     mechanisms::tunables_of(Mechanisms::new(list::all()), root, config).into_iter().filter_map(file).collect()
+}
+
+/// Has a recording hold what the mechanisms would look for under other configurations: a replay may be given one.
+fn note_other_probes(mechanisms: &mut Mechanisms, make: fn() -> Vec<Box<dyn Mechanism>>, root: &Root) {
+    mechanisms.note_probe(root, |noting| {
+        // Warnings about a configuration that is not in force would mislead.
+        tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || {
+            for other in [Config::default(), Config::everything_on()] {
+                drop(mechanisms::tunables_of(Mechanisms::new(make()), noting, &other));
+            }
+        });
+    });
 }
 
 /// The running daemon.
@@ -129,7 +145,14 @@ impl Engine {
         };
         let now = BootTime::now();
         let mut mechanisms = Mechanisms::new((options.mechanisms)());
+        if let Some(path) = &options.record {
+            let names = mechanisms.all().map(|mechanism| mechanism.name().to_owned()).collect();
+            let recorder = Recorder::create(path, root, names);
+            mechanisms.record(recorder.with_context(|| format!("cannot record to {}", path.display()))?);
+        }
         let kept = KeptFiles::recall(root, &mut mechanisms);
+        mechanisms.note_configuration(config);
+        note_other_probes(&mut mechanisms, options.mechanisms, root);
         let decided = mechanisms.follow(now, Surroundings { root, settings: config, is_new_configuration: true });
         let mut executor = Executor::new(root.clone(), sink);
         let is_denied = executor.prepare(&mechanisms.tunables());
@@ -228,8 +251,9 @@ impl Engine {
     }
 
     fn stop(&mut self) {
-        let decided = self.mechanisms.stop();
-        self.carry_out(BootTime::now(), decided);
+        let now = BootTime::now();
+        let decided = self.mechanisms.stop(now);
+        self.carry_out(now, decided);
         self.children.end(&self.poller);
         self.executor.release_all();
         self.save();
@@ -412,8 +436,9 @@ impl Engine {
     /// Lets every mechanism decide about `event` and carries the decisions out. True when something was written.
     fn dispatch(&mut self, now: BootTime, event: &Event) -> bool {
         let mut written = false;
+        self.mechanisms.note_event(now, None, event);
         for index in 0..self.mechanisms.len() {
-            written |= self.tell(now, index, event);
+            written |= self.decide(now, index, event);
         }
         let lost = self.executor.lost();
         self.tell_ended(now, lost);
@@ -425,8 +450,14 @@ impl Engine {
         written
     }
 
+    /// Tells the mechanism at `index` alone of `event`.
+    fn tell(&mut self, now: BootTime, index: usize, event: &Event) {
+        self.mechanisms.note_event(now, Some(index), event);
+        self.decide(now, index, event);
+    }
+
     /// Lets the mechanism at `index` decide about `event` and carries that out. True when something was written.
-    fn tell(&mut self, now: BootTime, index: usize, event: &Event) -> bool {
+    fn decide(&mut self, now: BootTime, index: usize, event: &Event) -> bool {
         let mut decisions = Vec::new();
         self.mechanisms.at(index).on_event(now, event, &mut decisions);
         self.settle(now, index, decisions)
@@ -451,6 +482,9 @@ impl Engine {
         self.tell_watchers(now);
         self.follow_children(now);
         self.mechanisms.take_questions(&mut self.questions);
+        if self.mechanisms.take_probe_requests() {
+            self.probe_soon(now);
+        }
     }
 
     /// Carries out what the mechanism at `index` has decided, tells it what became of that, and goes on with what it
@@ -461,10 +495,10 @@ impl Engine {
             if decisions.is_empty() {
                 return written;
             }
-            let mechanism = self.mechanisms.at(index);
-            let outcomes = self.executor.execute_each(now, mechanism.name(), &decisions);
+            self.mechanisms.note_decisions(now, index, &decisions);
+            let outcomes = self.executor.execute_each(now, self.mechanisms.at(index).name(), &decisions);
             decisions.clear();
-            mechanism.on_outcomes(now, &outcomes, &mut decisions);
+            self.mechanisms.on_outcomes(now, index, &outcomes, &mut decisions);
             written |= self.count(now, &outcomes);
         }
         let name = self.mechanisms.at(index).name();
@@ -498,7 +532,7 @@ impl Engine {
             let outcomes = [outcome];
             if let Some(index) = self.mechanisms.position(owner) {
                 let mut decisions = Vec::new();
-                self.mechanisms.at(index).on_outcomes(now, &outcomes, &mut decisions);
+                self.mechanisms.on_outcomes(now, index, &outcomes, &mut decisions);
                 self.settle(now, index, decisions);
             }
         }
@@ -577,12 +611,14 @@ impl Engine {
     fn rebuild(&mut self, now: BootTime, is_new_configuration: bool) {
         // What is leased is not what the device has: it is restored before the device is read.
         let (root, settings) = (&self.options.root, &self.layers.config);
-        let decided = self.mechanisms.let_go(Surroundings { root, settings, is_new_configuration });
+        self.mechanisms.note_configuration(settings);
+        let decided = self.mechanisms.let_go(now, Surroundings { root, settings, is_new_configuration });
         self.follow_children(now);
         self.carry_out(now, decided);
         let ended = self.executor.retry(now);
         self.tell_ended(now, ended);
         let (root, settings) = (&self.options.root, &self.layers.config);
+        note_other_probes(&mut self.mechanisms, self.options.mechanisms, root);
         let decided = self.mechanisms.follow(now, Surroundings { root, settings, is_new_configuration });
         if self.executor.prepare(&self.mechanisms.tunables()) {
             self.ask_for_grant();

@@ -15,6 +15,8 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// What it is for.
     pub purpose: Purpose,
+    /// Where what its mechanisms are told and decide is recorded.
+    pub record: Option<PathBuf>,
     /// Makes the mechanisms that it drives.
     pub mechanisms: fn() -> Vec<Box<dyn Mechanism>>,
 }

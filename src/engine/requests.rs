@@ -92,6 +92,7 @@ impl Engine {
         let driven = self.mechanisms.all().map(|mechanism| MechanismStatus {
             name: mechanism.name().to_owned(),
             support: mechanism.support().clone(),
+            parts: mechanism.parts().to_vec(),
             activity: mechanism.activity().map(|(since, text)| Activity { since, text }),
         });
         let mut metrics = self.metrics.clone();

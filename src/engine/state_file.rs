@@ -71,10 +71,9 @@ impl KeptFiles {
     pub(super) fn recall(root: &Root, mechanisms: &mut Mechanisms) -> Self {
         let mut files = Vec::new();
         for index in 0..mechanisms.len() {
-            let mechanism = mechanisms.at(index);
-            let Some(Kept { file, .. }) = mechanism.kept() else { continue };
-            recall(root, file, |text| mechanism.recall(text).then_some(()));
-            let saved = mechanism.kept().map(|kept| kept.text).unwrap_or_default();
+            let Some(Kept { file, .. }) = mechanisms.at(index).kept() else { continue };
+            recall(root, file, |text| mechanisms.recall(index, text).then_some(()));
+            let saved = mechanisms.at(index).kept().map(|kept| kept.text).unwrap_or_default();
             files.push((index, StateFile::new(root, file, saved)));
         }
         Self(files)

@@ -9,7 +9,7 @@ use super::executor::Executed;
 use super::metrics::{Histogram, Metrics};
 use crate::device::BootTime;
 use crate::device::journal::Lease;
-use crate::mechanism::Support;
+use crate::mechanism::{Part, Support};
 use crate::report::open_metrics::{Exposition, Kind, MetricsError};
 
 /// The state of the daemon at one moment.
@@ -62,6 +62,9 @@ pub struct MechanismStatus {
     /// What the device offers to it.
     #[serde(flatten)]
     pub support: Support,
+    /// Its parts that are switched one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
     /// What it does now; `None` while it does nothing.
     pub activity: Option<Activity>,
 }
@@ -76,6 +79,11 @@ pub struct Activity {
 }
 
 impl Status {
+    /// The part of a mechanism that the configuration calls `name`.
+    pub fn part(&self, name: &str) -> Option<&Part> {
+        self.mechanisms.iter().flat_map(|mechanism| &mechanism.parts).find(|part| part.name == name)
+    }
+
     /// The counters as OpenMetrics text.
     ///
     /// # Errors

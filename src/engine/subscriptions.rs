@@ -134,7 +134,9 @@ impl Subscriptions {
             Ok(Some(foreground)) => {
                 poller.watch(&foreground, Token::Foreground).map(|()| foreground).map_err(|error| error.to_string())
             }
-            Ok(None) => Err("no top-app cpuset; a program may tell the control socket what is in front".to_owned()),
+            Ok(None) => {
+                Err("no top-app cpuset; a program may tell the control socket what is in the foreground".to_owned())
+            }
             Err(error) => Err(error.to_string()),
         };
         match opened {

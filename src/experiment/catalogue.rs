@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(
             names(&[], true).unwrap(),
             ["memory-here", "placement-here", "launch-here"],
-            "nobody reboots unasked"
+            "no experiment reboots unasked"
         );
         assert_eq!(names(&["memory"], true).unwrap(), ["memory-here"]);
         assert_eq!(names(&["placement"], true).unwrap(), ["placement-here"]);

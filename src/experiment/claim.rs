@@ -52,7 +52,7 @@ pub enum Centre {
 /// The points of the workload that a claim is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum At {
-    /// One result a launch point, or one for the look-ups.
+    /// One result a launch point, or one for the lookups.
     #[default]
     Each,
     /// One result: the mean of the measure over the launch points.

@@ -1,21 +1,21 @@
 //! One experiment from its file to its result: schedule, devices, partial results, verdicts.
 
+mod result;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use super::claim::Measure;
-use super::metric::{Metric, Subject};
 use super::plan::{Line, Measured, Plan, Replicate};
 use super::point::Point;
 use super::samples::Samples;
 use super::schedule::{Design, blocks, share};
 use super::spec::Experiment;
 use super::store::Store;
-use super::verdict::{is_precise, judge, judge_one};
-use crate::report::proof::{DeviceDescription, ExperimentResult, Mode, SelfCheck};
+use super::verdict::{is_precise, judge_one};
+use crate::report::proof::{DeviceDescription, Mode, SelfCheck};
 
 /// Somewhere to run plans: the lab's guests, or the user's own device.
 pub trait Place: Sync {
@@ -140,7 +140,7 @@ struct Precision {
     is_reached: bool,
 }
 
-/// What is run before anybody looks whether it is enough, or too late for more: points of blocks.
+/// What is run before brisk checks whether it is enough, or too late for more: points of blocks.
 #[derive(Debug, Clone)]
 struct Stage {
     blocks: Range<u32>,
@@ -329,7 +329,7 @@ impl Run<'_> {
                 .map(|(device, plans)| {
                     let (sender, stop) = (sender.clone(), &stop);
                     scope.spawn(move || {
-                        // Nobody listens any more when the store has failed.
+                        // When the store has failed, the receiver is gone.
                         let send = |line| drop(sender.send(line));
                         for plan in plans.iter().take_while(|_| !stop.load(Ordering::Relaxed)) {
                             let checks = place.run(self.experiment, plan, device, stop, &mut |line| send(line));
@@ -417,240 +417,7 @@ impl Run<'_> {
         let pairs = all.iter().filter_map(|replicate| Some((replicate, findings.measured.get(&replicate.id)?)));
         Samples::new(self.experiment.arms.len(), &self.experiment.points(self.quick), pairs)
     }
-
-    /// What is known by now of each point for which a claim asks for precision, a line each.
-    pub fn state(&self, findings: &Findings) -> Vec<String> {
-        let line = |Precision { arm, point, measured, ci: [low, high], is_reached, .. }: Precision| {
-            let arm = arm.unwrap_or_default();
-            let of_arm = findings.measured.values().filter(|found| found.arm == arm && found.point == point);
-            let (refused, accepted): (Vec<_>, Vec<_>) = of_arm.partition(|found| found.rejected.is_some());
-            let word = if is_reached { "precise" } else { "wants more" };
-            format!(
-                "{point}: {} of {arm}, {} refused: {measured:+.1} % [{low:.1}, {high:.1}], {word}",
-                accepted.len(),
-                refused.len()
-            )
-        };
-        self.precisions(&self.samples(findings)).into_iter().map(line).collect()
-    }
-
-    /// Names what is less precise than its claim asks for. A quick form promises no precision.
-    fn imprecise_note(&self, samples: &Samples) -> Option<String> {
-        let mut by_claim: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for precision in self.precisions(samples).into_iter().filter(|precision| !precision.is_reached && !self.quick) {
-            by_claim.entry(precision.claim).or_default().push(precision.point);
-        }
-        let lists = by_claim.iter().map(|(claim, points)| format!("{claim}: {}", points.join("; ")));
-        let lists: Vec<String> = lists.collect();
-        (!lists.is_empty()).then(|| format!("Less precise than was asked for: {}.", lists.join(". ")))
-    }
-
-    /// The result of what was found.
-    pub fn result(&self, findings: &Findings, command: String) -> ExperimentResult {
-        let experiment = self.experiment;
-        let samples = self.samples(findings);
-        let mut notes = experiment.notes.clone();
-        #[cfg(feature = "lab")]
-        notes.extend(experiment.combinations.iter().flat_map(|combinations| combinations.notes(self.quick)));
-        notes.extend(self.imprecise_note(&samples));
-        notes.extend(mode_note(experiment).map(str::to_owned));
-        notes.extend(findings.notes.iter().cloned());
-        ExperimentResult {
-            name: experiment.name.clone(),
-            title: experiment.title.clone(),
-            description: experiment.description.clone(),
-            mechanism: experiment.mechanism.clone(),
-            mode: experiment.mode,
-            quick: self.quick,
-            seed: self.seed,
-            arms: samples.series(experiment, &metrics(experiment)),
-            claims: judge(experiment, self.quick, &samples),
-            notes,
-            command,
-            self_checks: findings.self_checks.clone(),
-            rejections: samples.rejections(experiment),
-            courses: samples.courses(experiment),
-            failure: None,
-        }
-    }
-}
-
-/// The metrics worth a series: times and energy always, the others where a claim is about them.
-fn metrics(experiment: &Experiment) -> Vec<Metric> {
-    let claimed = |metric: &Metric| match metric {
-        metric if metric.subject() != experiment.subject() => false,
-        // Of a device's own boot nothing else is known.
-        metric if experiment.reboots.is_some() => matches!(metric, Metric::Boot | Metric::Kernel | Metric::Preload),
-        Metric::LookUpTime => experiment.mode == Mode::Parallel,
-        metric if metric.subject() == Subject::Boots => true,
-        metric if metric.subject() == Subject::LookUps => experiment.mode == Mode::Deterministic,
-        Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
-        Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
-        // What music missed is claimed of one arm alone.
-        Metric::MusicMissed => false,
-        metric if metric.subject() == Subject::Applications => experiment.claims.iter().any(|c| c.metric == *metric),
-        _ => true,
-    };
-    Metric::ALL.into_iter().filter(claimed).collect()
-}
-
-fn mode_note(experiment: &Experiment) -> Option<&'static str> {
-    match experiment.mode {
-        Mode::Deterministic if experiment.applications.is_some() => Some(
-            "Time is counted in instructions executed by the guest, two nanoseconds each: repeatable, but blind to caches. \
-             Flash takes the time that its model says.",
-        ),
-        Mode::Deterministic if experiment.look_ups.is_some() => Some(
-            "Figures are instructions executed by the guest: repeatable, but blind to caches and memory, and to what \
-             switching between processes costs beside them.",
-        ),
-        Mode::Deterministic => Some(
-            "Time is counted in instructions executed by the guest: repeatable, but blind to caches and memory. \
-             Energy is the virtual CPU's model, C x V^2 x f while busy.",
-        ),
-        Mode::Parallel if experiment.look_ups.is_some() => Some(
-            "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
-             Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused. Emulation makes \
-             switching between processes dearer than it is on a processor, and a hit spares it.",
-        ),
-        Mode::Parallel if experiment.boots.is_some() => Some(
-            "Each boot is a guest of its own, two emulated CPUs on the host's clock: only ratios of boots that were run \
-             side by side count, and a boot in which the host kept a CPU waiting for more than 3 % of the time is refused. \
-             HotSpot stands in for ART: it compiles while it runs, and two of its threads hardly load classes at the same \
-             time. It cannot fork, so the paper's child is a second Java machine, whose start is dearer than fork(2). What \
-             is said of 4 and 8 CPUs is predicted by scheduling the costs that were measured natively, not measured.",
-        ),
-        Mode::Parallel if experiment.subject() == Subject::Combinations => Some(
-            "Two emulated CPUs on the host's clock: only ratios of replicates that were run side by side count, and a \
-             replicate in which the host kept a CPU waiting for more than 3 % of the time is refused.",
-        ),
-        Mode::Parallel => Some(
-            "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
-             Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused. The virtual \
-             frequency itself is checked in deterministic mode alone.",
-        ),
-        Mode::Native => None,
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arms_of_other_scenarios_are_plans_of_their_own() {
-        let text = r#"name = "x"
-title = "x"
-description = "x"
-mechanism = "lookup"
-mode = "deterministic"
-scenario = "ours"
-look_ups = { services = 1, count = 1, misses = 1 }
-replicates = { quick = 3, full = 3 }
-arm = [
-  { name = "stock", title = "", baseline = true, scenario = "theirs", look_up = { manager = "own", format = "android-5" } },
-  { name = "off", title = "", look_up = { manager = "own", format = "android-5" } },
-  { name = "on", title = "", look_up = { manager = "own", format = "android-5" } },
-]
-"#;
-        let experiment = Experiment::parse("x", text).unwrap();
-        let run = Run { experiment: &experiment, quick: true, seed: 5 };
-        let all = blocks(&run.design());
-        let plans = run.plans(&all);
-        assert_eq!(plans.len(), 2);
-        for plan in &plans {
-            let is_stock = plan.scenario.as_deref() == Some("theirs");
-            assert!(plan.replicates.iter().all(|replicate| (replicate.arm == 0) == is_stock));
-            assert!(plan.replicates.is_sorted_by_key(|replicate| replicate.id), "the schedule's order is kept");
-        }
-        assert_eq!(plans.iter().map(|plan| plan.replicates.len()).sum::<usize>(), all.len());
-        assert!(run.plans(&[]).is_empty());
-    }
-
-    /// Scatters by `scatter` at its first point, not at all at its second.
-    struct Device(f64);
-
-    impl Place for Device {
-        fn devices(&self, _: &Experiment) -> u32 {
-            1
-        }
-
-        fn program(&self) -> anyhow::Result<String> {
-            Ok(String::new())
-        }
-
-        fn prepare(&self, _: &Experiment, _: &Plan) -> anyhow::Result<String> {
-            Ok(String::new())
-        }
-
-        fn run(
-            &self,
-            _: &Experiment,
-            plan: &Plan,
-            _: u32,
-            _: &AtomicBool,
-            on_line: &mut dyn FnMut(Line),
-        ) -> anyhow::Result<Vec<SelfCheck>> {
-            for replicate in &plan.replicates {
-                let sign = if replicate.block.is_multiple_of(2) { 1.0 } else { -1.0 };
-                let scatter = if (replicate.arm, replicate.point) == (1, 0) { self.0 * sign } else { 0.0 };
-                on_line(Line::Measured(Measured {
-                    replicate: replicate.id,
-                    arm: plan.arms[replicate.arm].name.clone(),
-                    point: plan.points[replicate.point].to_string(),
-                    metrics: BTreeMap::from([("launch_ms".to_owned(), 100.0 + scatter)]),
-                    events: BTreeMap::new(),
-                    courses: BTreeMap::new(),
-                    rejected: None,
-                }));
-            }
-            Ok(Vec::new())
-        }
-    }
-
-    #[test]
-    fn what_is_precise_is_not_measured_again() {
-        let text = r#"name = "x"
-title = "x"
-description = "x"
-mechanism = "launch"
-mode = "parallel"
-scenario = "x"
-workload = { program = "load", work_ms = [100, 200], settle_ms = [1, 2], window_beyond_work_ms = 500 }
-replicates = { quick = 2, full = 12, least = 3, warm_up = 0 }
-arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title = "" }]
-[[claim]]
-id = "x.y"
-text = ""
-measure = "gain"
-arm = "ours"
-precision = 2
-"#;
-        let experiment = Experiment::parse("x", text).unwrap();
-        let run = |quick, scatter, until| {
-            let run = Run { experiment: &experiment, quick, seed: 5 };
-            let folder = tempfile::tempdir().unwrap();
-            let header = super::super::store::Header {
-                brisk: "1".into(),
-                experiment: text.into(),
-                quick,
-                seed: 5,
-                ..Default::default()
-            };
-            let mut store = Store::create(folder.path(), &header).unwrap();
-            let mut findings = Findings::default();
-            let limits = Limits { interrupted: &AtomicBool::new(false), until };
-            run.conduct(&Device(scatter), &mut store, &mut findings, &limits, &mut |_, _| {}).unwrap();
-            let result = run.result(&findings, String::new());
-            let counts: Vec<usize> = result.arms.iter().map(|arm| arm.samples.len()).collect();
-            let state = run.state(&findings);
-            assert!(quick || counts.is_empty() || state.len() == 2 && state[1].ends_with("precise"), "{state:?}");
-            let named = result.notes.iter().any(|note| note == "Less precise than was asked for: x.y: work 100 ms.");
-            (counts, named)
-        };
-        assert_eq!(run(false, 30.0, None), (vec![12, 12, 3, 3], true), "two arms at each of two points");
-        assert_eq!(run(false, 0.0, None), (vec![3; 4], false));
-        assert_eq!(run(true, 30.0, None), (vec![2; 4], false), "a quick form promises no precision");
-        assert_eq!(run(false, 0.0, Some(Instant::now())), (vec![], false), "no time");
-    }
-}
+mod tests;

@@ -19,7 +19,7 @@ const SHIPPED: &str = include_str!("../../lab/costs.toml");
 #[cfg(not(feature = "lab"))]
 const SHIPPED: &str = "";
 
-/// To set up a device that nobody has set up before, where nothing else is known.
+/// To set up a device that was never set up before, where nothing else is known.
 const UNKNOWN_SET_UP_S: f64 = 30.0;
 /// What a guest takes beside what [`Run::cost_ms`] counts: its boot, its self-check, its warm-ups. It makes up the difference
 /// between that and a whole quick run on two cores.

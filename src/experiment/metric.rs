@@ -15,15 +15,15 @@ pub enum Metric {
     Energy,
     /// What the daemon did about the launch: the number of its actions.
     Actions,
-    /// A service look-up, its median over a replicate: one call of the driver and all that it causes.
+    /// A service lookup, its median over a replicate: one call of the driver and all that it causes.
     LookUp,
     /// The same, its mean: what papers give, and what hits and misses together make.
     LookUpMean,
     /// The same, its 99th percentile.
     LookUpP99,
-    /// A look-up on the clock, its mean: how long clients took, by how many look-ups each made.
+    /// A lookup on the clock, its mean: how long clients took, by how many lookups each made.
     LookUpTime,
-    /// A look-up right after the driver's cache was made to forget, its median.
+    /// A lookup right after the driver's cache was made to forget, its median.
     Miss,
     /// A call of the driver that does nothing.
     EmptyCall,
@@ -49,7 +49,7 @@ pub enum Metric {
     Opening,
     /// The same, its 95th percentile.
     OpeningP95,
-    /// A service look-up of an application that is opened, the mean.
+    /// A service lookup of an application that is opened, the mean.
     OpeningLookUp,
     /// Energy of a whole course of openings.
     CourseEnergy,
@@ -127,7 +127,7 @@ pub enum Metric {
     Foreground,
     /// Music whose next 20 ms came before the last were done.
     MusicMissed,
-    /// What everybody beside the foreground got of the CPUs while that was there.
+    /// What the background got of the CPUs while there was a foreground.
     Background,
     /// How often the foreground's threads went on on another CPU.
     Migrations,
@@ -140,7 +140,7 @@ pub enum Metric {
 pub enum Subject {
     /// Launches of a program.
     Launches,
-    /// Look-ups of services.
+    /// Lookups of services.
     LookUps,
     /// Applications that share memory.
     Applications,
@@ -247,15 +247,15 @@ impl Metric {
             Self::Basic => (Launches, "basic", "ms", "basic_ms"),
             Self::Energy => (Launches, "energy", "mJ", "energy_mj"),
             Self::Actions => (Launches, "actions", "actions", "actions"),
-            Self::LookUp => (LookUps, "look-up", "instructions", "look_up"),
-            Self::LookUpMean => (LookUps, "look-up mean", "instructions", "look_up_mean"),
-            Self::LookUpP99 => (LookUps, "look-up p99", "instructions", "look_up_p99"),
-            Self::LookUpTime => (LookUps, "look-up time", "us", "look_up_us"),
+            Self::LookUp => (LookUps, "lookup", "instructions", "look_up"),
+            Self::LookUpMean => (LookUps, "lookup mean", "instructions", "look_up_mean"),
+            Self::LookUpP99 => (LookUps, "lookup p99", "instructions", "look_up_p99"),
+            Self::LookUpTime => (LookUps, "lookup time", "us", "look_up_us"),
             Self::Miss => (LookUps, "miss", "instructions", "miss"),
             Self::EmptyCall => (LookUps, "empty call", "instructions", "empty_call"),
             Self::ReferencePair => (LookUps, "reference pair", "instructions", "reference_pair"),
             Self::Kills => (Applications, "kills", "applications", "kills"),
-            Self::FrontKills => (Applications, "kills in front", "applications", "front_kills"),
+            Self::FrontKills => (Applications, "foreground kills", "applications", "front_kills"),
             Self::OomKills => (Applications, "kernel's kills", "applications", "oom_kills"),
             Self::Alive => (Applications, "alive", "applications", "alive"),
             Self::EarlyLaunch => (Applications, "early launch", "ms", "early_launch_ms"),
@@ -264,7 +264,7 @@ impl Metric {
             Self::Resume => (Applications, "resume", "ms", "resume_ms"),
             Self::Opening => (Applications, "opening", "ms", "opening_ms"),
             Self::OpeningP95 => (Applications, "opening p95", "ms", "opening_p95_ms"),
-            Self::OpeningLookUp => (Applications, "look-up of an opening", "us", "opening_look_up_us"),
+            Self::OpeningLookUp => (Applications, "lookup of an opening", "us", "opening_look_up_us"),
             Self::CourseEnergy => (Applications, "energy of the course", "mJ", "course_energy_mj"),
             Self::CourseMusicMissed => (Applications, "music missed in the course", "%", "course_music_missed_percent"),
             Self::OwnCost => (Applications, "daemon's own CPU time", "%", "own_cost_percent"),

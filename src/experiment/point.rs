@@ -12,7 +12,7 @@ pub enum Point {
     Work(u32),
     /// Nothing is launched for this long, in milliseconds.
     Idle(u32),
-    /// So many service look-ups in a row.
+    /// So many service lookups in a row.
     LookUps(u32),
     /// So many openings of applications, one after another.
     Openings(u32),
@@ -22,7 +22,7 @@ pub enum Point {
     Readings(u32),
     /// So many clients that look services up at the same time.
     Clients(u32),
-    /// The look-ups of one modelled application: its place among [`Traces::built_in`].
+    /// The lookups of one modelled application: its place among [`Traces::built_in`].
     Application(usize),
     /// A foreground with others beside it, by its name.
     Combination(String),
@@ -37,7 +37,7 @@ impl std::fmt::Display for Point {
             Self::Openings(1) => f.write_str("1 opening"),
             Self::Openings(count) => write!(f, "{count} openings"),
             Self::Readings(count) => write!(f, "{count} readings"),
-            Self::LookUps(count) => write!(f, "{count} look-ups"),
+            Self::LookUps(count) => write!(f, "{count} lookups"),
             Self::Clients(1) => f.write_str("1 client"),
             Self::Clients(count) => write!(f, "{count} clients"),
             Self::Application(index) => match Traces::built_in().traces.get(*index) {

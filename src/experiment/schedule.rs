@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_is_left_out_where_nobody_asks_for_it() {
+    fn an_arm_is_left_out_where_no_claim_needs_it() {
         let left_out = BTreeSet::from([(0, 1), (2, 0)]);
         let design = Design { arms: 3, replicates: vec![4; 2], left_out, warm_up: 0, settle_us: [10, 90], seed: 1 };
         let cells = |block: &[Replicate]| block.iter().map(|r| (r.arm, r.point)).collect::<BTreeSet<_>>();

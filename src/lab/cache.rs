@@ -149,7 +149,7 @@ impl Cache {
         Ok(drafts.join(plain + ".lock"))
     }
 
-    /// Removes the drafts of brisks that were killed: nobody holds their locks. What cannot be removed stays.
+    /// Removes the drafts of brisks that were killed: no process holds their locks. What cannot be removed stays.
     fn remove_abandoned(&self) {
         let files = fs::read_dir(self.path(DRAFTS)).into_iter().flatten().filter_map(Result::ok);
         for path in files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "lock")) {
@@ -192,7 +192,7 @@ impl Lock {
         }
     }
 
-    /// A file that was removed between opening and locking is nobody's lock any more.
+    /// A file that was removed between opening and locking locks nothing any more.
     fn is_in_place(&self) -> bool {
         let [own, there] =
             [self.file.metadata(), fs::metadata(&self.path)].map(|file| file.ok().map(|file| (file.dev(), file.ino())));

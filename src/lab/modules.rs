@@ -269,7 +269,7 @@ fn lift_objects(folder: &Path, draft: &Path) -> Result<(), LabError> {
 fn make(source: &str, headers: &Path, folder: &Path, architecture: &Architecture) -> Result<(), LabError> {
     let mut command = Command::new("make");
     command.arg("-C").arg(headers).arg(format!("M={}", folder.display())).arg("modules");
-    // Type information needs pahole and, for a guest that runs no BPF on these modules, serves nobody.
+    // Type information needs pahole and, for a guest that runs no BPF on these modules, has no reader.
     command.arg("CONFIG_DEBUG_INFO_BTF_MODULES=");
     // A make or cargo around brisk must not steer the kernel's own build.
     for variable in ["MAKEFLAGS", "MFLAGS", "O", "M", "KBUILD_OUTPUT"] {

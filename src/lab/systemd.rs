@@ -107,7 +107,7 @@ fn users(names: &[String]) -> (String, String) {
     texts
 }
 
-/// The unit of the job's command. Nobody stops it when the kernel kills one of its processes.
+/// The unit of the job's command. systemd does not stop it when the kernel kills one of its processes.
 fn unit(services: &[String], console: &str) -> String {
     let services = services.join(" ");
     format!(

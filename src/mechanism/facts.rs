@@ -11,6 +11,7 @@ use crate::device::Target;
 use crate::device::cgroup::memory::GroupLook;
 use crate::device::io_priority::IoPriority;
 use crate::device::kinship::Kin;
+use crate::device::other_managers::Found;
 use crate::device::process::Life;
 
 /// What is asked.
@@ -37,10 +38,12 @@ pub enum Question {
     MemoryGroups,
     /// Whether the kernel's own limit of what zram writes back can be used.
     WritebackLimit,
+    /// Which other managers are there.
+    OtherManagers,
 }
 
 impl Question {
-    /// True when the answer helps nobody later on: it is fetched in real time.
+    /// True when the answer is of no use later on: it is fetched in real time.
     pub fn is_urgent(&self) -> bool {
         matches!(self, Self::MemoryGroups)
     }
@@ -82,6 +85,11 @@ pub enum Facts {
     WritebackLimit {
         /// The file that turns it on, while it is off.
         switch: Option<Target>,
+    },
+    /// Which other managers are there.
+    OtherManagers {
+        /// Each once.
+        found: Vec<Found>,
     },
 }
 

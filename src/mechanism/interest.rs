@@ -7,7 +7,7 @@ use super::event::ProcessEventKind;
 /// The events and facts that a mechanism wants now; it may change with every event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Interest {
-    /// Kinds of process events; the kernel's own filter drops the others before they wake anybody.
+    /// Kinds of process events; the kernel's own filter drops the others before they wake the daemon.
     pub kinds: ProcessEventKinds,
     /// Facts about the processes of those events, forks excepted.
     pub facts: ProcessFacts,
@@ -15,7 +15,7 @@ pub struct Interest {
     pub fork_facts: ProcessFacts,
     /// Changes of the set of foreground processes.
     pub foreground: bool,
-    /// Which processes belong to the foreground session, where nobody tells it any better.
+    /// Which processes belong to the foreground session, where no better source tells it.
     pub session: bool,
     /// The load, that often.
     pub load_period: Option<Duration>,

@@ -6,6 +6,7 @@
 
 pub mod action;
 pub mod boot;
+pub mod deference;
 pub mod demand;
 pub mod enabled;
 pub mod event;
@@ -41,7 +42,7 @@ pub use interest::{Interest, ProcessEventKinds, ProcessFacts, Stall};
 pub use jobs::Job;
 pub use news::News;
 pub use outcome::{Effect, Outcome};
-pub use support::{Support, SupportState};
+pub use support::{Part, Support, SupportState};
 pub use surroundings::{Settings, Surroundings};
 
 use crate::device::{BootTime, Root};
@@ -55,7 +56,12 @@ pub trait Mechanism: std::fmt::Debug {
     /// What this device offers to it, and what to do about the rest.
     fn support(&self) -> &Support;
 
-    /// Reads what [`Mechanism::support`] tells of the device: before a client is told.
+    /// Which of its parts are on, where they are switched one by one, and why.
+    fn parts(&self) -> &[Part] {
+        &[]
+    }
+
+    /// Reads what [`Mechanism::support`] and [`Mechanism::parts`] tell of the device: before a client is told.
     fn refresh(&mut self, now: BootTime, root: &Root) {
         let _ = (now, root);
     }
@@ -93,8 +99,8 @@ pub trait Mechanism: std::fmt::Debug {
         Interest::default()
     }
 
-    /// True when it has no use for an event of `kind` about `pid` at `now`, although it asked for that kind: then nobody
-    /// looks the process up for it.
+    /// True when it has no use for an event of `kind` about `pid` at `now`, although it asked for that kind: then the
+    /// engine does not look the process up for it.
     fn ignores(&self, now: BootTime, kind: ProcessEventKind, pid: u32) -> bool {
         let _ = (now, kind, pid);
         false
@@ -124,6 +130,12 @@ pub trait Mechanism: std::fmt::Debug {
     /// at leisure.
     fn take_questions(&mut self, questions: &mut Vec<Question>) {
         let _ = questions;
+    }
+
+    /// True once when the device must be probed for it again: what keeps it off has gone. [`Mechanism::let_go`] and
+    /// [`Mechanism::follow`] come next.
+    fn take_probe_request(&mut self) -> bool {
+        false
     }
 
     /// The process of brisk's own that it wants beside the daemon now: it is started, started again when it dies, and ended

@@ -7,6 +7,6 @@ use serde_json::Value;
 pub struct News {
     /// True for the beginning of a launch, which is counted.
     pub is_new_launch: bool,
-    /// What a client reads; `None` while nobody watches.
+    /// What a client reads; `None` while no client watches.
     pub text: Option<Value>,
 }

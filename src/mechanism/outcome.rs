@@ -1,21 +1,25 @@
 //! What became of decisions: the way back from the kernel to the mechanism that decided.
 
+use serde::{Deserialize, Serialize};
+
 use crate::device::Target;
 
 /// What became of one decision, or of a lease that ended without one: its deadline came, or what could not be restored
 /// before was restored at last.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// What the decision was about.
     pub target: Target,
     /// How it went.
     pub effect: Effect,
     /// The leased value that the target holds from now on; `None` when nothing of ours is left in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<String>,
 }
 
 /// How a decision went.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Effect {
     /// The kernel has taken it.
     Written,

@@ -24,6 +24,17 @@ impl Default for Support {
     }
 }
 
+/// A part of a mechanism that is switched by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its section in the configuration, such as `memory.killer`.
+    pub name: String,
+    /// Whether it is on.
+    pub on: bool,
+    /// Why: one sentence.
+    pub reason: String,
+}
+
 /// A state, why it is so, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Support {

@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn text_is_cut_to_fit() {
         assert_eq!(fit("stock", 13.0, 100.0), "stock");
-        let long = "a rather long name of an arm that nobody wants to read";
+        let long = "a rather long name of an arm that does not fit on a label";
         let cut = fit(long, 13.0, 100.0);
         assert!(cut.ends_with('\u{2026}') && text_width(&cut, 13.0) <= 100.0, "{cut}");
         let lines = wrap(long, 13.0, 120.0);

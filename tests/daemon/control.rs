@@ -148,7 +148,7 @@ fn connect_as(device: &Device, uid: u32) -> UnixStream {
 }
 
 #[test]
-fn silent_clients_lock_nobody_out() {
+fn silent_clients_lock_no_client_out() {
     let device = Device::new();
     let mut daemon = device.daemon();
     open_way(&device);
@@ -321,7 +321,7 @@ fn only_root_and_the_group_may() {
     };
     let said = String::from_utf8(output.stderr).unwrap();
     if said.contains("failed to execute") {
-        return eprintln!("skipped: nobody else may run the program where it lies: {said}");
+        return eprintln!("skipped: another user may not run the program where it lies: {said}");
     }
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("user 65534 may not"), "{said}");

@@ -96,7 +96,13 @@ impl Device {
 
     /// A daemon that is ready.
     pub fn daemon(&self) -> Daemon<'_> {
-        let child = self.command(&["run"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        self.daemon_with(&[])
+    }
+
+    /// The same with more arguments.
+    pub fn daemon_with(&self, arguments: &[&str]) -> Daemon<'_> {
+        let child =
+            self.command(&["run"]).args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         Daemon::ready(self, child)
     }
 

@@ -27,7 +27,7 @@ fn originals() -> [String; 4] {
 }
 
 #[test]
-fn the_drivers_cache_is_set_told_of_and_restored_whoever_dies() {
+fn the_drivers_cache_is_set_and_restored_after_any_death() {
     for signal in [Signal::TERM, Signal::KILL] {
         let device = device(ON);
         let daemon = device.daemon();
@@ -37,11 +37,11 @@ fn the_drivers_cache_is_set_told_of_and_restored_whoever_dies() {
         let status = daemon.status();
         let lookup = status["mechanisms"].as_array().unwrap().iter().find(|it| it["name"] == "lookup").unwrap();
         let reason = lookup["reason"].as_str().unwrap();
-        assert!(reason.contains("30 of 40 look-ups (75.0 %)") && reason.contains("brisk has set"), "{reason}");
+        assert!(reason.contains("30 of 40 lookups (75.0 %)") && reason.contains("brisk has set"), "{reason}");
         assert_eq!(lookup["activity"]["text"], "lookups of binder are answered in the driver (transparent)");
         // What the driver has answered since is told.
         device.write(&format!("{FOLDER}/stats"), "hits 90\nmisses 10\n");
-        assert!(daemon.status().to_string().contains("90 of 100 look-ups (90.0 %)"));
+        assert!(daemon.status().to_string().contains("90 of 100 lookups (90.0 %)"));
         daemon.signal(signal);
         eventually("the driver is as it was", || values(&device) == originals());
     }
@@ -72,7 +72,7 @@ fn another_mode_is_taken_by_a_reload_and_off_leaves_the_driver_alone() {
     daemon.signal(Signal::HUP);
     daemon.says("configuration reloaded");
     assert_eq!(values(&device)[2], "128");
-    // What somebody else writes meanwhile stays.
+    // What another process writes meanwhile stays.
     device.write(&format!("{FOLDER}/capacity"), "7\n");
     device.configure("[launch]\nenabled = false\n");
     daemon.signal(Signal::HUP);

@@ -6,7 +6,10 @@ mod dry_run;
 mod launch;
 mod listeners;
 mod lookup;
+mod managers;
 mod phone;
+mod recording;
+mod resume;
 mod session;
 mod switches;
 
@@ -82,7 +85,7 @@ fn the_papers_lease_lasts_as_long_as_the_launch() {
 }
 
 #[test]
-fn a_launch_that_nobody_ends_ends_at_its_deadline() {
+fn a_launch_without_an_end_ends_at_its_deadline() {
     let device = Device::with(&format!("{LEASE}deadline_ms = 300\n"));
     let daemon = device.daemon();
     daemon.announce("browser");
@@ -171,7 +174,7 @@ fn sleeps(pid: u64) -> u64 {
 }
 
 #[test]
-fn nobody_wakes_while_nothing_happens() {
+fn the_daemon_sleeps_while_nothing_happens() {
     let device = Device::with(&format!("{LEASE}deadline_ms = 60000\n"));
     let daemon = device.daemon();
     let pids = [u64::from(daemon.child.id()), daemon.status()["guardian_pid"].as_u64().unwrap()];

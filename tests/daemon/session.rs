@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::device::{Daemon, Device, eventually};
 
-/// Threads are looked at, and nobody is ever made to give anything up.
+/// The daemon samples threads and never deprioritises one.
 const CONFIG: &str = "[launch]\nenabled = false\n[placement]\nenabled = true\nexcluded_commands = [\"*\"]\n";
 
 /// A process that waits; dropped, it ends.

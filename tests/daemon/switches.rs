@@ -38,7 +38,7 @@ fn setup_shows_asks_and_writes_what_auto_decides() {
     let device = Device::of_tree(BOARD);
     let file = format!("{OWN}/setup.toml");
     let asked = say(&device, &["setup"]);
-    assert!(asked.code == Some(1) && asked.error.contains("nobody can be asked here; --yes writes"), "{}", asked.error);
+    assert!(asked.code == Some(1) && asked.error.contains("brisk cannot ask; --yes writes"), "{}", asked.error);
     assert!(!exists(&device.path(&file)), "nothing was written");
     for part in ["launch         on\n", "a typical launch is 2.2 % shorter (predicted)", "memory.killer  off\n"] {
         assert!(asked.out.contains(part), "{part:?} is missing in {}", asked.out);
@@ -197,7 +197,7 @@ fn lookups_are_switched_as_every_other_mechanism_is() {
 }
 
 #[test]
-fn who_is_in_the_foreground_is_told_by_number_by_file_or_as_nobody() {
+fn the_foreground_is_told_by_number_by_file_or_as_empty() {
     let device = Device::with("[launch]\nenabled = false\n[placement]\nenabled = true\nexcluded_commands = [\"*\"]\n");
     let mut process = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let pid = process.id().to_string();
@@ -231,4 +231,49 @@ fn who_is_in_the_foreground_is_told_by_number_by_file_or_as_nobody() {
     eventually("it is there again", || front() == json!([process.id()]));
     drop(process.stdin.take());
     process.wait().unwrap();
+}
+
+#[test]
+fn status_why_and_doctor_say_of_each_part_of_memory_why_it_is_off() {
+    for (file, text, zram, killer) in [
+        (
+            "etc/systemd/zram-generator.conf",
+            "[zram0]\n",
+            "left to zram-generator (",
+            "that was killed cannot be restored",
+        ),
+        (
+            "sys/fs/cgroup/system.slice/earlyoom.service/cgroup.procs",
+            "7\n",
+            "could not always be undone",
+            "left to earlyoom (",
+        ),
+        (
+            "etc/brisk/brisk.toml",
+            "memory.killer.enabled = false\n",
+            "could not always be undone",
+            "memory.killer.enabled is false",
+        ),
+    ] {
+        let device = Device::of_tree(BOARD);
+        device.write(file, text);
+        let daemon = device.daemon();
+        let memory = daemon.status()["mechanisms"][2].clone();
+        let told: Vec<_> =
+            memory["parts"].as_array().unwrap().iter().map(|part| (&part["name"], &part["on"])).collect();
+        assert_eq!(
+            told,
+            [(&json!("memory.zram"), &json!(false)), (&json!("memory.killer"), &json!(false))],
+            "{memory}"
+        );
+        for command in ["status", "why", "doctor"] {
+            let said = say(&device, &[command]).out.split_whitespace().collect::<Vec<_>>().join(" ");
+            for (part, reason) in [("memory.zram off ", zram), ("memory.killer off ", killer)] {
+                let rest = said.split_once(part).unwrap_or_else(|| panic!("{command}: no {part:?} in {said}")).1;
+                let until_reason =
+                    rest.find(reason).unwrap_or_else(|| panic!("{command}: {reason:?} is missing in {said}"));
+                assert!(until_reason < 200, "{command}: {reason:?} is not the reason of {part:?}: {said}");
+            }
+        }
+    }
 }

@@ -174,7 +174,7 @@ fn compiled(text: &str, path: &str) -> GuestFile {
     GuestFile { path: path.into(), contents: std::fs::read(binary).unwrap(), mode: 0o644 }
 }
 
-/// What callers see under a policy that is enforced, a line a look-up, once for each mode of the cache.
+/// What callers see under a policy that is enforced, a line a lookup, once for each mode of the cache.
 fn seen_under_a_policy(scenario: &str) -> Option<Vec<Vec<String>>> {
     let first = std::fs::read_to_string(sources().join("policy.conf")).unwrap();
     let second: String =
@@ -185,7 +185,7 @@ fn seen_under_a_policy(scenario: &str) -> Option<Vec<Vec<String>>> {
     Some(modes.filter(|lines| !lines.is_empty()).map(<[String]>::to_vec).collect())
 }
 
-/// Rights revoked, granted again and changed by a new policy, between look-ups whose answers are known.
+/// Rights revoked, granted again and changed by a new policy, between lookups whose answers are known.
 fn who_may_not_is_refused(stock: &str, ours: &str) {
     let Some(stock) = seen_under_a_policy(stock) else { return };
     let ours = seen_under_a_policy(ours).expect("there was an emulator");

@@ -103,7 +103,7 @@ fn recording_three_hundred_processes_takes_less_than_one_percent_of_a_cpu() {
 }
 
 #[test]
-fn governors_come_back_with_their_tunables_whoever_dies() {
+fn governors_and_tunables_are_restored_after_any_death() {
     let Some(report) = Report::of(&["hold", "chosen"], |_, _| ()) else { return };
     let before = "ondemand 30000";
     assert_eq!(report.one("hold.before"), before);

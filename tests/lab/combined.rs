@@ -56,6 +56,13 @@ fn ended(scenario: &str, ways: &[&str], sleepers: &str, change: impl FnOnce(&mut
         assert_eq!(report.one(&format!("{way}.left")), "Nothing is left changed.", "{report:#?}");
     }
     assert_eq!(report.one("warned"), "0", "nothing to write back to was asked for: {report:#?}");
+    if manager == "none" {
+        assert_eq!(report.one("replayed"), "0", "the recording of the first: {report:#?}");
+        for mechanism in ["launch", "placement", "memory"] {
+            let decided = report.all("replay").into_iter().find(|line| line.starts_with(mechanism)).unwrap_or_default();
+            assert!(decided.ends_with("decisions, all as recorded"), "{mechanism}: {report:#?}");
+        }
+    }
 }
 
 #[test]

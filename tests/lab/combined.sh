@@ -12,6 +12,7 @@ cpufreq=/sys/devices/system/cpu/cpufreq
 rate=$cpufreq/ondemand/sampling_rate
 work=/run/check
 log=$work/log
+recording=$work/recording.jsonl
 
 # shellcheck source=tests/lab/steps.sh
 . /steps.sh
@@ -167,7 +168,8 @@ start() {
 		systemctl start brisk.service
 		daemon=$(systemctl show --property=MainPID --value brisk.service)
 	else
-		brisk run 2>>$log &
+		# shellcheck disable=SC2086 # an option and its argument, or nothing
+		brisk run $record 2>>$log &
 		daemon=$!
 	fi
 	wait_for 60 brisk status
@@ -247,6 +249,8 @@ hogs_before=$(hog_states)
 state >$work/before 2>/dev/null
 say lines "$(wc -l <$work/before)"
 for way in "$@"; do
+	record=
+	if [ "$way" = term ] && [ "$manager" = none ]; then record="--record $recording"; fi
 	start_all
 	end_by "$way"
 	kill -KILL "$(cat $work/front)" 2>/dev/null || :
@@ -257,6 +261,12 @@ for way in "$@"; do
 	say "$way.left" "$(brisk restore)"
 	rm -f $work/front
 done
+if [ -e $recording ]; then
+	status=0
+	brisk replay $recording >$work/replayed || status=$?
+	say replayed "$status"
+	while read -r line; do say replay "$line"; done <$work/replayed
+fi
 say warned "$(grep -c 'WARN.*nothing is written back' $log || :)"
 say told "$(grep -c 'nothing is written back: memory.zram.backing_device' $log || :)"
 # shellcheck disable=SC2086 # a list of processes

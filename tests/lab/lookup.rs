@@ -1,4 +1,4 @@
-//! Service look-ups through a stock binder driver.
+//! Service lookups through a stock binder driver.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,12 +15,12 @@ fn a_hundred_services_are_registered_and_looked_up_through_binder() {
         assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
         let report: serde_json::Value = serde_json::from_str(&results(&lines).join("\n")).unwrap();
         assert_eq!((&report["services"], &report["look_ups"]), (&100.into(), &400.into()), "{report}");
-        // The emulator counts, so that a look-up takes about as long every time.
+        // The emulator counts, so that a lookup takes about as long every time.
         assert_eq!(report["unit"], "instructions", "{report}");
         let [p50, p99] = ["p50", "p99"].map(|name| report["call"][name].as_f64().unwrap());
         assert!(p50 > 10_000.0 && p99 < p50 * 1.2, "{report}");
         assert!(report["floors"]["empty_call"].as_f64().unwrap() < 2_000.0, "{report}");
-        // The steps are those of the very look-ups: together they take what one takes.
+        // The steps are those of the very lookups: together they take what one takes.
         let step = |name: &str| report["steps"][name]["p50"].as_f64().unwrap_or_else(|| panic!("{name}: {report}"));
         let sum: f64 = ["entry", "switch", "search", "reply"].into_iter().map(step).sum();
         assert!((sum / p50 - 1.0).abs() < 0.03, "{sum} of {p50}: {report}");
@@ -39,7 +39,7 @@ fn look_ups_of_others_are_recorded_by_process() {
     let (outcome, lines) = run(&job);
     assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
     let report: serde_json::Value = serde_json::from_str(&results(&lines).join("\n")).unwrap();
-    // A look-up is some 33 thousand instructions of 8 ns.
+    // A lookup is some 33 thousand instructions of 8 ns.
     assert!(report["look_ups"].as_u64().unwrap() > 1_000, "{report}");
     assert_eq!(
         (&report["source"], &report["rows"][0]["what"]),
@@ -82,7 +82,7 @@ fn lookups_are_recorded_one_by_one_and_replayed() {
     assert_eq!(values.collect::<Vec<_>>(), [0, 0]);
 }
 
-/// What random programs saw in a guest of `scenario`, a line each, and which share of their look-ups its cache answered.
+/// What random programs saw in a guest of `scenario`, a line each, and which share of their lookups its cache answered.
 fn programs(binary: &Path, scenario: &str, cache: &[&str], count: &str, steps: &str) -> (Vec<String>, u64) {
     let command = ["brisk", "lab", "binder-programs", "--programs", count, "--steps", steps];
     let mut job = job(binary, scenario, &[&command[..], cache].concat());
@@ -92,7 +92,7 @@ fn programs(binary: &Path, scenario: &str, cache: &[&str], count: &str, steps: &
     let mut said: Vec<String> = results(&lines).into_iter().map(str::to_owned).collect();
     let last = said.pop().unwrap_or_default();
     let share = last.strip_suffix(" %").and_then(|last| last.rsplit(' ').next()?.parse().ok());
-    (said, share.unwrap_or_else(|| panic!("the last line says how many look-ups the cache answered: {last}")))
+    (said, share.unwrap_or_else(|| panic!("the last line says how many lookups the cache answered: {last}")))
 }
 
 /// Random programs register, look up, call, watch and close as several users in two contexts; managers are replaced.
@@ -101,7 +101,7 @@ fn two_drivers_do_the_same(count: &str, steps: &str) {
     let Some(binary) = static_brisk() else { return };
     let (stock, _) = programs(binary, "binder-stock-6.1", &[], count, steps);
     assert_eq!(stock.len().to_string(), count);
-    // A fuzzer whose look-ups are rarely answered by the cache tests little.
+    // A fuzzer whose lookups are rarely answered by the cache tests little.
     for (cache, least) in [
         (&["--mode", "off"][..], 0),
         (&["--mode", "transparent"], 20),
@@ -111,8 +111,8 @@ fn two_drivers_do_the_same(count: &str, steps: &str) {
         let (ours, share) = programs(binary, "binder-6.1", cache, count, steps);
         // `brisk lab binder-programs --seed N --transcript` shows what the program N saw.
         assert_eq!(ours, stock, "{cache:?}");
-        println!("{cache:?}: the cache answered {share} % of the look-ups");
-        assert!(share >= least && (least > 0 || share == 0), "{cache:?} answered {share} % of the look-ups");
+        println!("{cache:?}: the cache answered {share} % of the lookups");
+        assert!(share >= least && (least > 0 || share == 0), "{cache:?} answered {share} % of the lookups");
     }
 }
 
@@ -156,7 +156,7 @@ done
 "#;
 
 #[test]
-fn the_daemon_sets_the_drivers_cache_and_it_is_restored_whoever_dies() {
+fn the_drivers_cache_is_restored_after_any_death() {
     let Some(binary) = static_brisk() else { return };
     let mut job = job(binary, "binder-6.1", &["sh", "-c", CACHE_SCRIPT]);
     job.busybox = true;

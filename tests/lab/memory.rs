@@ -69,7 +69,7 @@ fn swap_that_does_not_fit_stays_in_use() {
 const FAULTED_KIB: u64 = 64;
 
 #[test]
-fn under_pressure_the_right_one_goes_and_the_kernel_kills_nobody() {
+fn under_pressure_the_right_one_goes_and_the_kernel_kills_none() {
     let Some(report) = report("killer", "pressure") else { return };
     assert_eq!(report.one("pressure.oom"), "0");
     assert_eq!(report.one("pressure.alive"), report.one("pressure.expected"));
@@ -132,7 +132,7 @@ fn zram_that_is_busy_is_given_back_later_and_anothers_is_left_alone() {
 
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
-fn a_fork_bomb_takes_nobody_with_it() {
+fn a_fork_bomb_ends_no_other_process() {
     let Some(report) = report("killer", "bomb") else { return };
     assert_eq!(report.one("bomb.alive"), report.one("bomb.expected"), "{report:#?}");
     assert_eq!(memory_in(&report.json("bomb.status"))["state"], "active");
@@ -143,7 +143,7 @@ const RECOVERY_US: u64 = 500_000;
 
 #[test]
 #[ignore = "three minutes: ./dev test --deep"]
-fn whoever_outruns_reclaim_is_gone_in_bounded_time_and_nobody_else() {
+fn a_process_that_outruns_reclaim_is_gone_in_bounded_time() {
     for step in ["outrun", "outrun_with_swap"] {
         let Some(report) = report("killer", step) else { return };
         assert_eq!(report.one("outrun.alive"), report.one("outrun.expected"), "{report:#?}");
@@ -166,7 +166,7 @@ fn numbers<const COUNT: usize>(text: &str) -> [u64; COUNT] {
 }
 
 #[test]
-fn what_is_written_back_stays_within_the_days_budget_whoever_dies() {
+fn writeback_stays_within_the_days_budget_after_any_death() {
     const BUDGET_KIB: u64 = 8192;
     let Some(report) = report("writeback", "writeback") else { return };
     let [pages, spent_kib] = numbers(report.one("writeback.killed"));
@@ -189,7 +189,7 @@ fn what_is_written_back_stays_within_the_days_budget_whoever_dies() {
 }
 
 #[test]
-fn a_backing_device_that_is_missing_or_full_harms_nobody() {
+fn a_missing_or_full_backing_device_harms_no_process() {
     let with_a_small_one = |scenario: &mut Scenario| {
         let flash = scenario.modules.iter_mut().find(|module| module.name == "flash_model").unwrap();
         flash.parameters.insert("sizes_mib".into(), toml::Value::from(vec![256, 1024, 2]));
@@ -247,7 +247,7 @@ fn the_killer_locks_little_and_what_it_does_ahead_of_need_it_does_on_an_idle_cpu
 }
 
 #[test]
-fn nobody_else_goes_before_the_one_that_does_not_go_is_given_up() {
+fn no_second_victim_before_the_first_is_given_up() {
     let Some(report) = report_of("killer", "stuck", without_psi) else { return };
     let (first, state) = report.one("stuck.first").split_once(' ').unwrap();
     assert_ne!(state, "Z", "{report:#?}");

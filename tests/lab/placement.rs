@@ -73,12 +73,12 @@ fn take_and_give_back(cgroup: CgroupVersion, cycles: u32, rule: &str) {
 }
 
 #[test]
-fn groups_are_as_before_whoever_dies_and_whichever_cpu_goes_with_cgroup_v1() {
+fn groups_are_restored_after_any_death_or_unplug_with_cgroup_v1() {
     take_and_give_back(CgroupVersion::V1, 5, "weight");
 }
 
 #[test]
-fn groups_are_as_before_whoever_dies_and_whichever_cpu_goes_with_cgroup_v2() {
+fn groups_are_restored_after_any_death_or_unplug_with_cgroup_v2() {
     take_and_give_back(CgroupVersion::V2, 5, "weight");
 }
 
@@ -110,7 +110,7 @@ fn faults(steps: &[&str], command_line: &str) -> Option<Report> {
 }
 
 #[test]
-fn a_delegated_sub_tree_takes_its_own_and_whoever_is_bound_stays() {
+fn a_delegated_sub_tree_takes_its_own_and_bound_threads_stay() {
     let Some(report) = faults(&["delegated", "undelegated", "bound"], "") else { return };
     for (name, group) in [
         ("bound.group", "0::/"),
@@ -145,7 +145,7 @@ fn who_exits_or_is_moved_by_others_meanwhile_is_left_alone() {
 
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
-fn a_crowd_that_appears_at_once_keeps_nobody_from_making_room() {
+fn a_sudden_crowd_does_not_stop_deprioritising() {
     let Some(report) = faults(&["crowd"], "") else { return };
     assert_eq!((report.one("crowd.taken"), report.one("crowd.freed")), ("yes", "yes"), "{report:#?}");
 }
@@ -171,7 +171,7 @@ fn with_a_single_cpu_none_is_kept_free() {
 
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
-fn bulk_work_claims_no_big_core_and_gets_its_clamp_back_whoever_dies() {
+fn bulk_work_claims_no_big_core_and_its_clamp_is_restored() {
     let Some(binary) = static_brisk() else { return };
     let mut job = job(binary, "debian-6.1-checked", &["sh", "/placement_clamps.sh"]);
     job.scenario.modules.clear();

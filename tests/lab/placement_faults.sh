@@ -115,8 +115,8 @@ crowd() {
 	stop_daemon crowd
 }
 
-# A sub-tree that a person has named. In it a process's threads are taken into a group of their own; outside of it nobody
-# is taken anywhere.
+# A sub-tree that a person has named. In it a process's threads are taken into a group of their own; outside of it no
+# thread is moved.
 delegated() {
 	echo +cpu >$cgroup/cgroup.subtree_control
 	mkdir -p $cgroup/ours/domain $cgroup/ours/threaded/part $cgroup/theirs

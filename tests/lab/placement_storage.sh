@@ -124,7 +124,7 @@ undo() {
 schedulers() {
 	echo none >$queue/scheduler
 	start_daemon
-	say schedulers.none "$(grep -c 'nobody gives way for storage' "$log" || :)"
+	say schedulers.none "$(grep -c 'I/O priority is lowered: no disk' "$log" || :)"
 	echo mq-deadline >$queue/scheduler
 	kill -HUP "$daemon"
 	wait_for 60 grep -q 'configuration reloaded' "$log"

@@ -31,7 +31,7 @@ fn sees_alike(scenario: &str) {
     for snapshot in [&tasks, &auto] {
         assert!(reason(snapshot).ends_with("; threads are seen by BPF"), "{report:#?}");
         let [one, other] = [&files, snapshot].map(population);
-        // The napper's naps are processes of their own, of which a look meets one or none.
+        // The napper's naps are processes of their own, of which a sample meets one or none.
         assert!(one.abs_diff(other) <= 2, "{one} and {other} threads: {report:#?}");
     }
     let hog = report.one("hog");

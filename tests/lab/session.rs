@@ -6,7 +6,7 @@ use super::steps::Report;
 use super::{job, static_brisk};
 
 #[test]
-fn whoever_has_the_terminal_is_in_front() {
+fn the_process_of_the_terminal_is_the_foreground() {
     let Some(binary) = static_brisk() else { return };
     let job = job(binary, "logind-6.1", &["sh", "/session.sh"]);
     let report = Report::of(job, "/session.sh", include_str!("session.sh"), Duration::from_secs(300));

@@ -40,7 +40,7 @@ fn soak(scenario: &str, found_each: u32, unguarded_us: u64) {
 }
 
 #[test]
-fn whoever_is_killed_on_a_real_kernel_nothing_is_left_changed() {
+fn any_kill_on_a_real_kernel_leaves_nothing_changed() {
     soak("debian-6.1", 20, 20_000);
 }
 
@@ -48,7 +48,7 @@ fn whoever_is_killed_on_a_real_kernel_nothing_is_left_changed() {
 /// restores, before it is killed itself.
 #[test]
 #[ignore = "1000 kills take a quarter of an hour: ./dev soak, ./dev test --deep"]
-fn whoever_is_killed_on_two_cpus_nothing_is_left_changed() {
+fn any_kill_on_two_cpus_leaves_nothing_changed() {
     // With the host's clock.
     soak("debian-6.1-parallel", 100, 500_000);
 }

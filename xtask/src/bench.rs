@@ -404,7 +404,7 @@ fn locked(brisk: &Path, tree: &Tree) -> anyhow::Result<u64> {
     let mut victim = Command::new(std::env::current_exe()?).arg("receiver").stdin(Stdio::piped()).spawn()?;
     fs::write(format!("/proc/{}/oom_score_adj", victim.id()), "1000")?;
     let daemon = Daemon::start(brisk, tree, KILLS_ONE)?;
-    ensure!(!victim.wait()?.success(), "nobody was killed");
+    ensure!(!victim.wait()?.success(), "no process was killed");
     let pid = daemon.child.id();
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
     let pids = children.split_ascii_whitespace().map(str::to_owned).chain([pid.to_string()]);

@@ -10,7 +10,7 @@ use brisk::chart::generate::{self, Shape};
 /// Runs of each program, in pairs whose order alternates.
 const RUNS: usize = 21;
 
-/// The program that everybody has, in PATH.
+/// The usual program, in PATH.
 const BASELINE: &str = "pybootchartgui";
 
 /// What one run took.
@@ -90,7 +90,7 @@ fn cost(words: &[&std::ffi::OsStr]) -> anyhow::Result<Cost> {
     let mut status = 0;
     // SAFETY: rusage is plain numbers, for which zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to locals that outlive the call; the child is ours and nobody else waits for it.
+    // SAFETY: both pointers are to locals that outlive the call; the child is ours and no other code waits for it.
     let waited = unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
     let wall = start.elapsed();
     ensure!(waited == child.id().cast_signed(), "cannot wait for {}", program.display());

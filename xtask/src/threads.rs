@@ -12,7 +12,7 @@ use brisk::device::threads::{Sensing, Threads, refusal};
 use brisk::device::{BootTime, Root};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Seconds of each measurement, after the looks that meet everybody: a multiple of the longest time for which a sleeper is
+/// Seconds of each measurement, after the samples that meet all threads: a multiple of the longest time for which a sleeper is
 /// left alone, because only the mean over such times says what looking costs.
 const SECONDS: u32 = 16;
 /// An awake thread wakes this often.

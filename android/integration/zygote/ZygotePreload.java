@@ -100,7 +100,7 @@ final class ZygotePreload {
         return sResourcesDone;
     }
 
-    /** Says what ran, once classes and resources are there: a comparison of boots takes nobody's word but the zygote's. */
+    /** Says what ran, once classes and resources are there: a comparison of boots believes the zygote alone. */
     static void report() {
         String name = "brisk.preloaded." + bits();
         try {

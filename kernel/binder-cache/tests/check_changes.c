@@ -233,7 +233,7 @@ void turned_off_and_on_it_confuses_no_answers(void)
 	handle = object(&client)->handle;
 	set("mode", "transparent");
 	free_reply(&client);
-	/* both references are gone with it, so that the handle is nobody's */
+	/* both references are gone with it, so that the handle refers to nothing */
 	CHECK(call(&client, handle, 1, TF_ONE_WAY, &nothing) == FAILED);
 	CHECK(hits_while(FOUND, "plain", 3) == 2);
 }

@@ -230,7 +230,7 @@ static void ask_for_many_services(void)
 	}
 }
 
-/* Answers for everybody are on the account of the one who made the manager say them. */
+/* Answers for all users are on the account of the one who made the manager say them. */
 void one_client_does_not_end_shared_learning(void)
 {
 	char drivers_own[32];

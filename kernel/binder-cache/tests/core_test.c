@@ -210,7 +210,7 @@ static void one_user_cannot_take_all_memory(void)
 		snprintf(name, sizeof(name), "n%d", i);
 		CHECK(answer(ask(name, &alice), BC_SCOPE_EXACT) == BC_KEPT);
 	}
-	/* its own go, the oldest first, and nobody else's */
+	/* its own go, the oldest first, and no other's */
 	CHECK(core.entries == 5 && core.evictions == 28);
 	for (i = 0; i < 32; i++) {
 		snprintf(name, sizeof(name), "n%d", i);
@@ -242,7 +242,7 @@ static void what_was_used_outlives_what_was_not(void)
 }
 
 /*
- * A caller may have answers that are for everybody made without end: it pays
+ * A caller may have answers that are for all users made without end: it pays
  * for them itself, so that others go on to learn and to find.
  */
 static void one_client_does_not_end_shared_learning(void)
@@ -296,7 +296,7 @@ static void honest_use_is_within_the_limits(void)
 	size_t i;
 	int round;
 
-	/* a manager that lets everybody have the same, and some only one label */
+	/* a manager that lets all callers have the same, and some only one label */
 	start(CAPACITY);
 	core.user_limit = USER_LIMIT;
 	for (round = 0; round < 3; round++) {

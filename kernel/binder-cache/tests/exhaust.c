@@ -240,7 +240,7 @@ static int faults_in(size_t step)
 	}
 }
 
-/* Where the kernel looks for memory that nobody knows of: what it finds of ours. */
+/* Where the kernel looks for memory that has no reference: what it finds of ours. */
 static void nothing_leaked(void)
 {
 	char line[256];

@@ -55,10 +55,10 @@ bool make_device(const char *folder, const char *name);
 /* Kills, and waits until the driver has cleaned up. */
 void end(pid_t pid);
 
-/* race.c: true when no look-up got what had been replaced before it began. */
+/* race.c: true when no lookup got what had been replaced before it began. */
 bool no_stale_answer(uint64_t look_ups);
 
-/* After that one: true when nobody got one service by the name of another. */
+/* After that one: true when no caller got one service by the name of another. */
 bool no_forged_answer(uint64_t rounds);
 
 /* True when no service whose references were counted meanwhile was kept. */

@@ -3,7 +3,7 @@
  * What must not happen with the cache on, in a guest whose driver has it:
  *
  *	hazards			every check, in both modes
- *	hazards race LOOK_UPS	look-ups of several processes against a service
+ *	hazards race LOOK_UPS	lookups of several processes against a service
  *				that is replaced all the time
  *	hazards lazy ROUNDS	services that become lazy while their answer is
  *				learnt
@@ -145,7 +145,7 @@ static void run(const char *what, uint64_t look_ups)
 {
 	if (!strcmp(what, "race")) {
 		failures += !no_stale_answer(look_ups);
-		/* each takes as long as twenty look-ups */
+		/* each takes as long as twenty lookups */
 		failures += !no_forged_answer(look_ups < 400000 ? look_ups / 20 : 20000);
 	} else if (!strcmp(what, "lazy")) {
 		failures += !no_lazy_service_is_kept(look_ups);

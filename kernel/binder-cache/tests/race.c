@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Look-ups of several processes against a service that is replaced all the
+ * Lookups of several processes against a service that is replaced all the
  * time, whose process is killed and started again, while a process tries to
  * unload the driver.  Each service says its number; one that is below the last
- * number whose registration had returned before the look-up began is stale.
+ * number whose registration had returned before the lookup began is stale.
  * Then one that rewrites its question while the driver reads it.
  */
 
@@ -25,7 +25,7 @@
 
 /* Registrations before a service's process is killed. */
 #define LIFE	20
-/* Look-ups that find a service before the next one replaces it, unless that takes long. */
+/* Lookups that find a service before the next one replaces it, unless that takes long. */
 #define LOOK_UPS	32
 #define LOOK_UPS_US	20000
 
@@ -67,7 +67,7 @@ static void *serve_numbers(void *unused)
 	return unused;
 }
 
-/* However slow the kernel is, most of what races are look-ups. */
+/* However slow the kernel is, most of what races are lookups. */
 static void wait_for_look_ups(void)
 {
 	uint64_t until = __atomic_load_n(&shared->look_ups, __ATOMIC_RELAXED) + LOOK_UPS;
@@ -151,7 +151,7 @@ static uint64_t ask(struct client *c, uint32_t handle)
 
 /*
  * The number of the service that is found.  While a service is held its handle
- * is nobody else's, so only one that is new needs to be asked.
+ * is no other's, so only one that is new needs to be asked.
  */
 static uint64_t find(struct client *c, uint32_t *held, uint64_t *number)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Look-ups under an enforcing SELinux policy, policy.conf.  What clients see
+ * Lookups under an enforcing SELinux policy, policy.conf.  What clients see
  * is printed, so that two drivers can be compared; what the cache counts is
  * checked here.
  */
@@ -72,7 +72,7 @@ static const char *error_of(struct client *c)
 	return text;
 }
 
-/* Three look-ups, and a call to what is found. */
+/* Three lookups, and a call to what is found. */
 static void look(struct client *c, const char *step)
 {
 	int round;
@@ -180,7 +180,7 @@ static void refuse_strangers(void)
 	if (!has_cache())
 		return;
 	CHECK(stat_of("hits") == hits);
-	/* transparent: nobody else is given what the client was */
+	/* transparent: no other caller is given what the client was */
 	CHECK(stat_of("refused_lsm") - refused == (cooperative ? 6 : 0));
 	CHECK(hits_while(FOUND, "plain", 1) == 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Binder by hand, for the tests that run in a guest: one process or thread
- * with a descriptor, parcels, look-ups, and a context manager that does what
+ * with a descriptor, parcels, lookups, and a context manager that does what
  * the names it is asked for say.
  */
 #ifndef _WIRE_H

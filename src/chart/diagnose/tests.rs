@@ -135,7 +135,7 @@ fn idleness_at_the_end_is_no_loss() {
 }
 
 #[test]
-fn a_busy_disk_needs_somebody_who_waits() {
+fn a_busy_disk_needs_a_waiting_process() {
     let mut boot = boot(2, &[(4000, 0.1, 0.2, 1.0), (2000, 2.0, 0.0, 1.0)]);
     let sample = |busy| DiskSample { span: Span::new(0, 9000), read_kib: 1, written_kib: 0, busy };
     for (busy, waiting, expected) in [(0.9, 0.2, Limit::Disk), (0.9, 0.0, Limit::Waiting), (0.2, 0.2, Limit::Waiting)] {

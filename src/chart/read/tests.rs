@@ -184,7 +184,7 @@ fn real_recordings_read_whole() {
 
 /// Fedora's clock was set by three seconds while it booted, and khelper started hotplug.
 #[test]
-fn accounting_adds_those_that_no_sample_saw_and_nobody_twice() {
+fn accounting_adds_each_process_that_no_sample_saw_once() {
     let boot = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bootchart/fedora-3-pacct.tgz")).unwrap();
     let long_lived = |process: &&Process| process.name == "bootchartd" && process.span.length_ms() > 20_000;
     assert_eq!(boot.processes.iter().filter(long_lived).count(), 4, "as many as were sampled");

@@ -1,4 +1,4 @@
-//! `brisk lookup bench`: what a look-up takes on this device.
+//! `brisk lookup bench`: what a lookup takes on this device.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -40,7 +40,7 @@ pub struct Arguments {
     /// Services to register with it
     #[arg(long, value_name = "N", default_value_t = 100, requires = "manager")]
     services: usize,
-    /// Look-ups that are measured, after one of every service
+    /// Lookups that are measured, after one of every service
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..))]
     look_ups: u32,
     /// What the order of the names follows from
@@ -112,7 +112,7 @@ fn table(report: &Report<'_>) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{look_ups} look-ups over {services} services of {} ({}), in {}\n",
+        "{look_ups} lookups over {services} services of {} ({}), in {}\n",
         report.device,
         report.format,
         unit.label()
@@ -122,7 +122,7 @@ fn table(report: &Report<'_>) -> String {
         let _ = writeln!(text, "{name:NAME_WIDTH$}{:>10.0}{:>10.0}", figures.p50, figures.p99);
     };
     row("request, in user space", &report.measured.request);
-    row("look-up, one call of the driver", &report.measured.call);
+    row("lookup, one call of the driver", &report.measured.call);
     if let Some(steps) = &report.steps {
         row("  into the driver, request copied", &steps.entry);
         row("  to the context manager", &steps.switch);
@@ -135,7 +135,7 @@ fn table(report: &Report<'_>) -> String {
     let _ = writeln!(text, "{:NAME_WIDTH$}{:>10.0}", "floor: one pair of references", floors.reference_pair);
     let note = match &report.steps {
         Some(steps) => format!(
-            "Steps: {} look-ups recorded by trace events, whose own cost ({:.0} each) is taken off.",
+            "Steps: {} lookups recorded by trace events, whose own cost ({:.0} each) is taken off.",
             steps.look_ups, steps.event_cost
         ),
         None => "Steps: none seen; they need root, binder's trace events, and a manager that is asked.".to_owned(),

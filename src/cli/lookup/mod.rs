@@ -1,4 +1,4 @@
-//! `brisk lookup`: service look-ups through binder, and the cache inside the driver that answers them.
+//! `brisk lookup`: service lookups through binder, and the cache inside the driver that answers them.
 
 mod bench;
 pub mod context;
@@ -23,7 +23,7 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Measure what a look-up takes, step by step
+    /// Measure what a lookup takes, step by step
     Bench(bench::Arguments),
     /// Say which services are looked up how often
     Record(record::Arguments),
@@ -31,7 +31,7 @@ enum Command {
     Status(status::Arguments),
     /// Print the wire format of a context manager as the driver's cache reads it
     Profile(profile::Arguments),
-    /// Say how many look-ups caches of different policies and sizes would answer
+    /// Say how many lookups caches of different policies and sizes would answer
     #[cfg(feature = "lab")]
     Simulate(simulate::Arguments),
 }

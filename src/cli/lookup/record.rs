@@ -32,7 +32,7 @@ Two sources, the first that is there:
 
   cache  the driver's own cache (kernel/binder-cache): names, and how often each was answered
          from it. It does not see answers that are never kept, nor what was forgotten meanwhile.
-  trace  the driver's trace events: every look-up, by process and function. The driver does not
+  trace  the driver's trace events: every lookup, by process and function. The driver does not
          tell the name.
 
 With --output a probe at the driver's entry records every lookup and registration, in order, with
@@ -195,7 +195,7 @@ fn text(report: &Report) -> String {
     };
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{BOLD}{} look-ups in {} s{BOLD:#}, {seen}", report.look_ups, report.seconds);
+    let _ = writeln!(text, "{BOLD}{} lookups in {} s{BOLD:#}, {seen}", report.look_ups, report.seconds);
     if let Some(share) = report.top_quarter_share {
         let _ = writeln!(text, "the top quarter takes {:.0} %", share * 100.0);
     }

@@ -89,7 +89,7 @@ struct Cell {
     hit_ratio: f64,
     /// Its 95 % bootstrap interval; a recording has one course, and none.
     ci: Option<[f64; 2]>,
-    /// Look-ups of all courses, and what became of them.
+    /// Lookups of all courses, and what became of them.
     #[serde(flatten)]
     tally: Tally,
 }

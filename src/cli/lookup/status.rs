@@ -17,7 +17,7 @@ const SCHEMA: u32 = 1;
 /// Arguments of `brisk lookup status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit code 0 when the driver answers look-ups of a context, 1 when it does not.
+Exit code 0 when the driver answers lookups of a context, 1 when it does not.
 
 The kept answers are listed by debugfs, which only root may read.
 
@@ -85,7 +85,7 @@ fn text(report: &Report) -> String {
     }
     for Context { status, hit_ratio, kept } in &report.contexts {
         let _ = writeln!(text, "\n{BOLD}{}{BOLD:#}  {}, {}", status.context, status.mode, status.state);
-        let unknown = if status.counters.is_empty() { "only root may read it" } else { "no look-ups yet" };
+        let unknown = if status.counters.is_empty() { "only root may read it" } else { "no lookups yet" };
         let ratio = hit_ratio.map_or_else(|| unknown.to_owned(), |ratio| format!("{:.1} %", ratio * 100.0));
         let _ = writeln!(text, "  {:<18}{ratio}", "hit ratio");
         let _ = writeln!(text, "  {:<18}{}, room for {}", "policy", status.policy, status.capacity);

@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let report = Report { schema: SCHEMA, kills: kill_log::read(root)? };
     answer::print(&report, arguments.json, |report| {
         if report.kills.is_empty() {
-            return "Nobody was killed by brisk since boot.\n".to_owned();
+            return "brisk has killed no process since boot.\n".to_owned();
         }
         let first = report.kills.len().saturating_sub(arguments.last);
         report.kills[first..].iter().map(text).collect()

@@ -29,7 +29,7 @@ const SHOWN: usize = 10;
 headroom = free above the high watermark + pages of files above 5 % of memory
          + (1 - r) x what free swap could take; r is what a byte on swap costs in memory.
 
-Nobody is killed: the order says who would be, and why.
+Kills nothing: the order shows which process would be killed first, and why.
 
 Exit code 0 while there is headroom, 1 when there is none, 2 when memory cannot be read.
 
@@ -57,7 +57,7 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     writeback: Option<Writeback>,
     mode: Mode,
-    /// The lowest oom_score_adj that would be taken now; `None` when nobody would.
+    /// The lowest oom_score_adj that would be taken now; `None` when no process would be.
     adj_threshold: Option<i16>,
     protection: Protection,
     /// How many processes hold memory.
@@ -201,7 +201,7 @@ fn victims(text: &mut String, report: &Report) {
     let order = if may_go > 1 { ", in this order" } else { "" };
     let _ = writeln!(text, "{BOLD}{:<16}{BOLD:#}{may_go} of {all} processes may go{order}", "Victims");
     if report.adj_threshold.is_none() {
-        let _ = writeln!(text, "  memory is not tight enough for this killer to take anybody");
+        let _ = writeln!(text, "  memory is not tight enough for this killer to end a process");
     }
     for victim in report.victims.iter().take(SHOWN) {
         let mib = victim.predicted_kib as f64 / 1024.0;

@@ -263,7 +263,7 @@ fn ask(arguments: &Arguments, entry: &Entry, quick: bool, means: Means, left_out
     eprint!(
         "brisk prove {names} --here reboots this device {count} times, by itself, in about {minutes} minutes (a boot takes about \
          {boot_s:.0} s), and compares:\n{arms}{left_out}\
-         Save your work first: nobody is asked before a reboot. A boot that does not complete, or does not come by the \
+         Save your work first: brisk does not ask before a reboot. A boot that does not complete, or does not come by the \
          reboot that was asked for, is tried once more; then everything ends.\n\
          Until the end these are there, and nothing else is changed:\n{places}\
          To end it at any time: brisk prove --here --stop; or remove them{}\n\

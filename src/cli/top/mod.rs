@@ -1,4 +1,4 @@
-//! `brisk top`: cores, the foreground, classes, memory, look-ups and the last decisions, live.
+//! `brisk top`: cores, the foreground, classes, memory, lookups and the last decisions, live.
 
 mod screen;
 mod terminal;

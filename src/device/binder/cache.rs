@@ -22,11 +22,11 @@ const DEBUG_FOLDER: &str = "/sys/kernel/debug/binder_cache";
 /// Bytes of [`CacheProfile::header`].
 pub const HEADER_BYTES: usize = 128;
 
-/// `struct binder_cache_profile`: which calls are look-ups, and how they look.
+/// `struct binder_cache_profile`: which calls are lookups, and how they look.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct CacheProfile {
-    /// Bit n: code n is a look-up.
+    /// Bit n: code n is a lookup.
     pub lookup_codes: u64,
     /// Bytes at the start that are no part of the question.
     pub volatile_size: u32,

@@ -58,7 +58,7 @@ impl Parcel {
     }
 
     fn put_object(&mut self, kind: u32, name: u64) {
-        // The driver looks at objects only; that of nobody is none.
+        // The driver reads only objects; a null binder is not one.
         if name != 0 || kind == abi::TYPE_HANDLE {
             self.offsets.push(self.data.len() as u64);
         }

@@ -60,7 +60,7 @@ pub enum Return {
         /// Its cookie.
         cookie: u64,
     },
-    /// Nobody holds such a reference any more.
+    /// No process holds such a reference any more.
     Dereferenced {
         /// The object.
         pointer: u64,

@@ -49,7 +49,7 @@ pub enum Mistake {
     /// It ends early, or points outside itself.
     #[error("it points outside itself")]
     Truncated,
-    /// A kind of type that is not known, so that nobody knows where the next one begins.
+    /// A kind of type that is not known, so that the start of the next one is not known either.
     #[error("it has types of the unknown kind {0}")]
     Kind(u32),
     /// It has no such type, or that has no such member.
@@ -300,12 +300,12 @@ mod tests {
         }
         assert_eq!(types.function("hook"), Ok(hook));
         assert_eq!(types.function("task"), Err(Mistake::Missing("task")));
-        assert_eq!(types.structure("nobody"), Err(Mistake::Missing("nobody")));
+        assert_eq!(types.structure("absent"), Err(Mistake::Missing("absent")));
         assert_eq!(types.member(task, &["pid", "pid"]), Err(Mistake::Missing("pid")), "a number has no members");
         assert_eq!(types.member(task, &["su"]), Err(Mistake::Missing("su")), "a name is a whole one");
         assert_eq!(types.structure("hook"), Err(Mistake::Missing("hook")));
         assert_eq!(types.member(hook, &["pid"]), Err(Mistake::Missing("pid")));
-        assert_eq!(types.member(0, &["pid"]), Err(Mistake::Missing("pid")), "nobody's");
+        assert_eq!(types.member(0, &["pid"]), Err(Mistake::Missing("pid")), "type 0 is void");
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn bpf<T: Attribute>(command: u32, attribute: &T) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just opened this descriptor for us, and nobody else knows of it. It is closed on exec.
+    // SAFETY: the kernel has just opened this descriptor for us, and no other code has its number. It is closed on exec.
     Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
 }
 

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_left_out_is_left_by_the_end() {
+    fn left_out_processes_jump_to_the_end() {
         let program = assemble(&layout(), 4321);
         let end = program.iter().position(|one| (one.code, one.registers) == (SET_NUMBER, RESULT)).unwrap();
         let jumps: Vec<(i32, usize)> = program

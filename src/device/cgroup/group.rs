@@ -31,7 +31,7 @@ pub fn is_ours(folder: &Path) -> bool {
 
 /// True when there are groups in `folder` that brisk has not made.
 pub fn has_others(root: &Root, folder: &Path) -> bool {
-    let is_other = |name: &String| !is_ours(Path::new(name)) && root.path(folder.join(name)).is_dir();
+    let is_other = |name: &String| !is_ours(Path::new(name)) && root.is_folder(folder.join(name));
     root.list(folder).unwrap_or_default().iter().any(is_other)
 }
 
@@ -81,7 +81,7 @@ pub fn make(root: &Root, folder: &Path, settings: &str) -> Result<(), DeviceErro
 fn set(root: &Root, folder: &Path, file: &str, value: &str) -> Result<(), DeviceError> {
     let named = |file: &str| folder.join(file);
     match file {
-        // Android mounts it so that files have no prefix. Version 1 takes nobody in before there is memory as well.
+        // Android mounts it so that files have no prefix. Version 1 accepts no thread before it has memory nodes as well.
         "cpuset.cpus" if !root.exists(named("cgroup.type")) => {
             let prefix = if root.exists(named(file)) { "cpuset." } else { "" };
             let memory = format!("{prefix}mems");
@@ -94,7 +94,7 @@ fn set(root: &Root, folder: &Path, file: &str, value: &str) -> Result<(), Device
             root.write(named("cpu.weight"), "1")
         }
         "cpu.idle" if !root.exists(named(file)) => root.write(named("cpu.shares"), "2"),
-        // A group that runs on what nobody else wants takes no weight: EINVAL.
+        // An idle group (SCHED_IDLE) takes no weight: EINVAL.
         "cpu.weight" | "cpu.shares" if root.read(named("cpu.idle")).is_ok_and(|idle| idle != "0") => {
             root.write(named("cpu.idle"), "0")?;
             root.write(named(file), value)
@@ -117,7 +117,7 @@ pub fn enter(
     tid: u32,
 ) -> Result<(), DeviceError> {
     let folder = |group: &str| mount.join(group.trim_start_matches('/'));
-    // Version 1 weighs beside everybody; any other group of single threads is made below their own.
+    // In version 1 a group of single threads lies beside all others; elsewhere it is made below the threads' own group.
     let takes_its_own = hierarchy != Hierarchy::Cpu && Path::new(to).ends_with(THREADS);
     if takes_its_own && from != to && Path::new(to).parent() != Some(Path::new(from)) {
         return Err(DeviceError::io(&root.path(format!("/proc/{tid}")), Operation::Write, Errno::SRCH));
@@ -161,7 +161,7 @@ pub fn remove(root: &Root, folder: &Path, original: &str) -> Result<(), DeviceEr
     outcome.map_err(|error| DeviceError::io(&path, Operation::Write, error))
 }
 
-/// Sends everybody in it to its parent. Who cannot go has ended.
+/// Moves all its threads to its parent. A thread that cannot be moved has ended.
 fn empty(root: &Root, folder: &Path) {
     let file = match (root.exists(folder.join("tasks")), folder.ends_with(THREADS)) {
         (true, _) => "tasks",

@@ -1,8 +1,8 @@
 //! From which groups threads may be taken for a while, and where the group that takes them may be made.
 //!
-//! A hierarchy has a manager: systemd, Android, a container's. Nobody is moved but where that concerns no manager: in
+//! A hierarchy has a manager: systemd, Android, a container's. A thread is moved only where that concerns no manager: in
 //! version 1, where systemd does not use `cpuset` and Android leaves its children alone; in version 2, where a person has
-//! named a sub-tree that is delegated to brisk, or nobody has made any groups. Nobody escapes a limit by it.
+//! named a sub-tree that is delegated to brisk, or there are no groups. No thread escapes a limit by it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -221,8 +221,8 @@ impl Groups {
             return Some((folder, false));
         }
         let top = below(mount, tree);
-        // Before Linux 6.2 a thread forgets by whom it was bound when a cpuset takes it; of a process's other threads
-        // nobody has a record.
+        // Before Linux 6.2 a thread loses the mask that was set for it when it enters a cpuset; of a process's other threads
+        // there is no record.
         let forgets = lists(root, &top.join("cgroup.subtree_control"), "cpuset");
         let is_beside = controller == "cpu" && group != tree && !forgets;
         (is_beside && hands_down(root, &top, controller) && !has_limit(root, &folder)).then_some((top, true))
@@ -314,7 +314,7 @@ fn is_writable(root: &Root, mount: &Mount, group: &str) -> bool {
     }
     let is_root = rustix::process::geteuid().is_root();
     match accessat(CWD, root.path(folder), Access::WRITE_OK, AtFlags::EACCESS) {
-        // Whatever its capabilities, version 1 lets nobody else move another user's threads.
+        // Whatever its capabilities, version 1 lets only root move another user's threads.
         Ok(()) => is_root || mount.hierarchy == Hierarchy::Unified,
         // Linux 5.8 asks by the rights in force; before, being root says enough.
         Err(Errno::NOSYS) => is_root,

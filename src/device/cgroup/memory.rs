@@ -22,7 +22,7 @@ pub struct GroupLook {
     pub swap_kib: u64,
     /// How long its members have waited for memory in all.
     pub stalled_us: u64,
-    /// Nobody has set its [`HIGH`].
+    /// Its [`HIGH`] is not set.
     pub is_free: bool,
     /// The lowest `oom_score_adj` of its members.
     pub lowest_adj: i16,

@@ -9,7 +9,7 @@ use super::hierarchy::{Hierarchy, group_in, unified};
 use crate::device::{Root, psi};
 
 /// The folder of the one group that has all of `pids` that are there; `None` where they are in several, or in the root,
-/// where everybody is.
+/// which holds all processes.
 pub fn group_of_all(root: &Root, pids: &BTreeSet<u32>) -> Option<PathBuf> {
     let mut groups = BTreeSet::new();
     for pid in pids {

@@ -9,7 +9,7 @@ use super::group::is_ours;
 use super::hierarchy::{children, members};
 use crate::device::{DeviceError, Root};
 
-/// The value of a group that runs on what nobody else wants.
+/// The value of an idle group: it runs only on CPU time that no other group wants.
 pub const IDLE: &str = "idle";
 
 const FILE: &str = "cpu.weight";
@@ -22,8 +22,8 @@ const MOST_GROUPS: usize = 512;
 pub struct WeighedGroup {
     /// Its folder.
     pub folder: PathBuf,
-    /// What it weighs; none where that is nobody's to change: its neighbours are outside of the sub-tree, a manager looks
-    /// after it, or it runs on what nobody else wants already.
+    /// What it weighs; none where brisk must not change it: its neighbours are outside of the sub-tree, a manager
+    /// controls it, or it is idle already.
     pub weight: Option<u32>,
     /// Its processes, those of groups below it left out unless they share its threads out.
     pub pids: Vec<u32>,
@@ -40,7 +40,7 @@ pub fn read(root: &Root, folder: &Path) -> Result<String, DeviceError> {
     }
 }
 
-/// Has the group in `folder` weigh `value`. Before Linux 5.15 none runs on what nobody else wants, and the least weight comes
+/// Has the group in `folder` weigh `value`. Before Linux 5.15 there are no idle groups, and the least weight comes
 /// near.
 ///
 /// # Errors

@@ -66,7 +66,7 @@ pub enum GuardFault {
 fn outlive_the_daemon() {
     let _ = rustix::process::setsid();
     for signal in [SIGTERM, SIGINT, SIGHUP] {
-        // The flag is not looked at: the guardian ends with the daemon, whatever anybody asks of it.
+        // The flag is not read: the guardian ends with the daemon, and no signal of these ends it before.
         let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
     }
     let _ = Root::system().write("/proc/self/oom_score_adj", "-1000");

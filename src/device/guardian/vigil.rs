@@ -52,7 +52,7 @@ impl Vigil {
         if self.changes.is_none() {
             return Ok(self.wait(sooner(now + BLIND_CHECK), false)? == Woken::DaemonDied);
         }
-        // Nobody listens to the changes meanwhile, so they cost nothing.
+        // The guardian does not listen to the changes meanwhile, so they cost nothing.
         let gathered = now + gathered_for;
         match self.wait(sooner(gathered), false)? {
             Woken::Moment if moment.is_none_or(|moment| moment > gathered) => {}

@@ -197,7 +197,7 @@ impl Access {
             }
             let given_back = outcomes.len();
             outcomes.extend(together.iter_mut().map(|lease| self.give_back_one(lease)));
-            // Only now does nobody begin with what was leased any more, and families are looked at once for all.
+            // Only now does no new thread inherit what was leased, so one pass finds all families.
             let mut families = Families::default();
             for ((lease, held), outcome) in together.iter().zip(held).zip(&outcomes[given_back..]) {
                 if let Some(held) = held.filter(|_| *outcome != Outcome::Vanished) {

@@ -169,7 +169,7 @@ fn wait_for_lock(file: &mut File, path: &Path) -> Result<(), JournalError> {
     }
 }
 
-/// Sees to it that nobody else can put another log, or a link, into `folder` at `path`. Root takes over what the user of a
+/// Ensures that no other user can put another log, or a link, into `folder` at `path`. Root takes over what the user of a
 /// service has left with nothing held.
 fn own(folder: &Path, path: &Path) -> Result<(), JournalError> {
     let metadata = folder.symlink_metadata().map_err(|error| unusable(folder, error))?;

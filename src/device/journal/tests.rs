@@ -125,7 +125,7 @@ fn a_twin_holds_the_same_and_either_gives_it_back() {
     let second = first.twin(&elsewhere, &device.root).unwrap();
     first.forget();
     assert_eq!((values(), device.log().len()), (held.clone(), 0));
-    assert!(device.replay().restorations.is_empty(), "the log is empty and nobody's");
+    assert!(device.replay().restorations.is_empty(), "the log is empty and no process holds it");
     drop(second);
     assert_eq!(values(), given_back);
 
@@ -336,7 +336,7 @@ fn what_refuses_to_be_released_waits_for_no_deadline() {
     assert_eq!(journal.next_deadline(), Some(much_later));
 
     journal.lease(SECOND, &target("a"), "2", much_later, "test").unwrap();
-    assert!(journal.retry(LATER).is_empty(), "what is leased again is nobody's failure");
+    assert!(journal.retry(LATER).is_empty(), "what is leased again is no longer a failure");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Threads by their files: each thread's `schedstat` stays open, so that a sample of it is one system call.
 //!
 //! Threads that sleep are looked at once a second at first, and every four seconds after a while. New ones are found by
-//! their numbers: /proc/loadavg shows the last one given out, so while it stands still nobody need list /proc. The kernel
-//! gives a number out before its thread is there, and may let others run in between, so that one which is nobody's is asked
-//! for again.
+//! their numbers: /proc/loadavg shows the last one given out, so while it stands still /proc need not be listed. The kernel
+//! gives a number out before its thread is there, and may let others run in between, so that a number without a thread is
+//! asked for again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::device::{BootTime, DeviceError, Root, descriptors, loadavg, process};
 const NEW_IN_ONE_LOOK: usize = 512;
 /// When more numbers were given out than this, /proc is listed instead of asking for each.
 const NUMBERS_TO_ASK_FOR: u32 = 4096;
-/// A number that was nobody's in two looks is asked for once more after this long: the process that forks has run by then.
+/// A number without a thread in two samples is asked for once more after this long: the process that forks has run by then.
 const LATE: Duration = Duration::from_secs(1);
 
 /// The files of /proc.
@@ -30,9 +30,9 @@ pub(super) struct Files {
     root: Root,
     /// Numbers that may be new threads.
     pub(super) candidates: VecDeque<u32>,
-    /// Numbers that were nobody's in the last look.
+    /// Numbers without a thread in the last sample.
     missing: Vec<u32>,
-    /// Numbers that were nobody's in the look after that as well, and when they are asked for once more.
+    /// Numbers without a thread in the sample after that as well, and when they are asked for once more.
     late: VecDeque<(BootTime, u32)>,
     last_number: Option<u32>,
     /// Descriptors that may still be opened.
@@ -155,7 +155,7 @@ impl Files {
         self.meet_each(late, known, (None, now), left_out, look);
     }
 
-    /// Meets those of `tids` that are there and not yet known; returns the numbers that are nobody's.
+    /// Meets those of `tids` that are there and not yet known; returns the numbers without a thread.
     fn meet_each(
         &mut self,
         tids: Vec<u32>,
@@ -192,7 +192,7 @@ impl Files {
         missing
     }
 
-    /// When thread `tid` was born; the beginning of time where nobody tells.
+    /// When thread `tid` was born; the beginning of time where that cannot be read.
     fn born_at(&self, tid: u32) -> BootTime {
         let ticks = process::start_time_ticks(&self.root, tid).unwrap_or_default();
         BootTime::from_milliseconds(ticks * process::TICK_MS)

@@ -88,7 +88,7 @@ pub(super) fn first_usage(
     born_at: impl FnOnce() -> BootTime,
 ) -> Option<Usage> {
     let used = has.since(Schedstat::default(), now.since(since).as_nanos() as u64);
-    // Of the others nobody can tell whether they were born just now or have rested.
+    // Whether the others were born just now or have rested cannot be told.
     if used.run_ns + used.wait_ns < used.wall_ns / BUSY_PART {
         return None;
     }

@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(
             tids(&look),
             (vec![1, 50, 51], vec![]),
-            "neither the kernel's nor our own, and nobody's age is known"
+            "neither the kernel's nor our own, and no thread's age is known"
         );
         let expected = Thread { tid: 51, pid: 50, parent: 1, command: "name".into() };
         assert_eq!(look.born[2], expected);

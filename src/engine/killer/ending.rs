@@ -140,7 +140,7 @@ mod tests {
     use crate::mechanism::memory::candidates;
     use crate::mechanism::memory::killer::{self, Look};
 
-    /// A process of ours that waits for its input, and what a look at it says.
+    /// A process of ours that waits for its input, and what a sample says of it.
     fn started() -> (Child, Candidate) {
         let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let (root, pid) = (Root::system(), child.id());

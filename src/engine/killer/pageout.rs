@@ -27,7 +27,7 @@ use crate::mechanism::memory::victim::Candidate;
 const PERIOD: Duration = Duration::from_millis(200);
 /// Processes are not read again before so long after a time in vain, unless they hold more.
 const REST: Duration = Duration::from_secs(10);
-/// Applications with less than this in memory are not worth a look.
+/// Applications with less than this in memory are left alone.
 const WORTHWHILE_KIB: u64 = 1 << 10;
 /// What is taken from a group at once.
 const STEP_KIB: u64 = 512;

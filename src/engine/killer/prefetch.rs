@@ -10,7 +10,7 @@ use crate::device::process_kill::Hold;
 use crate::device::process_reclaim::{Range, Wish, advise, anonymous_ranges};
 use crate::device::{Root, meminfo, process_memory, zoneinfo};
 
-/// With less than this on swap there is nothing to fetch that is worth a look.
+/// What has less than this on swap is not fetched.
 const WORTHWHILE_KIB: u64 = 1 << 10;
 
 /// Starts the thread, and returns where it is told the foreground.

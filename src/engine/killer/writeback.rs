@@ -14,7 +14,7 @@ use crate::mechanism::memory::config::WritebackConfig;
 use crate::mechanism::memory::constant::{ConstantPages, Pieces};
 use crate::mechanism::memory::wear::{self, Clock, Wear};
 
-/// Applications with less than this on swap are not worth a look.
+/// Applications with less than this on swap are left alone.
 const WORTHWHILE_KIB: u64 = 1 << 10;
 /// What is put on record at once, and lost from the budget at most when the process is killed.
 const BATCH_KIB: u64 = 1 << 10;

@@ -9,7 +9,8 @@ use crate::device::cgroup::{hierarchy, pressure};
 use crate::device::kinship::Families;
 use crate::device::process::{Life, life};
 use crate::device::{
-    BootTime, Root, Target, disk_stats, io_priority, process, process_io, process_memory, zram_writeback,
+    BootTime, Root, Target, disk_stats, io_priority, other_managers, process, process_io, process_memory,
+    zram_writeback,
 };
 use crate::mechanism::facts::ThreadOfProcess;
 use crate::mechanism::{Facts, Question};
@@ -30,6 +31,7 @@ pub fn answer(root: &Root, question: &Question) -> Facts {
             let groups = hierarchy::unified(root).map(|mount| looks(root, &mount)).unwrap_or_default();
             Facts::MemoryGroups { groups }
         }
+        Question::OtherManagers => Facts::OtherManagers { found: other_managers::find(root) },
         Question::WritebackLimit => {
             let switch = zram_writeback::device(root).map(|zram| zram_writeback::limit_switch(&zram.name));
             let is_off = |file: &String| root.read(file).is_ok_and(|value| value == "0");

@@ -1,7 +1,7 @@
 //! One application, played: it launches, fills its memory, resumes when it is told to, and is killed like any other.
 //!
 //! `resume` on its standard input is a person's tap; `screen N AT LOOKED_UP` on its standard output is the screen that answers
-//! the N-th, the launch being the first: the moment on CLOCK_BOOTTIME and what its look-ups took, both in nanoseconds.
+//! the N-th, the launch being the first: the moment on CLOCK_BOOTTIME and what its lookups took, both in nanoseconds.
 
 use std::fs::File;
 use std::io::{self, BufRead, Write};
@@ -49,12 +49,12 @@ pub struct Services {
     pub code: u32,
     /// Their names, most popular first.
     pub names: Vec<String>,
-    /// Look-ups of an opening.
+    /// Lookups of an opening.
     pub count: usize,
 }
 
 impl Services {
-    /// Makes the look-ups of opening `screen`, and says what they took.
+    /// Makes the lookups of opening `screen`, and says what they took.
     fn look_up(&mut self, seed: u64, screen: u32) -> io::Result<Duration> {
         let look_ups = LookUps { code: self.code, names: &self.names, count: self.count, seed };
         let began = BootTime::now();

@@ -1,4 +1,4 @@
-//! Who takes part in a measurement of look-ups: a context manager and a process with services, each of its own.
+//! Who takes part in a measurement of lookups: a context manager and a process with services, each of its own.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -114,7 +114,7 @@ impl Cast {
             }
             sleep(PAUSE);
         }
-        bail!("nobody answers for handle 0 of {}", device.display())
+        bail!("no context manager answers at handle 0 of {}", device.display())
     }
 }
 

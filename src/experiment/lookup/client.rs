@@ -1,4 +1,4 @@
-//! A client that looks services up, as libbinder does but with nothing in between: one call of the driver a look-up, which
+//! A client that looks services up, as libbinder does but with nothing in between: one call of the driver a lookup, which
 //! carries the references of the one before.
 
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::device::binder::{CallError, Commands, Connection, ListStyle, WireForm
 use crate::device::error::DeviceError;
 use crate::device::ticks;
 
-/// For the answers of look-ups.
+/// For the answers of lookups.
 const MAP_BYTES: usize = 128 * 1024;
 
-/// What one look-up took, in ticks of the processor's counter.
+/// What one lookup took, in ticks of the processor's counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
     /// The counter when the driver was called.
@@ -31,7 +31,7 @@ pub struct Timing {
 pub struct Client {
     connection: Connection,
     format: &'static WireFormat,
-    /// A look-up's request; what precedes the name stays as it is.
+    /// A lookup's request; what precedes the name stays as it is.
     request: Parcel,
     prefix_bytes: usize,
     commands: Commands,
@@ -56,7 +56,7 @@ impl Client {
         Self { connection, format, request, prefix_bytes, commands, returns, copy }
     }
 
-    /// Looks `name` up with `code`, keeps a reference for as long as the next look-up takes, and says what it found and
+    /// Looks `name` up with `code`, keeps a reference for as long as the next lookup takes, and says what it found and
     /// what that took.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Client {
 
     /// Takes one more reference of `handle`, which lasts as long as the client.
     pub fn keep(&mut self, handle: u32) {
-        // Before what lets the last look-up's go.
+        // Before what lets the last lookup's go.
         let rest = std::mem::take(&mut self.commands);
         self.commands.acquire(handle);
         self.commands.append(&rest);
@@ -173,7 +173,7 @@ impl Client {
         Ok(ended - began)
     }
 
-    /// Writes what is left of the last look-up.
+    /// Writes what is left of the last lookup.
     fn settle(&mut self) -> Result<(), DeviceError> {
         if !self.commands.is_empty() {
             self.connection.write_read(self.commands.as_bytes(), &mut [])?;

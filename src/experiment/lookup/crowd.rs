@@ -10,7 +10,7 @@ use super::measure::LookUps;
 use crate::device::binder::{CallError, WireFormat};
 use crate::experiment::statistics::mean;
 
-/// What a look-up takes each of `clients` on average, in microseconds of this machine's clock. Each makes all of
+/// What a lookup takes each of `clients` on average, in microseconds of this machine's clock. Each makes all of
 /// `look_ups`, in an order of its own, once every service was looked up.
 ///
 /// # Errors

@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use crate::experiment::statistics::{mean, quantile};
 
-/// Figures of look-ups, in the unit of the measurement.
+/// Figures of lookups, in the unit of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
-    /// Half of the look-ups took no longer.
+    /// Half of the lookups took no longer.
     pub p50: f64,
     /// 99 of 100 took no longer.
     pub p99: f64,

@@ -1,4 +1,4 @@
-//! Many look-ups in a row, and what they took.
+//! Many lookups in a row, and what they took.
 
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use crate::random::Random;
 
 /// How unevenly services are looked up, as in the simulator's traces: the top quarter takes 80 %.
 const ZIPF_EXPONENT: f64 = 1.16;
-/// Look-ups whose steps are recorded: four events each.
+/// Lookups whose steps are recorded: four events each.
 const RECORDED: usize = 1000;
 
 /// What is looked up.
@@ -24,7 +24,7 @@ pub struct LookUps<'a> {
     pub code: u32,
     /// The services, most popular first.
     pub names: &'a [String],
-    /// How many look-ups are measured.
+    /// How many lookups are measured.
     pub count: usize,
     /// What the order of the names follows from.
     pub seed: u64,
@@ -39,7 +39,7 @@ pub struct Floors {
     pub reference_pair: f64,
 }
 
-/// A row of look-ups.
+/// A row of lookups.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
     /// What is counted.
@@ -79,7 +79,7 @@ impl LookUps<'_> {
         })
     }
 
-    /// Calls of `count` look-ups, before each of which `forget` makes the driver's cache forget what it holds.
+    /// Calls of `count` lookups, before each of which `forget` makes the driver's cache forget what it holds.
     ///
     /// # Errors
     /// [`CallError`], and those of `forget`.
@@ -100,7 +100,7 @@ impl LookUps<'_> {
         Ok(figures(calls))
     }
 
-    /// What the calls consist of, from a further row of look-ups that the driver's events below `root` record; `untraced`
+    /// What the calls consist of, from a further row of lookups that the driver's events below `root` record; `untraced`
     /// is their median without. `None` when no manager was asked, or the events cannot be had.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl LookUps<'_> {
         self.names.iter().try_for_each(|name| self.look_up(client, name).map(drop))
     }
 
-    /// All the look-ups, in the order that the seed and `stream` make.
+    /// All the lookups, in the order that the seed and `stream` make.
     ///
     /// # Errors
     /// [`CallError`], also when a service is not there.

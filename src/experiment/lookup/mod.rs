@@ -1,4 +1,4 @@
-//! Look-ups as a workload: a client that speaks to the driver directly and times itself.
+//! Lookups as a workload: a client that speaks to the driver directly and times itself.
 
 mod cast;
 mod client;

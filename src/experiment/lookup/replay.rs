@@ -1,4 +1,4 @@
-//! The look-ups of a modelled application made for real: its processes are connections of the users whose they are.
+//! The lookups of a modelled application made for real: its processes are connections of the users whose they are.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -19,7 +19,7 @@ const ISOLATED: std::ops::Range<u32> = 90_000..100_000;
 /// A course of events for the context of a device.
 #[derive(Debug)]
 pub struct Replay<'a> {
-    /// The device, which everybody may open.
+    /// The device, which all users may open.
     pub device: &'a Path,
     /// How its manager is spoken to.
     pub format: &'static WireFormat,
@@ -30,7 +30,7 @@ pub struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// Plays until `count` look-ups were made, and says what they took, in ticks of the processor's counter.
+    /// Plays until `count` lookups were made, and says what they took, in ticks of the processor's counter.
     ///
     /// # Errors
     /// When this is not root, or the driver or the manager refuses.
@@ -53,7 +53,7 @@ impl Replay<'_> {
         Ok(Client::open(self.device, self.format)?)
     }
 
-    /// Ticks of one look-up, in the process that makes it.
+    /// Ticks of one lookup, in the process that makes it.
     fn look_up(&self, look_up: &LookUp, processes: &mut VecDeque<(u32, Client)>) -> anyhow::Result<u64> {
         let users = if look_up.isolated { ISOLATED } else { APPLICATIONS };
         let uid = users.start + look_up.caller % (users.end - users.start);

@@ -1,6 +1,6 @@
-//! The five steps of a look-up, as the paper's figure 3 has them, told apart by the driver's own trace events.
+//! The five steps of a lookup, as the paper's figure 3 has them, told apart by the driver's own trace events.
 //!
-//! Every event takes time itself. What all of them add is measured (look-ups with and without) and taken off the steps
+//! Every event takes time itself. What all of them add is measured (lookups with and without) and taken off the steps
 //! that they fall into.
 
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::device::error::DeviceError;
 use crate::device::ticks::Ticks;
 use crate::device::trace_events::{TraceEvent, TraceInstance};
 
-/// Events of one look-up: its transaction, received twice (by the manager and by the client), and the manager's reply.
+/// Events of one lookup: its transaction, received twice (by the manager and by the client), and the manager's reply.
 const EVENTS: f64 = 4.0;
 /// Room for some ten thousand events a CPU.
 const BUFFER_KIB: u32 = 2048;
@@ -21,7 +21,7 @@ const BUFFER_KIB: u32 = 2048;
 /// The steps, each from the end of the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Steps {
-    /// Into the driver: the system call, the references of the look-up before, the request copied to the manager.
+    /// Into the driver: the system call, the references of the lookup before, the request copied to the manager.
     pub entry: Figures,
     /// To the manager: it is woken, switched to, and receives the request.
     pub switch: Figures,
@@ -29,7 +29,7 @@ pub struct Steps {
     pub search: Figures,
     /// The answer: into the driver, its reference made the client's, switched back, received.
     pub reply: Figures,
-    /// Look-ups of which all steps were seen.
+    /// Lookups of which all steps were seen.
     pub look_ups: usize,
     /// What one event took, and was taken off.
     pub event_cost: f64,
@@ -47,8 +47,8 @@ pub fn record(root: &Root) -> Result<TraceInstance, DeviceError> {
     Ok(trace)
 }
 
-/// The steps of the look-ups `timings` of the client `tid`, whose `events` were recorded; `untraced` is the median of look-ups
-/// without recording. `None` when no look-up reached a manager.
+/// The steps of the lookups `timings` of the client `tid`, whose `events` were recorded; `untraced` is the median of lookups
+/// without recording. `None` when no lookup reached a manager.
 pub fn steps(events: &[TraceEvent], timings: &[Timing], tid: u32, untraced: f64, ticks: &Ticks) -> Option<Steps> {
     let moments: Vec<[u64; 5]> = timings.iter().filter_map(|timing| moments(events, timing, tid)).collect();
     let traced = figures(moments.iter().map(|m| ticks.of(m[4] - m[0])).collect());
@@ -68,7 +68,7 @@ pub fn steps(events: &[TraceEvent], timings: &[Timing], tid: u32, untraced: f64,
     })
 }
 
-/// When a look-up's steps began and the last one ended.
+/// When a lookup's steps began and the last one ended.
 fn moments(events: &[TraceEvent], timing: &Timing, tid: u32) -> Option<[u64; 5]> {
     let (began, ended) = (timing.asked_at, timing.asked_at + timing.call);
     let first = events.partition_point(|event| event.moment < began);
@@ -100,7 +100,7 @@ mod tests {
             ]
         };
         let events: Vec<TraceEvent> = [0, 10_000].into_iter().flat_map(look_up).collect();
-        // The third look-up was a hit: nothing of it reached the manager.
+        // The third lookup was a hit: nothing of it reached the manager.
         let timings = [timing(0, 6400), timing(10_000, 6400), timing(20_000, 700)];
         let ticks = Ticks { unit: TickUnit::Instructions, per_unit: 1.0 };
         let steps = steps(&events, &timings, 1, 6000.0, &ticks).unwrap();

@@ -158,7 +158,7 @@ impl Means {
     /// Asks for a reboot in order.
     ///
     /// # Errors
-    /// When nobody takes that on, or `root` is not this system's.
+    /// When no program reboots for it, or `root` is not this system's.
     pub fn reboot(self, root: &Root) -> anyhow::Result<()> {
         ensure!(root.is_system(), "a recorded tree cannot reboot");
         match self {
@@ -187,7 +187,7 @@ impl Means {
     pub fn boot_times(self, watched: &Report) -> anyhow::Result<BTreeMap<String, f64>> {
         if self == Self::Android {
             // A property does not tell since when it has its value.
-            ensure!(watched.ended_ms >= watched.began_ms + 100, "the boot had completed before anybody watched it");
+            ensure!(watched.ended_ms >= watched.began_ms + 100, "the boot had completed before brisk watched it");
             return Ok(BTreeMap::from([(Metric::Boot.key().to_owned(), watched.ended_ms as f64)]));
         }
         systemd_times().context("systemd does not say when the boot was over")
@@ -211,7 +211,7 @@ pub fn remove(root: &Root) -> anyhow::Result<Vec<&'static str>> {
         let path = root.path(place);
         let removed = durable_file::remove(&path).with_context(|| format!("cannot remove {place}"));
         outcome = outcome.and(removed);
-        // The folder of a drop-in, where nobody has another one.
+        // The folder of a drop-in, unless it holds another one.
         if place.ends_with(".conf") {
             let _ = path.parent().map(fs::remove_dir);
         }
@@ -240,7 +240,7 @@ impl File {
     }
 }
 
-/// The unit that goes on. It waits for nobody but the disks, and nobody waits for it.
+/// The unit that goes on. It waits for the disks alone, and no unit waits for it.
 fn unit(program: &str, words: &str, folder: &str) -> String {
     format!(
         "[Unit]\nDescription=Go on with brisk prove boot --here\nDocumentation=man:brisk-prove(1)\n\

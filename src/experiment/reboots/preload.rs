@@ -108,13 +108,13 @@ mod tests {
     use crate::device::android_properties::tests::{area, settable};
 
     #[test]
-    fn what_was_set_before_comes_back_once_and_whoever_set_it_since_keeps_his() {
+    fn what_was_set_before_is_restored_once_unless_set_since() {
         for before in ["", "plan"] {
             let folder = tempfile::tempdir().unwrap();
             let root = settable(folder.path(), MODE, before, &["off", "ahead", "plan"]);
             let state = &root.path("/data/adb/brisk/reboots");
             let now = || android_properties::value(&root, MODE).unwrap();
-            assert!(!give_back(&root, state).unwrap(), "nobody has set it");
+            assert!(!give_back(&root, state).unwrap(), "it was not set");
             set(&root, state, "ahead").unwrap();
             set(&root, state, "off").unwrap();
             assert_eq!((now(), recorded(state).unwrap()), ("off".into(), Some((before.into(), "off".into()))));

@@ -41,7 +41,7 @@ pub struct Armed {
     pub tries: u32,
     /// The boot that armed it: its own is the next one.
     pub armed_by: String,
-    /// Whether that one has ended in order, and nobody has judged the next one yet. Else the power was cut, or a person
+    /// Whether that one has ended in order, and the next one is not judged yet. Else the power was cut, or a person
     /// has reset the device, or this program was killed.
     pub in_order: bool,
 }

@@ -39,7 +39,7 @@ const FRONT_ADJ: i16 = 0;
 const PREVIOUS_ADJ: i16 = 700;
 const CACHED_ADJ: i16 = 900;
 const CACHED_STEP: i16 = 5;
-/// The application whose pages a single task has, and its class: that of nobody else.
+/// The application whose pages a single task has, and its class, which no other has.
 const SINGLE: usize = 0;
 const SINGLE_ADJ: i16 = 1000;
 const FLASH_WRITTEN: &str = "/sys/module/flash_model/parameters/pages_written";

@@ -40,7 +40,7 @@ impl<'a> Driver<'a> {
         Cast::start(&self.device, self.format, &Manager::named(&self.arm.manager), services as usize)
     }
 
-    /// Look-ups that the driver's cache has answered so far.
+    /// Lookups that the driver's cache has answered so far.
     pub(super) fn answered(&self) -> u64 {
         let status = cache::status_of(self.root, &self.arm.device);
         status.map_or(0, |status| status.counters.get("hits").copied().unwrap_or(0))

@@ -1,4 +1,4 @@
-//! Look-ups: an arm's context manager and services are started, looked up, and ended again.
+//! Lookups: an arm's context manager and services are started, looked up, and ended again.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -67,14 +67,14 @@ fn measure(
         | Point::Readings(_)
         | Point::Combination(_)
         | Point::Boot => {
-            bail!("a plan of look-ups has a point of another workload")
+            bail!("a plan of lookups has a point of another workload")
         }
     };
     let hits = arm.driver.answered() - before;
     let is_on = arm.driver.keeps_answers();
     // Of an application all may be misses.
     if hits > 0 && !is_on || hits == 0 && is_on && !matches!(point, Point::Application(_)) {
-        bail!("the driver's cache answered {hits} look-ups with the settings {:?}", arm.driver.arm.cache);
+        bail!("the driver's cache answered {hits} lookups with the settings {:?}", arm.driver.arm.cache);
     }
     Ok(figures.into_iter().map(|(metric, figure)| (metric.key().to_owned(), figure)).collect())
 }
@@ -84,13 +84,13 @@ impl Arm<'_> {
         LookUps { code: self.driver.format.check_code(), names, count: self.workload.count as usize, seed: self.seed }
     }
 
-    /// One client: look-ups, then misses.
+    /// One client: lookups, then misses.
     fn row(&self, names: &[String]) -> anyhow::Result<Vec<(Metric, f64)>> {
         let mut client = Client::open(&self.driver.device, self.driver.format)?;
         let plan = self.look_ups(names);
         let measured = plan.measure(&mut client)?;
         let settings = self.driver.settings();
-        // What a process has done before changes what its look-up takes: without a cache it does as much.
+        // What a process has done before changes what its lookup takes: without a cache it does as much.
         let parameter = if self.driver.arm.cache.is_empty() { Some(self.root.read(PARAMETER)?) } else { None };
         let mut forget = || {
             let done = parameter.as_ref().map(|held| self.root.write(PARAMETER, held));
@@ -114,13 +114,13 @@ impl Arm<'_> {
         Ok(crowd(&self.driver.device, self.driver.format, &self.look_ups(names), clients)?)
     }
 
-    /// The first look-ups of a modelled application, as the users whose processes make them.
+    /// The first lookups of a modelled application, as the users whose processes make them.
     fn application(&self, names: &[String], index: usize) -> anyhow::Result<Vec<(Metric, f64)>> {
         let traces = Traces::built_in();
         let trace = traces.traces.get(index).with_context(|| format!("there is no application {index}"))?;
         let events = trace.events(&traces, &mut Random::new(self.seed));
         fs::set_permissions(&self.driver.device, Permissions::from_mode(0o666))
-            .context("cannot open the device to everybody")?;
+            .context("cannot open the device to all users")?;
         let replay = Replay { device: &self.driver.device, format: self.driver.format, names, events: &events };
         let calls = replay.run(self.workload.count as usize)?;
         Ok(vec![(Metric::LookUp, calls.p50), (Metric::LookUpMean, calls.mean), (Metric::LookUpP99, calls.p99)])

@@ -1,4 +1,4 @@
-//! What the processes of the user's own device hold is read, in the ways of the arms. Nothing is changed and nobody killed.
+//! What the processes of the user's own device hold is read, in the ways of the arms. Nothing is changed and no process killed.
 
 use std::sync::atomic::AtomicBool;
 

@@ -120,7 +120,7 @@ impl Foreground {
         }
     }
 
-    /// About how long it takes where nobody disturbs it, in milliseconds: what is paced lasts as long in any arm.
+    /// About how long it takes undisturbed, in milliseconds: what is paced lasts as long in any arm.
     pub fn lasts_ms(self) -> u32 {
         match self {
             Self::Thread | Self::Workers | Self::Messages | Self::Compile => 1200,

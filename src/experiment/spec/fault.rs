@@ -82,7 +82,7 @@ impl Experiment {
     fn look_ups_fault(&self, look_ups: &LookUps) -> Option<String> {
         let LookUps { services, count, misses, clients, applications } = look_ups;
         if self.mode == Mode::Native || (self.mode == Mode::Parallel) == clients.is_empty() {
-            return Some("clients belong to parallel mode; else look-ups are measured in deterministic mode".into());
+            return Some("clients belong to parallel mode; else lookups are measured in deterministic mode".into());
         }
         let has_misses = clients.is_empty() && applications.is_empty();
         if *services == 0 || *count == 0 || (*misses == 0) == has_misses || clients.contains(&0) {

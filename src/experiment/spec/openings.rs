@@ -39,7 +39,7 @@ pub struct Openings {
 pub struct Together {
     /// Services that are registered and looked up by their popularity.
     pub services: u32,
-    /// Look-ups of an application at each of its openings.
+    /// Lookups of an application at each of its openings.
     pub look_ups: u32,
     /// What runs in the background all the time.
     pub background: Vec<Neighbour>,

@@ -214,7 +214,7 @@ fn experiments_about_boots_are_read_and_their_mistakes_named() {
 
 const COMBINATIONS: &str = r#"name = "together"
 title = "Together"
-description = "One in front."
+description = "One foreground task."
 mechanism = "placement"
 mode = "parallel"
 scenario = "x"
@@ -246,7 +246,7 @@ fn combinations_are_points_and_their_mistakes_are_named() {
     let names: Vec<String> = experiment.points(false).iter().map(Point::to_string).collect();
     assert_eq!(names, ["frames / music + hog", "thread / music + hog + hog"]);
     assert_eq!((experiment.points(true).len(), experiment.subject()), (1, Subject::Combinations));
-    assert_eq!(experiment.left_out(false), BTreeSet::from([(0, 1)]), "nobody asks for the thread alone");
+    assert_eq!(experiment.left_out(false), BTreeSet::from([(0, 1)]), "no claim needs the thread alone");
     assert!(experiment.left_out(true).is_empty());
     for (from, to, expected) in [
         ("at = [\"frames\"]", "at = [\"frame\"]", "claim placement.x: there is no combination \"frame\""),

@@ -96,7 +96,7 @@ impl Player {
             }
             Neighbour::Bursts => {
                 (0..BURST_PIECES).take_while(|_| tally.goes_on()).for_each(|_| self.work(DOWNLOAD_MS));
-                // In pieces, so that nobody waits for its end.
+                // In pieces, so that the end need not wait for the rest.
                 let rest = DOWNLOAD_WAIT;
                 let pieces = (BURST_REST.as_millis() / rest.as_millis()) as u32;
                 (0..pieces).take_while(|_| tally.goes_on()).for_each(|_| thread::sleep(rest));
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_ends_when_commands_do() {
+    fn all_neighbours_end_when_commands_do() {
         let player = Player { turns_per_ms: 1, program: "none".into() };
         for what in [Neighbour::Music, Neighbour::Download, Neighbour::Bursts, Neighbour::Hog, Neighbour::Messages] {
             let told = player.play_beside(what, &mut "begin\n".as_bytes()).unwrap();

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_comes_to_an_end_and_has_a_figure() {
+    fn every_foreground_ends_and_has_a_figure() {
         // So fast that only what is paced takes its time; all at once, so that they take it together.
         let player = &Player { turns_per_ms: 1, program: "none".into() };
         thread::scope(|scope| {

@@ -51,7 +51,7 @@ fn receive(mut outlet: UnixStream) -> io::Result<()> {
     }
 }
 
-/// Rounds that take about `length` on this device while nobody disturbs it.
+/// Rounds that take about `length` on this device undisturbed.
 ///
 /// # Errors
 /// As [`exchange`].
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_round_is_sent_and_everybody_ends() {
+    fn every_round_is_sent_and_all_threads_end() {
         use std::sync::atomic::{AtomicU32, Ordering};
         let asked = AtomicU32::new(0);
         exchange(|round| {

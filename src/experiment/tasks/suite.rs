@@ -22,7 +22,7 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Writes it into `folder`, and finds out how many rounds take about `length` while nobody disturbs them.
+    /// Writes it into `folder`, and finds out how many rounds take about `length` undisturbed.
     ///
     /// # Errors
     /// When the file cannot be written, or there is no node that runs it.

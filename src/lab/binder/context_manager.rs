@@ -1,6 +1,6 @@
 //! A context manager that does as Android 5's `servicemanager` did: one thread, a linear list, the newest service first.
 //!
-//! It speaks every release's wire format, so that the same search is behind each of them. It lets everybody register
+//! It speaks every release's wire format, so that the same search is behind each of them. It lets all users register
 //! and look up; isolated users see only what is open to them.
 
 use std::path::Path;
@@ -76,7 +76,7 @@ pub struct ContextManager {
 
 impl ContextManager {
     /// Serves the context of the device at `path` for ever, in `format`; with `cooperate`, answers are marked so that the
-    /// driver may keep them for everybody.
+    /// driver may keep them for all users.
     ///
     /// # Errors
     /// [`CallError::Device`]: EBUSY when the context has a manager, EINVAL with `cooperate` on a driver without a cache.
@@ -208,7 +208,7 @@ mod tests {
                 let mark = if cooperates { MARK_ANY } else { 0 };
                 for code in format.look_up_codes() {
                     assert_eq!(look_up(code, "activity"), (Some(Object::Handle(9)), mark));
-                    assert_eq!(look_up(code, "nobody"), (Some(Object::Null), 0), "null is never kept");
+                    assert_eq!(look_up(code, "absent"), (Some(Object::Null), 0), "null is never kept");
                 }
                 assert_eq!(manager.to_flush.len(), usize::from(cooperates));
                 let strange = ask_strange(&mut manager);

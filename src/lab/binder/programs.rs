@@ -1,7 +1,7 @@
 //! Random programs for the binder driver, to be run by two drivers: everything that a program can see must be the same.
 //!
 //! A program's actors register services, look them up well and badly, call them, hear of their deaths, close and come
-//! again, as several users in two contexts; now and then a context manager is replaced. Look-ups come in bursts of a
+//! again, as several users in two contexts; now and then a context manager is replaced. Lookups come in bursts of a
 //! user's actors, so that a cache has something to answer. After each step every actor reads what has arrived. What they
 //! see is the transcript: returns, data with handles, senders, references.
 
@@ -27,7 +27,7 @@ const USERS: [u32; 3] = [0, 10_001, 99_001];
 /// Distance between the two actors of a user in a context.
 const TWIN: usize = DEVICES.len() * USERS.len();
 const ACTORS: usize = TWIN * 2;
-/// Look-ups of a burst at most.
+/// Lookups of a burst at most.
 const BURST: usize = 16;
 /// Few enough that programs meet each other's services.
 const NAMES: usize = 6;
@@ -50,7 +50,7 @@ pub fn devices() -> impl Iterator<Item = &'static Path> {
 pub struct Outcome {
     /// A line or more a step.
     pub transcript: String,
-    /// Look-ups as the format has them.
+    /// Lookups as the format has them.
     pub look_ups: u64,
 }
 
@@ -162,12 +162,12 @@ impl Program {
         Ok(())
     }
 
-    /// Look-ups in a row, of two names, by an actor and its twin.
+    /// Lookups in a row, of two names, by an actor and its twin.
     fn burst(&mut self, number: usize) -> anyhow::Result<String> {
         let first = self.random.below(NAMES);
         let codes = self.format.look_up_codes();
         let code = codes[self.random.below(codes.len())];
-        let mut said = "look-ups".to_owned();
+        let mut said = "lookups".to_owned();
         for _ in 0..=self.random.below(BURST) {
             let asker = (number + TWIN * self.random.below(2)) % ACTORS;
             let name = format!("service.{}", (first + self.random.below(2)) % NAMES);

@@ -48,7 +48,7 @@ fn end(live: impl FnOnce(&mut Option<File>) -> anyhow::Result<u8>) -> ! {
         eprintln!("brisk: the guest failed: {reason}");
     }
     if let Some(results) = &mut results {
-        // Nobody is left to tell if the port fails: the host sees a guest that ended without its last line.
+        // A failure of the port cannot be told: the host sees a guest that ended without its last line.
         let _ = results.write_all(record.to_line().as_bytes()).and_then(|()| Ok(tcdrain(&*results)?));
     }
     let _ = reboot(RebootCommand::PowerOff);

@@ -29,7 +29,7 @@ impl GuestSystemd {
         Err(error).with_context(|| format!("cannot run {}", self.program))
     }
 
-    /// Checks that the services run: a unit that has failed takes nobody with it, and what is measured without it would be
+    /// Checks that the services run: a unit that has failed does not end the others, and what is measured without it would be
     /// something else.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::NAME;
-use super::config::{ActuatorKind, LaunchConfig};
+use super::config::{ActuatorKind, LaunchConfig, Trigger};
 use super::prediction::{Governor, Help, Prediction};
 use super::probe::{DeviceFacts, PolicyFacts};
 use super::triggers::{self, Noticing, TOP_APP};
@@ -288,8 +288,12 @@ fn support(facts: &DeviceFacts, config: &LaunchConfig, choices: &[Choice], reaso
 
 /// What can be done is done where a launch can be noticed.
 fn noticed(facts: &DeviceFacts, config: &LaunchConfig, summary: &str) -> Support {
-    let (state, what) = match triggers::noticing(&triggers::chosen(config, facts), facts) {
+    let triggers = triggers::chosen(config, facts);
+    let (state, what) = match triggers::noticing(&triggers, facts) {
         Noticing::ByDevice(source) => (SupportState::Active, source),
+        Noticing::WhenTold if triggers.contains(&Trigger::Foreground) => {
+            (SupportState::Active, "announcements, and where a program tells what is in the foreground")
+        }
         Noticing::WhenTold => (SupportState::Active, "announcements alone"),
         Noticing::Never => (SupportState::Unsupported, "nothing: launch.triggers has only process events"),
     };

@@ -1,12 +1,14 @@
 //! The `[launch]` section: what begins a launch, what ends it, and what is done meanwhile.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::de::{Error as _, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::filter::FilterConfig;
 use crate::mechanism::Enabled;
+use crate::mechanism::deference::Intervals;
 
 /// Everything that can be set about the launch mechanism. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +31,8 @@ pub struct LaunchConfig {
     /// That many launches may begin at once before the rate counts.
     #[serde(deserialize_with = "within::<_, 1, 1_000>")]
     pub burst_launches: u64,
+    /// How other managers of frequencies are noticed while `enabled` is auto.
+    pub other_managers: OtherManagersConfig,
     /// Which processes count.
     pub filter: FilterConfig,
     /// When a launch is over.
@@ -47,6 +51,13 @@ pub struct LaunchConfig {
     pub uclamp: UclampConfig,
 }
 
+impl LaunchConfig {
+    /// True where launches are left to other managers of frequencies.
+    pub fn defers(&self) -> bool {
+        self.enabled == Enabled::Auto && !self.force
+    }
+}
+
 impl Default for LaunchConfig {
     fn default() -> Self {
         Self {
@@ -57,6 +68,7 @@ impl Default for LaunchConfig {
             actuators: ActuatorKind::ALL.to_vec(),
             maximum_launches_per_minute: 120,
             burst_launches: 10,
+            other_managers: OtherManagersConfig::default(),
             filter: FilterConfig::default(),
             end: EndConfig::default(),
             flexrate: FlexrateConfig::default(),
@@ -155,6 +167,30 @@ impl fmt::Display for ActuatorKind {
     }
 }
 
+/// Other managers of frequencies that start and end while the daemon runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OtherManagersConfig {
+    /// They are looked for so often at most, after processes have started, and so often while launches are left to one.
+    #[serde(deserialize_with = "within::<_, 1, 3_600>")]
+    pub check_s: u64,
+    /// Launches are helped again once they have been gone for so long.
+    #[serde(deserialize_with = "within::<_, 0, 86_400>")]
+    pub away_s: u64,
+}
+
+impl OtherManagersConfig {
+    pub(super) fn intervals(&self) -> Intervals {
+        Intervals { check: Duration::from_secs(self.check_s), away: Duration::from_secs(self.away_s) }
+    }
+}
+
+impl Default for OtherManagersConfig {
+    fn default() -> Self {
+        Self { check_s: 60, away_s: 120 }
+    }
+}
+
 /// When a launch is over: whatever comes first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -176,7 +212,7 @@ pub struct EndConfig {
     /// That many times in a row.
     #[serde(deserialize_with = "within::<_, 1, 100>")]
     pub load_periods: u64,
-    /// Over when the launched process comes to the front. Has no effect with the trigger `foreground`.
+    /// Over when the launched process comes to the foreground. Has no effect on a launch that was noticed by that.
     pub foreground: bool,
 }
 

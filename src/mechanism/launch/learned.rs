@@ -89,7 +89,7 @@ impl LearnedDurations {
     }
 
     /// Learns from a launch of `application` that took `duration`. One that was cut off at its limit took longer than
-    /// that, nobody knows how long: it counts as twice its limit, so that a limit that became too short grows.
+    /// that, and how long is not known: it counts as twice its limit, so that a limit that became too short grows.
     pub fn learn(&mut self, application: &str, duration: Duration, cut_off: bool) {
         let sample_ms = duration.as_secs_f64() * if cut_off { 2_000.0 } else { 1_000.0 };
         self.launches += 1;

@@ -7,6 +7,7 @@ pub mod actuator;
 mod boost;
 pub mod config;
 pub mod filter;
+mod launched;
 pub mod learned;
 mod limiter;
 pub mod notice;

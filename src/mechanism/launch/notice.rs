@@ -15,7 +15,7 @@ pub enum Notice {
     Began {
         /// When.
         at: BootTime,
-        /// Its application; `?` when its process was gone before it could be looked at.
+        /// Its application; `?` when its process was gone before its name could be read.
         application: String,
         /// Its process, where it is known.
         pid: Option<u32>,

@@ -3,20 +3,27 @@
 //! Launches that overlap share one boost: the first begins it, each further one repeats its kick and extends its
 //! leases, and the end of the last one ends it. Everything that lasts is asked for with a deadline.
 
+mod course;
+
 use std::time::Duration;
 
 use super::NAME;
 use super::actuator::{Actuator, Plan};
-use super::boost::{Boost, Wanted};
+use super::boost::Boost;
 use super::config::{LaunchConfig, Trigger};
+use super::launched::{HelpedLately, Launch};
 use super::learned::{self, LearnedDurations};
 use super::limiter::RateLimiter;
 use super::notice::{EndReason, Notice};
+use super::probe::DeviceFacts;
 use super::triggers;
 use crate::device::BootTime;
+use crate::device::other_managers::{Found, find};
+use crate::mechanism::deference::{Deference, Turn};
 use crate::mechanism::{
-    Decision, Enabled, Event, Holdings, Interest, Kept, LaunchHelp, Mechanism, News, Outcome, Process, ProcessEvent,
-    ProcessEventKind, ProcessEventKinds, ProcessFacts, Support, SupportState, Surroundings, Target,
+    Decision, Enabled, Event, Facts, Holdings, Interest, Job, Kept, LaunchHelp, Mechanism, News, Outcome, Process,
+    ProcessEvent, ProcessEventKind, ProcessEventKinds, ProcessFacts, Question, Support, SupportState, Surroundings,
+    Target,
 };
 
 /// So many launches are followed at once; more are not noticed until one of them has ended.
@@ -25,8 +32,6 @@ const MAXIMUM_LAUNCHES: usize = 64;
 const SAME_START: Duration = Duration::from_millis(20);
 /// Why everything is released before a probe.
 const CHANGED: &str = "the device or the configuration changed";
-/// Name of a launch whose process was gone before it could be looked at.
-const UNNAMED: &str = "?";
 
 /// The launch mechanism's state and its decisions.
 #[derive(Debug)]
@@ -42,21 +47,15 @@ pub struct LaunchPolicy {
     leases: Holdings,
     limiter: RateLimiter,
     in_front: Vec<u32>,
+    helped_lately: HelpedLately,
     quiet_periods: u64,
     watched: bool,
     news: Vec<News>,
-}
-
-/// A launch that goes on.
-#[derive(Debug)]
-struct Launch {
-    application: String,
-    process: Option<(u32, Option<u64>)>,
-    trigger: Trigger,
-    began: BootTime,
-    deadline: BootTime,
-    /// The deadline is that of the learned duration.
-    learned: bool,
+    /// What the device offered when it was probed last.
+    facts: DeviceFacts,
+    deference: Deference,
+    questions: Vec<Question>,
+    wants_probe: bool,
 }
 
 impl Default for LaunchPolicy {
@@ -79,9 +78,14 @@ impl LaunchPolicy {
             boost: None,
             leases: Holdings::default(),
             in_front: Vec::new(),
+            helped_lately: HelpedLately::default(),
             quiet_periods: 0,
             watched: false,
             news: Vec::new(),
+            facts: DeviceFacts::default(),
+            deference: Deference::new(Job::Frequency),
+            questions: Vec::new(),
+            wants_probe: false,
         }
     }
 
@@ -108,11 +112,34 @@ impl LaunchPolicy {
         self.plan = plan;
         self.cpu_count = cpu_count.max(1);
         if !goes_on || !self.is_noticing() {
-            self.launches.clear();
-            self.pids.clear();
+            self.forget_launches();
         }
         if !self.launches.is_empty() {
             self.boost(now, "the device or the configuration changed", decisions);
+        }
+    }
+
+    fn forget_launches(&mut self) {
+        self.launches.clear();
+        self.pids.clear();
+    }
+
+    /// Takes which other managers are there now: launches are left to one that sets frequencies.
+    fn hear_of_managers(&mut self, now: BootTime, found: &[Found], decisions: &mut Vec<Decision>) {
+        let turn = self.deference.answer(now, found);
+        if turn == Some(Turn::Free) {
+            // Such a manager may have changed what the device offers.
+            self.wants_probe = true;
+            return;
+        }
+        self.facts.doers = self.deference.doers();
+        self.plan = Plan::of(&self.facts, &self.config);
+        if turn == Some(Turn::Left) {
+            tracing::info!("{NAME}: {}", self.plan.support.reason);
+            self.release(decisions, &self.deference.reason());
+            if !self.is_noticing() {
+                self.forget_launches();
+            }
         }
     }
 
@@ -126,10 +153,15 @@ impl LaunchPolicy {
         self.plan.support.state == SupportState::Active || (self.watched && self.config.enabled != Enabled::Off)
     }
 
-    /// A kick leaves nothing behind, so nobody need know when its launch is over: looking at the load would cost more
+    /// A kick leaves nothing behind, so the end of its launch does not matter: sampling the load would cost more
     /// energy than the kick itself.
     fn end_matters(&self) -> bool {
         self.watched || self.plan.choices.iter().any(|choice| !matches!(choice.actuator, Actuator::Kick { .. }))
+    }
+
+    /// Processes get clamps of their own.
+    fn clamps(&self) -> bool {
+        self.plan.choices.iter().any(|choice| matches!(choice.actuator, Actuator::Clamp { .. }))
     }
 
     fn triggers_on(&self, trigger: Trigger) -> bool {
@@ -145,6 +177,7 @@ impl LaunchPolicy {
             ProcessEventKind::Comm => Trigger::Comm,
             ProcessEventKind::Uid => Trigger::Uid,
         };
+        self.deference.hear_of_process(now, process.command.as_deref().filter(|_| trigger != Trigger::Fork));
         if !self.triggers_on(trigger) || !self.config.filter.passes(process) {
             return;
         }
@@ -152,18 +185,24 @@ impl LaunchPolicy {
     }
 
     fn on_foreground(&mut self, now: BootTime, processes: &[Process], decisions: &mut Vec<Decision>) {
-        if self.triggers_on(Trigger::Foreground) {
-            for process in processes.iter().filter(|process| !self.in_front.contains(&process.pid)).collect::<Vec<_>>()
-            {
-                if self.config.filter.passes(process) {
-                    self.begin(now, Trigger::Foreground, process.command.as_deref(), Some(process), decisions);
-                }
-            }
-        } else if self.config.end.foreground {
+        if self.config.end.foreground {
             let minimum = self.minimum();
             self.end_where(now, EndReason::Foreground, |launch| {
-                now.since(launch.began) >= minimum && processes.iter().any(|process| launch.is(process.pid))
+                launch.trigger != Trigger::Foreground
+                    && now.since(launch.began) >= minimum
+                    && processes.iter().any(|process| launch.is(process.pid))
             });
+        }
+        let resumed = |process: &&Process| {
+            !self.in_front.contains(&process.pid)
+                && !self.launches.iter().any(|launch| launch.is(process.pid))
+                && !self.helped_lately.has(now, process)
+                && self.config.filter.passes(process)
+        };
+        if self.triggers_on(Trigger::Foreground) {
+            for process in processes.iter().filter(resumed).collect::<Vec<_>>() {
+                self.begin(now, Trigger::Foreground, process.command.as_deref(), Some(process), decisions);
+            }
         }
         self.in_front = processes.iter().map(|process| process.pid).collect();
     }
@@ -185,144 +224,6 @@ impl LaunchPolicy {
     fn minimum(&self) -> Duration {
         Duration::from_millis(self.config.end.minimum_ms)
     }
-
-    /// Begins a launch, or takes a further trigger of one that goes on.
-    fn begin(
-        &mut self,
-        now: BootTime,
-        trigger: Trigger,
-        application: Option<&str>,
-        process: Option<&Process>,
-        decisions: &mut Vec<Decision>,
-    ) {
-        if !self.is_noticing() {
-            return;
-        }
-        let known = self.launches.iter().position(|launch| process.is_some_and(|process| launch.is(process.pid)));
-        let known = known.or_else(|| self.adopt(trigger, application, process));
-        let application = application.unwrap_or(UNNAMED);
-        let index = match known {
-            Some(index) => {
-                self.rename(index, application, trigger);
-                index
-            }
-            None => {
-                if self.launches.len() >= MAXIMUM_LAUNCHES || !self.limiter.admit(now) {
-                    return;
-                }
-                // What was refused to the launch before may be allowed by now. A process's clamp is its own launch's.
-                self.leases.forget_refusals(|target| !matches!(target, Target::UtilizationClampMinimum { .. }));
-                let (deadline, learned) = self.deadline_of(now, application);
-                let identity = process.map(|process| (process.pid, process.start_time_ticks));
-                self.pids.extend(identity.map(|(pid, _)| pid));
-                let application = application.to_owned();
-                self.launches.push(Launch { application, process: identity, trigger, began: now, deadline, learned });
-                self.launches.len() - 1
-            }
-        };
-        self.quiet_periods = 0;
-        let launch = &self.launches[index];
-        let pid = launch.process.map(|(pid, _)| pid);
-        let application = launch.application.clone();
-        let began = Notice::Began { at: now, application, pid, trigger, first: known.is_none() };
-        let reason = match (launch.application.as_str(), pid) {
-            (UNNAMED, Some(pid)) => format!("launch of process {pid}, noticed by {trigger}"),
-            (name, Some(pid)) => format!("launch of {name} (process {pid}), noticed by {trigger}"),
-            (name, None) => format!("launch of {name}, noticed by {trigger}"),
-        };
-        self.note(&began);
-        self.boost(now, &reason, decisions);
-    }
-
-    /// An application that was announced before its process existed is announced again with it.
-    fn adopt(&mut self, trigger: Trigger, application: Option<&str>, process: Option<&Process>) -> Option<usize> {
-        let process = process.filter(|_| trigger == Trigger::Announced)?;
-        let index = self
-            .launches
-            .iter()
-            .position(|launch| launch.process.is_none() && application == Some(&launch.application))?;
-        self.launches[index].process = Some((process.pid, process.start_time_ticks));
-        self.pids.push(process.pid);
-        Some(index)
-    }
-
-    /// A forked process has its parent's name until it runs its own program.
-    fn rename(&mut self, index: usize, application: &str, trigger: Trigger) {
-        let launch = &self.launches[index];
-        if application == UNNAMED || launch.application == application || launch.trigger == Trigger::Announced {
-            return;
-        }
-        let (deadline, learned) = self.deadline_of(launch.began, application);
-        let launch = &mut self.launches[index];
-        (launch.deadline, launch.learned) = (deadline, learned);
-        launch.application = application.to_owned();
-        launch.trigger = trigger;
-    }
-
-    fn deadline_of(&self, began: BootTime, application: &str) -> (BootTime, bool) {
-        let longest = Duration::from_millis(self.config.end.deadline_ms);
-        let learned = if self.config.end.learn { self.durations.limit(application) } else { None };
-        match learned.map(|limit| limit.max(self.minimum())) {
-            Some(limit) if limit < longest => (began + limit, true),
-            _ => (began + longest, false),
-        }
-    }
-
-    /// Does what the plan says about a launch that was noticed now.
-    fn boost(&mut self, now: BootTime, reason: &str, decisions: &mut Vec<Decision>) {
-        if self.plan.choices.is_empty() {
-            return;
-        }
-        let boost = self.boost.get_or_insert_with(|| Boost::new(now));
-        let until = self.launches.iter().map(|launch| launch.deadline).max().unwrap_or(now);
-        let clamps = self.launches.iter().filter_map(|launch| Some((launch.clamp()?, launch.deadline))).collect();
-        let wanted = Wanted { until, clamps, reason };
-        boost.help(now, &wanted, (&self.plan, &self.config.kick), &mut self.leases, decisions);
-    }
-
-    /// Ends the launches that `is_over`.
-    fn end_where(&mut self, now: BootTime, reason: EndReason, mut is_over: impl FnMut(&Launch) -> bool) {
-        let mut index = 0;
-        while index < self.launches.len() {
-            if !is_over(&self.launches[index]) {
-                index += 1;
-                continue;
-            }
-            let launch = self.launches.swap_remove(index);
-            if let Some(position) = self.pids.iter().position(|&pid| launch.is(pid)) {
-                self.pids.swap_remove(position);
-            }
-            let mut duration = now.since(launch.began);
-            if reason == EndReason::LoadFell {
-                // It was over when the quiet began.
-                let quiet = self.config.end.load_period_ms * self.quiet_periods;
-                duration = duration.saturating_sub(Duration::from_millis(quiet)).max(Duration::from_millis(1));
-            }
-            if launch.application != UNNAMED && self.config.end.learn && self.end_matters() {
-                let cut_off = reason == EndReason::Deadline && launch.learned;
-                self.durations.learn(&launch.application, duration, cut_off);
-            }
-            let (application, pid) = (launch.application, launch.process.map(|(pid, _)| pid));
-            self.note(&Notice::Ended { at: now, application, pid, duration, reason });
-        }
-    }
-
-    /// Gives back what no launch needs any more.
-    fn settle(&mut self, decisions: &mut Vec<Decision>) {
-        if self.launches.is_empty() {
-            self.release(decisions, "the launch is over");
-            return;
-        }
-        let clamps: Vec<Target> = self.launches.iter().filter_map(Launch::clamp).collect();
-        let is_over =
-            |target: &Target| matches!(target, Target::UtilizationClampMinimum { .. }) && !clamps.contains(target);
-        self.leases.release_where("the launch is over", decisions, is_over);
-    }
-
-    fn release(&mut self, decisions: &mut Vec<Decision>, reason: &str) {
-        self.boost = None;
-        self.leases.release_where(reason, decisions, |_| true);
-    }
 }
 
 impl Mechanism for LaunchPolicy {
@@ -336,8 +237,14 @@ impl Mechanism for LaunchPolicy {
 
     fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
         let (facts, config) = triggers::on(surroundings);
-        let plan = Plan::of(&facts, &config);
-        self.replace(now, config, plan, facts.cpu_count, decisions);
+        match (config.defers(), surroundings.is_new_configuration) {
+            (false, _) => self.deference.rest(),
+            (true, true) => self.deference.begin(now, &find(surroundings.root), config.other_managers.intervals()),
+            (true, false) => drop(self.deference.answer(now, &find(surroundings.root))),
+        }
+        self.facts = DeviceFacts { doers: self.deference.doers(), ..facts };
+        let plan = Plan::of(&self.facts, &config);
+        self.replace(now, config, plan, self.facts.cpu_count, decisions);
     }
 
     fn let_go(&mut self, _surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
@@ -345,8 +252,7 @@ impl Mechanism for LaunchPolicy {
     }
 
     fn stop(&mut self, decisions: &mut Vec<Decision>) {
-        self.launches.clear();
-        self.pids.clear();
+        self.forget_launches();
         self.release(decisions, "the daemon stops");
     }
 
@@ -364,16 +270,15 @@ impl Mechanism for LaunchPolicy {
             }
             Event::Load { busy_permille } => self.on_load(now, *busy_permille),
             // The foreground may have gone: whatever comes now is new. Launches keep their deadlines.
-            Event::ProcessEventsLost => self.in_front.clear(),
-            Event::LaunchAnnounced { .. }
-            | Event::Threads { .. }
-            | Event::DeviceChanged
-            | Event::Session { .. }
-            | Event::Facts(_)
-            | Event::MemoryStall
-            | Event::StallsWatched { .. }
-            | Event::Child { .. }
-            | Event::Deadline => {}
+            Event::ProcessEventsLost => {
+                self.in_front.clear();
+                self.deference.hear_of_process(now, None);
+            }
+            Event::Facts(Facts::OtherManagers { found }) => self.hear_of_managers(now, found, decisions),
+            _ => {}
+        }
+        if self.deference.take_due(now) {
+            self.questions.push(Question::OtherManagers);
         }
         self.settle(decisions);
         if let Some(boost) = &mut self.boost {
@@ -392,26 +297,10 @@ impl Mechanism for LaunchPolicy {
         if !self.is_noticing() {
             return Interest::default();
         }
-        let filter = &self.config.filter;
-        let clamps = self.plan.choices.iter().any(|choice| matches!(choice.actuator, Actuator::Clamp { .. }));
-        let named = !filter.commands.is_empty() || !filter.excluded_commands.is_empty();
-        let fork_facts = ProcessFacts {
-            stat: clamps || named,
-            parent_command: !filter.parents.is_empty(),
-            uid: !filter.uids.is_empty(),
-            cgroup: !filter.cgroups.is_empty(),
-        };
-        let kind_of = |trigger: &Trigger| match trigger {
-            Trigger::Fork => Some(ProcessEventKind::Fork),
-            Trigger::Exec => Some(ProcessEventKind::Exec),
-            Trigger::Comm => Some(ProcessEventKind::Comm),
-            Trigger::Uid => Some(ProcessEventKind::Uid),
-            Trigger::Foreground | Trigger::Announced => None,
-        };
-        let kinds = if self.limiter.muted_until().is_some() {
-            ProcessEventKinds::default()
-        } else {
-            self.config.triggers.iter().filter_map(kind_of).fold(ProcessEventKinds::default(), ProcessEventKinds::with)
+        let fork_facts = triggers::facts_of_forks(&self.config.filter, self.clamps());
+        let kinds = match self.limiter.muted_until() {
+            Some(_) => ProcessEventKinds::default(),
+            None => triggers::kinds(&self.config.triggers),
         };
         let looks_at_load =
             !self.launches.is_empty() && self.end_matters() && self.config.end.load_below_cpu_percent > 0;
@@ -439,6 +328,14 @@ impl Mechanism for LaunchPolicy {
 
     fn begin_in_foreground(&mut self, pids: &[u32]) {
         self.in_front = pids.to_vec();
+    }
+
+    fn take_questions(&mut self, questions: &mut Vec<Question>) {
+        questions.append(&mut self.questions);
+    }
+
+    fn take_probe_request(&mut self) -> bool {
+        std::mem::take(&mut self.wants_probe)
     }
 
     fn append_tunables(&self, tunables: &mut Vec<Target>) {
@@ -471,7 +368,7 @@ impl Mechanism for LaunchPolicy {
     fn deadline(&self) -> Option<BootTime> {
         let launches = self.launches.iter().map(|launch| launch.deadline).min();
         let boost = self.boost.as_ref().and_then(Boost::next_moment);
-        [launches, boost, self.limiter.muted_until()].into_iter().flatten().min()
+        [launches, boost, self.limiter.muted_until(), self.deference.deadline()].into_iter().flatten().min()
     }
 
     fn activity(&self) -> Option<(BootTime, String)> {
@@ -485,17 +382,6 @@ impl Mechanism for LaunchPolicy {
         let refusal = self.boost.as_ref().and_then(Boost::refusal);
         let refusal = refusal.map(|error| format!(", in vain: {error}")).unwrap_or_default();
         Some((since, format!("{verb} the launch of {}{refusal}", names.join(" and "))))
-    }
-}
-
-impl Launch {
-    fn is(&self, pid: u32) -> bool {
-        self.process.is_some_and(|(own, _)| own == pid)
-    }
-
-    fn clamp(&self) -> Option<Target> {
-        let (pid, start_time_ticks) = self.process?;
-        Some(Target::UtilizationClampMinimum { pid, start_time_ticks: start_time_ticks? })
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::config::LaunchConfig;
 use crate::device::cpufreq::{self, Policies, Policy};
 use crate::device::{DeviceError, Root, hotplug, kernel, other_managers, uclamp};
-use crate::mechanism::{Enabled, Job};
+use crate::mechanism::Job;
 
 /// Facts about a device, as plain data: what is decided from them is decided in `actuator.rs`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -89,8 +89,7 @@ impl DeviceFacts {
     /// The same for what `config` decides: who else manages frequencies counts only where that is left to the device, and
     /// is not cheap to find out.
     pub fn probe_for(root: &Root, config: &LaunchConfig) -> Self {
-        let is_asked = config.enabled == Enabled::Auto && !config.force;
-        let doers = if is_asked { Job::Frequency.doers(&other_managers::find(root)) } else { None };
+        let doers = if config.defers() { Job::Frequency.doers(&other_managers::find(root)) } else { None };
         Self { doers, ..Self::probe(root) }
     }
 

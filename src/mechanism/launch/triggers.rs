@@ -2,16 +2,17 @@
 
 use super::NAME;
 use super::config::{LaunchConfig, Trigger};
+use super::filter::FilterConfig;
 use super::probe::DeviceFacts;
-use crate::mechanism::Surroundings;
+use crate::mechanism::{ProcessEventKind, ProcessEventKinds, ProcessFacts, Surroundings};
 
 /// What tells of launches where Android moves applications between cpusets.
 pub const TOP_APP: &str = "the top-app cpuset";
 
-/// The device, and the configuration with the triggers that it means there.
+/// The device but for its other managers, and the configuration with the triggers that it means there.
 pub(super) fn on(surroundings: &Surroundings<'_>) -> (DeviceFacts, LaunchConfig) {
     let config: LaunchConfig = surroundings.section(NAME);
-    let facts = DeviceFacts::probe_for(surroundings.root, &config);
+    let facts = DeviceFacts::probe(surroundings.root);
     let triggers = chosen(&config, &facts);
     (facts, LaunchConfig { triggers, ..config })
 }
@@ -21,12 +22,31 @@ pub fn chosen(config: &LaunchConfig, facts: &DeviceFacts) -> Vec<Trigger> {
     if !config.triggers.is_empty() {
         return config.triggers.clone();
     }
-    if facts.process_events {
-        vec![Trigger::Fork, Trigger::Exec, Trigger::Announced]
-    } else if facts.top_app {
-        vec![Trigger::Foreground, Trigger::Announced]
-    } else {
-        vec![Trigger::Announced]
+    // An application that is resumed comes to the foreground and starts no process. Where no cpuset tells of that, a client may.
+    let told = [Trigger::Foreground, Trigger::Announced];
+    let by_events: &[Trigger] = if facts.process_events { &[Trigger::Fork, Trigger::Exec] } else { &[] };
+    by_events.iter().copied().chain(told).collect()
+}
+
+/// The kinds of process events that `triggers` go by.
+pub(super) fn kinds(triggers: &[Trigger]) -> ProcessEventKinds {
+    let kind_of = |trigger: &Trigger| match trigger {
+        Trigger::Fork => Some(ProcessEventKind::Fork),
+        Trigger::Exec => Some(ProcessEventKind::Exec),
+        Trigger::Comm => Some(ProcessEventKind::Comm),
+        Trigger::Uid => Some(ProcessEventKind::Uid),
+        Trigger::Foreground | Trigger::Announced => None,
+    };
+    triggers.iter().filter_map(kind_of).fold(ProcessEventKinds::default(), ProcessEventKinds::with)
+}
+
+/// What `filter` asks about a forked process, and, where it gets a clamp of its own, which life of its number it is.
+pub(super) fn facts_of_forks(filter: &FilterConfig, clamps: bool) -> ProcessFacts {
+    ProcessFacts {
+        stat: clamps || !filter.commands.is_empty() || !filter.excluded_commands.is_empty(),
+        parent_command: !filter.parents.is_empty(),
+        uid: !filter.uids.is_empty(),
+        cgroup: !filter.cgroups.is_empty(),
     }
 }
 
@@ -64,10 +84,10 @@ mod tests {
         use Trigger::{Announced, Exec, Foreground, Fork};
         let facts = |process_events, top_app| DeviceFacts { process_events, top_app, ..DeviceFacts::default() };
         for (facts, expected, noticed) in [
-            (facts(true, false), &[Fork, Exec, Announced][..], Noticing::ByDevice("process events")),
-            (facts(true, true), &[Fork, Exec, Announced], Noticing::ByDevice("process events")),
+            (facts(true, false), &[Fork, Exec, Foreground, Announced][..], Noticing::ByDevice("process events")),
+            (facts(true, true), &[Fork, Exec, Foreground, Announced], Noticing::ByDevice("process events")),
             (facts(false, true), &[Foreground, Announced], Noticing::ByDevice(TOP_APP)),
-            (facts(false, false), &[Announced], Noticing::WhenTold),
+            (facts(false, false), &[Foreground, Announced], Noticing::WhenTold),
         ] {
             let triggers = chosen(&LaunchConfig::default(), &facts);
             assert_eq!(triggers, expected, "{facts:?}");

@@ -1,6 +1,6 @@
-//! Look-up: which answers of the context manager a cache should hold, and for whom.
+//! Lookup: which answers of the context manager a cache should hold, and for whom.
 //!
-//! `policy` is the cache as a pure model, `trace` makes look-ups out of a description (`traces.toml`), `simulation` runs
+//! `policy` is the cache as a pure model, `trace` makes lookups out of a description (`traces.toml`), `simulation` runs
 //! one through the other, `recording` is what a device really looked up; `control` is what
 //! the daemon drives: it sets the driver. Paper: "Design and Implementation of Kernel Binder Cache for Accelerating Android IPC" (2016).
 

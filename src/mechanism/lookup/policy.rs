@@ -1,4 +1,4 @@
-//! Replacement policies as a pure model of a cache of look-ups: who stays when there is no room for all.
+//! Replacement policies as a pure model of a cache of lookups: who stays when there is no room for all.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,7 +19,7 @@ pub enum Replacement {
     Lru,
 }
 
-/// What became of one look-up.
+/// What became of one lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Answered from the cache.
@@ -214,7 +214,7 @@ mod tests {
     /// A list that is searched from end to end.
     #[derive(Default)]
     struct Naive {
-        /// Key, look-ups, moment of coming in, moment of the last look-up.
+        /// Key, lookups, moment of coming in, moment of the last lookup.
         entries: Vec<(Key, u64, u64, u64)>,
     }
 

@@ -28,7 +28,7 @@ pub struct Arm {
     pub scope: Scope,
 }
 
-/// What became of the look-ups of one trace.
+/// What became of the lookups of one trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Tally {
     /// All of them.
@@ -42,7 +42,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Hits by look-ups, 0 to 1; 0 when there were none.
+    /// Hits by lookups, 0 to 1; 0 when there were none.
     pub fn hit_ratio(&self) -> f64 {
         if self.look_ups == 0 { 0.0 } else { self.hits as f64 / self.look_ups as f64 }
     }

@@ -12,12 +12,12 @@ const ANY_KERNEL: &str = "Build the driver in kernel/binder-cache for this kerne
 const ANDROIDS_KERNEL: &str = "This needs a kernel image of your own with kernel/binder-cache: Android's kernels have their binder \
                                driver built in, and no module replaces it.";
 
-/// What this device offers to service look-ups.
+/// What this device offers to service lookups.
 pub fn support(root: &Root) -> Support {
     if !DEVICES.iter().any(|device| root.exists(device)) {
         return Support {
             state: SupportState::Unsupported,
-            reason: format!("{} does not exist: nobody looks services up here", DEVICES[0]),
+            reason: format!("{} does not exist: no process looks services up here", DEVICES[0]),
             advice: String::new(),
         };
     }
@@ -47,7 +47,7 @@ fn of_contexts(contexts: &[CacheStatus]) -> Support {
             }
             let (hits, misses) = (count(context, "hits"), count(context, "misses"));
             let rate = context.hit_ratio().map(|ratio| format!(" ({:.1} %)", ratio * 100.0)).unwrap_or_default();
-            format!("{name}: {hits} of {} look-ups{rate}", hits + misses)
+            format!("{name}: {hits} of {} lookups{rate}", hits + misses)
         };
         let answered = active.iter().map(of).collect::<Vec<_>>().join(", ");
         return Support {
@@ -101,7 +101,7 @@ mod tests {
             (vec![("dev/binder", String::new())], SupportState::Unsupported, "keeps no answers"),
             (context("waiting"), SupportState::Available, "binder is waiting (cooperative)"),
             (context("refused"), SupportState::Available, "binder is refused"),
-            (context("active"), SupportState::Active, "binder (cooperative): 30 of 40 look-ups (75.0 %)"),
+            (context("active"), SupportState::Active, "binder (cooperative): 30 of 40 lookups (75.0 %)"),
         ] {
             let found = state_of(&files);
             assert!(found.0 == state && found.1.contains(reason), "{found:?}");

@@ -1,4 +1,4 @@
-//! Look-ups made from a description: which processes start, whose they are, and which services they look up.
+//! Lookups made from a description: which processes start, whose they are, and which services they look up.
 
 use std::ops::Range;
 
@@ -78,7 +78,7 @@ pub enum Event {
     },
 }
 
-/// One look-up.
+/// One lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LookUp {
     /// The service.
@@ -118,7 +118,7 @@ impl Traces {
         }
     }
 
-    /// The share of look-ups that the most popular quarter of the services takes.
+    /// The share of lookups that the most popular quarter of the services takes.
     pub fn top_quarter_share(&self) -> f64 {
         Popularity::zipf(self.services, self.zipf_exponent).share_of_first(self.services / 4)
     }
@@ -139,7 +139,7 @@ impl Traces {
                 } else if too_many {
                     "names and registered_again cannot be more than there are services"
                 } else if looks > u64::from(MOST) || phase.callers.unwrap_or(1) > MOST {
-                    "a phase has at most a million look-ups and callers"
+                    "a phase has at most a million lookups and callers"
                 } else if !phase.caller_exponent.is_finite() {
                     "caller_exponent must be a number"
                 } else {

@@ -64,7 +64,7 @@ pub struct KillerConfig {
     pub protected: Vec<Glob>,
     /// Control groups whose members never go, whatever their name and user.
     pub protected_groups: Vec<Glob>,
-    /// Nobody with a lower `oom_score_adj` goes.
+    /// No process with a lower `oom_score_adj` is killed.
     #[serde(deserialize_with = "adj")]
     pub lowest_adj: i16,
     /// A process goes when less headroom is left than this.
@@ -98,7 +98,7 @@ pub struct KillerConfig {
     pub writeback: WritebackConfig,
 }
 
-/// Swapping out what nobody looks at, on an idle CPU alone.
+/// Swapping out what the user does not see, on an idle CPU alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PageoutConfig {

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_the_same_on_swap_as_before_is_not_looked_at_again() {
+    fn unchanged_swap_is_not_read_again() {
         let mut known = ConstantPages::default();
         assert!(known.is_news(&GALLERY, 4));
         known.look(GALLERY, 4, pieces(&[(1, 10)]));

@@ -74,7 +74,7 @@ fn of_swap(swap: &Swap, device: Option<&Zram>, anonymous_left_kib: u64) -> SwapH
     };
     let room_kib = swap.free_kib().min(device.map_or(u64::MAX, |zram| within_limit_kib(zram, ratio)));
     let taken_kib = room_kib.min(anonymous_left_kib);
-    // Pages that do not compress cost the allocator's overhead as well: nobody has to swap them out.
+    // Pages that do not compress cost the allocator's overhead as well: swapping them out wins nothing.
     let won_kib = (taken_kib as f64 * (1.0 - ratio).max(0.0)) as i64;
     let is_measured = swap.zram_name().is_none() || measured.is_some();
     SwapHeadroom { path: swap.path.display().to_string(), taken_kib, ratio, is_measured, won_kib }

@@ -44,14 +44,14 @@ pub fn need(config: &KillerConfig, look: &Look) -> Option<Need> {
         let cause = format!("adj {threshold} and above may go: {}", tightness(config.mode, situation));
         return Some(Need { cause, threshold });
     }
-    let anybody = |cause| Need { cause, threshold: i16::MIN };
+    let of_any_adj = |cause| Need { cause, threshold: i16::MIN };
     if look.headroom_kib < reserve_kib {
         let cause = format!("headroom is {} KiB, below the reserve of {reserve_kib} KiB", look.headroom_kib);
-        return Some(anybody(cause));
+        return Some(of_any_adj(cause));
     }
     let limit_kib = situation.file_kib / 100 * config.refault_percent;
     (config.refault_percent > 0 && look.refaulted_kib > limit_kib && situation.full_percent > 0.0).then(|| {
-        anybody(format!(
+        of_any_adj(format!(
             "{} KiB of files were wanted again within a second, of {} KiB",
             look.refaulted_kib, situation.file_kib
         ))
@@ -209,7 +209,7 @@ mod tests {
             assert!(fits, "{config:?} {look:?}: {found:?}");
         }
         let idle = Look { reclaiming: false, ..look(9999, 60_000, 0.0) };
-        assert_eq!(need(&config(Mode::LmkRss, 0), &idle), None, "nobody asks the kernel's killer");
+        assert_eq!(need(&config(Mode::LmkRss, 0), &idle), None, "no reclaim calls the kernel's killer");
         let by_headroom = KillerConfig { by_headroom: true, ..config(Mode::LmkRss, 0) };
         assert!(need(&by_headroom, &idle).is_none() && need(&by_headroom, &look(9, 90_000, 0.0)).is_some());
     }

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_died_longest_ago_makes_room() {
+    fn the_one_that_died_longest_ago_is_forgotten() {
         let mut learned = LearnedRatios::default();
         for number in 0..CAPACITY + 10 {
             learned.learn(&format!("application {number}"), 0, 10_000, 5000);

@@ -199,7 +199,7 @@ impl Lmkd {
             return percent.saturating_add(self.grown_before_percent);
         }
         self.grown_before_percent = percent;
-        // One that was over the limit and found nobody is not forgotten at once.
+        // Thrashing that was over the limit and found no victim is not forgotten at once.
         if windows > 1 || percent < self.limit_percent {
             self.grown_before_percent = percent.checked_shr(windows.min(63) as u32).unwrap_or(0);
         }
@@ -235,7 +235,7 @@ mod tests {
         for (look, expected) in [
             // Neither reclaim nor refaults: nothing is even looked at.
             (reading(100, 0, 0, 5, 0), None),
-            // Swap is there: low memory alone kills nobody.
+            // Swap is there: low memory alone kills no process.
             (calm(100, 90_000, 0), None),
             (calm(9000, 9_000, 0), None),
             (calm(4249, 9_000, 0), Some(("below the low watermark, and 9000 KiB of swap", 201))),

@@ -11,6 +11,7 @@ pub mod kill_log;
 pub mod killer;
 pub mod learned;
 pub mod lmkd;
+pub mod parts;
 mod place;
 pub mod plan;
 pub mod policy;

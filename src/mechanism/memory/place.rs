@@ -6,7 +6,7 @@ use crate::device::zram::{HOT_ADD, Module};
 /// Where swap on zram could be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A device that is there and that nobody uses.
+    /// A device that is there and not in use.
     Unused(String),
     /// A device that the loaded driver makes when asked.
     New,
@@ -69,7 +69,7 @@ impl Place {
     /// How the device comes about.
     pub(super) fn reason(&self) -> String {
         match self {
-            Self::Unused(name) => format!("{name} is there and nobody uses it"),
+            Self::Unused(name) => format!("{name} is there and not in use"),
             Self::New => format!("every zram device is in use; {HOT_ADD} makes another"),
             Self::Module => "the module zram is there and not loaded".to_owned(),
             Self::Owned(_, whose) => format!("{whose}: it is left alone"),

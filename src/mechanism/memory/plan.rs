@@ -229,7 +229,7 @@ impl Planner<'_> {
     }
 
     fn page_cluster(&self) -> Setting {
-        let reason = "zram has no seek to save: reading ahead decompresses pages that nobody has asked for";
+        let reason = "zram has no seek to save: reading ahead decompresses pages that no process has asked for";
         self.of_zram_swap("page-cluster", PAGE_CLUSTER, self.facts.tunables.page_cluster, 0, reason, |now| now == 0)
     }
 
@@ -262,7 +262,7 @@ impl Planner<'_> {
     fn reserve(&self) -> Setting {
         let now = self.facts.tunables.min_free_kib.map(|kib| kib.to_string());
         let reason = match &now {
-            Some(_) => "the kernel's reserve for what cannot wait: raising it would take memory from everybody",
+            Some(_) => "the kernel's reserve for what cannot wait: raising it would take memory from all processes",
             None => "it cannot be read",
         };
         tunable("min_free_kbytes", MIN_FREE, now, Err(reason))

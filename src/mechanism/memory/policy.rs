@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use super::apply::{Change, FOR_EVER, changes};
 use super::config::MemoryConfig;
+use super::parts::{self, KillerState, ZramState};
 use super::restraint::{is_background, restrain};
 use super::{DeviceFacts, NAME, Plan, support};
 use crate::device::cgroup::hierarchy;
 use crate::device::cgroup::memory::{GroupLook, looks};
-use crate::device::{BootTime, Root};
+use crate::device::{BootTime, Root, other_managers};
 use crate::mechanism::sequence::Sequence;
 use crate::mechanism::{
-    Action, Child, Decision, Effect, Event, Facts, Foreseen, Interest, Mechanism, Outcome, Process, Question, Stall,
-    Support, SupportState, Surroundings, Target,
+    Action, Child, Decision, Effect, Enabled, Event, Facts, Foreseen, Interest, Job, Mechanism, Outcome, Part, Process,
+    Question, Stall, Support, SupportState, Surroundings, Target,
 };
 
 /// The subcommand of the killer, which is a process of its own.
@@ -25,6 +26,8 @@ pub const FRONT: &str = "front ";
 pub const PAGEOUT: &str = "pageout";
 /// Why what was configured before is released.
 const CHANGED: &str = "the configuration has changed";
+/// Clients that ask often are told of other managers as they were so long ago: it takes a read of all of /proc.
+const COMPANY_LASTS: Duration = Duration::from_secs(5);
 /// The kernel wakes the daemon, once a window, when tasks have waited so long for memory in it.
 const STALL: Stall = Stall { stall_us: 25_000, window_us: 500_000 };
 
@@ -46,9 +49,20 @@ pub struct MemoryPolicy {
     /// Counts killers: another configuration wants another one.
     edition: u64,
     restraint: Restraint,
+    company: Company,
+    parts: Vec<Part>,
     since: Option<BootTime>,
     questions: Vec<Question>,
     lines: Vec<String>,
+}
+
+/// What switches the parts off, or would, as it was read last.
+#[derive(Debug, Default)]
+struct Company {
+    read_at: Option<BootTime>,
+    zram_doers: Option<String>,
+    killing_doers: Option<String>,
+    zram_obstacle: Option<String>,
 }
 
 /// Who is held back.
@@ -135,8 +149,29 @@ impl MemoryPolicy {
         self.killer.is_some() && self.config.killer.prefetch
     }
 
+    /// Says which parts are on.
+    fn describe_parts(&mut self) {
+        let Company { zram_doers, killing_doers, zram_obstacle, .. } = &self.company;
+        let state = ZramState {
+            doers: zram_doers.as_deref(),
+            obstacle: zram_obstacle.as_deref(),
+            refusal: self.plan.refusal(),
+            held: Some(self.plan.held().len()),
+        };
+        let killer = match (self.killer_pid, &self.killer) {
+            (Some(pid), _) => KillerState::Runs(pid),
+            (None, Some(_)) => KillerState::Starts,
+            (None, None) => KillerState::AfterZram,
+        };
+        self.parts = vec![
+            parts::zram(&self.config.zram, state),
+            parts::killer(&self.config.killer, killing_doers.as_deref(), killer),
+        ];
+    }
+
     /// Says what it does now.
     fn describe(&mut self, now: BootTime) {
+        self.describe_parts();
         let mut work = Vec::new();
         if !self.plan.held().is_empty() {
             let held: Vec<String> =
@@ -171,6 +206,24 @@ impl Mechanism for MemoryPolicy {
         &self.support
     }
 
+    fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Other managers only matter to what is told: what is `"auto"` stays off without them as well.
+    fn refresh(&mut self, now: BootTime, root: &Root) {
+        let is_fresh = |read_at: BootTime| now.since(read_at) < COMPANY_LASTS;
+        let is_auto = [self.config.zram.enabled, self.config.killer.enabled].contains(&Enabled::Auto);
+        if !is_auto || self.company.read_at.is_some_and(is_fresh) {
+            return;
+        }
+        let found = other_managers::find(root);
+        self.company.read_at = Some(now);
+        self.company.zram_doers = Job::Zram.doers(&found);
+        self.company.killing_doers = Job::Killing.doers(&found);
+        self.describe_parts();
+    }
+
     fn let_go(&mut self, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
         let config: MemoryConfig = surroundings.section(NAME);
         if config.zram != self.config.zram {
@@ -188,12 +241,15 @@ impl Mechanism for MemoryPolicy {
             return;
         }
         let config: MemoryConfig = surroundings.section(NAME);
-        self.offered = support(surroundings.root);
+        let facts = DeviceFacts::probe(surroundings.root);
+        self.offered = support(surroundings.root, &facts);
         // The killer writes back from the zram device that was there when it was started.
         self.is_killer_due |= config != self.config && config.killer.enabled.is_on();
         self.config = config;
+        let zram_obstacle = parts::obstacle(&facts, &self.config.zram);
+        self.company = Company { zram_obstacle, ..Company::default() };
         if self.config.zram.enabled.is_on() && self.plan.is_idle() {
-            let plan = Plan::wished(&DeviceFacts::probe(surroundings.root), &self.config.zram);
+            let plan = Plan::wished(&facts, &self.config.zram);
             match changes(&plan) {
                 Ok(changes) => self.plan.begin(changes),
                 Err(reason) => tracing::warn!("{NAME}: {reason}"),

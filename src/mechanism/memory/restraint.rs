@@ -21,7 +21,7 @@ const WAITING_SHARE: u128 = 20;
 /// A limit is so much above what a group holds, so that the kernel has nothing to reclaim while it is set: the process that sets it
 /// does not wait.
 const ROOM_KIB: u64 = 1 << 10;
-/// Nobody is held to less.
+/// No group is limited to less.
 const LEAST_KIB: u64 = 8 << 10;
 
 /// True for a group that no member with a lower `oom_score_adj` takes out of the background.
@@ -67,7 +67,7 @@ mod tests {
     /// and has on swap `batch`, and the foreground waited so long, and `since` has passed between.
     fn limits(batch: [u64; 2], waited_ms: u64, since_ms: u64, change: impl Fn(&mut GroupLook)) -> Vec<u64> {
         let front = |stalled_ms| group("/cg/front", [90_000, 0], stalled_ms, 0);
-        // What these wait is nobody's concern.
+        // What these wait does not count.
         let idle = |stalled_ms| group("/cg/idle", [9000, 0], stalled_ms, 900);
         let before = [front(50), group("/cg/batch", [50_000, 2000], 0, 500), idle(0)];
         let mut now = [front(50 + waited_ms), group("/cg/batch", batch, 900, 500), idle(900)];

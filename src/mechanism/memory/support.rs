@@ -10,10 +10,10 @@ use crate::mechanism::{Support, SupportState};
 
 /// What this device offers to the memory mechanism, and what `brisk memory apply` does with it. What a daemon does is for
 /// the daemon to say.
-pub fn support(root: &Root) -> Support {
+pub fn support(root: &Root, facts: &DeviceFacts) -> Support {
     // A journal that cannot be read is a fault of its own in `brisk doctor`'s report.
     let held = JournalState::of(&Holder::Memory.folder(root)).ok().and_then(|state| applied(&state));
-    held.unwrap_or_else(|| of_facts(&DeviceFacts::probe(root)))
+    held.unwrap_or_else(|| of_facts(facts))
 }
 
 /// What a journal of `brisk memory apply` says; `None` when it holds nothing.

@@ -116,7 +116,7 @@ pub struct Protection {
     pub groups: Vec<Glob>,
     /// Users are numbered as on Android.
     pub is_android: bool,
-    /// Nobody below this `oom_score_adj`.
+    /// No process below this `oom_score_adj` is chosen.
     pub adj_floor: i16,
 }
 
@@ -212,7 +212,7 @@ const LMKD_MEDIUM_ADJ: i16 = 800;
 const LMKD_CRITICAL_ADJ: i16 = 0;
 const LMKD_HEAVIEST_UP_TO_ADJ: i16 = 200;
 
-/// The lowest `oom_score_adj` that `mode` would take now; `None` when it would take nobody.
+/// The lowest `oom_score_adj` that `mode` would take now; `None` when it would take no process.
 pub fn adj_threshold(mode: Mode, situation: &Situation) -> Option<i16> {
     match mode {
         // When a process must go is for the headroom to say.

@@ -1,7 +1,7 @@
 //! How much is written to flash within a day, kept across runs: pure, the time passed in.
 //!
 //! What is about to be written counts as written before it is: a process that dies in between has spent it. A day is 24 hours of
-//! the time since boot, which nobody sets; only what passed between two boots is told by the wall clock. The record lies on
+//! the time since boot, which no process can set; only what passed between two boots is told by the wall clock. The record lies on
 //! flash itself, as a rule, so that keeping it counts as well.
 
 use serde::{Deserialize, Serialize};

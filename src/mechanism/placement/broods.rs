@@ -185,7 +185,7 @@ mod tests {
         }
         assert!(broods.0.len() <= MOST);
         broods.note(now + BARREN, &Look::default());
-        assert!(broods.0.is_empty(), "nobody has any more");
+        assert!(broods.0.is_empty(), "no parent has any more");
     }
 
     #[test]

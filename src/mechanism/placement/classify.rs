@@ -12,9 +12,9 @@ use crate::device::schedstat::Usage;
 
 /// How long the past counts: a burst of 200 ms in 4 s stays far below bulk, a hog is known after 1.4 s.
 const MEMORY: Duration = Duration::from_secs(2);
-/// Nobody is called bulk who has been known for less.
+/// No thread that has been known for less is classified as bulk.
 const ACQUAINTANCE: Duration = Duration::from_secs(1);
-/// Nobody is asked to make room who has been known for less: most of those have ended before they could.
+/// No thread that has been known for less is deprioritised: most of those end before that helps.
 const NEWCOMER: Duration = Duration::from_millis(300);
 /// The kernel tells of a wait when it is over: so long a one may have begun before a sample.
 const LONGEST_WAIT_S: f64 = 8.0;
@@ -342,7 +342,7 @@ mod tests {
         }
         assert!(looks >= 10, "a burst of a second is no hog: {looks}");
         (0..1000).for_each(|_| habits.learn(&look(100, 0, 100_000, 0)));
-        assert_eq!(habits.class(), Class::Bulk, "nobody lets it run: {habits:?}");
+        assert_eq!(habits.class(), Class::Bulk, "it waits all the time: {habits:?}");
         let mut rests = 0;
         while habits.class() == Class::Bulk {
             habits.learn(&look(100, 0, 0, 0));

@@ -126,7 +126,7 @@ impl Contention {
 
     /// Releases everything, and begins again.
     pub(super) fn leave(&mut self, why: &str, decisions: &mut Vec<Decision>) {
-        self.policy.iter_mut().for_each(|policy| policy.begin_anew(why, decisions));
+        self.policy.iter_mut().for_each(|policy| policy.begin_again(why, decisions));
     }
 
     /// Takes what became of its decisions.

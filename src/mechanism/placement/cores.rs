@@ -31,7 +31,7 @@ pub struct Machine {
 pub struct Split {
     /// Free of bulk work.
     pub reserved: Vec<u32>,
-    /// For everybody.
+    /// For all threads.
     pub rest: Vec<u32>,
 }
 

@@ -1,10 +1,10 @@
 //! Placement: CPU-heavy background work makes room for the foreground, where and for as long as that helps.
 //!
-//! `classify` says what a thread is, `roster` who is there, `gain` what could be won, `cores` which cores can be kept
-//! free, `step` what is done to a thread, `neighbours` whose group may weigh less as a whole, `heirs` who was born with
-//! it, `broods` whose children are bulk work together, `trial` whether it helped, `back_off` when what did not is tried
-//! again, and `policy` decides. `resources` tells who takes how much of everything else, and `storage` has whoever keeps
-//! the foreground waiting for disks give way.
+//! `classify` says what a thread is, `roster` which threads there are, `gain` what could be won, `cores` which cores can be kept
+//! free, `step` what is done to a thread, `neighbours` whose group may weigh less as a whole, `heirs` which threads
+//! inherited it, `broods` whose children are bulk work together, `trial` whether it helped, `back_off` when what did not
+//! is tried again, and `policy` decides. `resources` tells which process takes how much of everything else, and `storage`
+//! lowers the I/O priority of threads that keep the foreground waiting for disks.
 //! Paper: "Developing scheduler to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
 
 mod back_off;

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_spared_for_the_sake_of_anybody_who_is_not_bulk() {
+    fn a_group_is_spared_for_any_thread_that_is_not_bulk() {
         let thread = |tid: u32| Thread { tid, pid: tid, parent: 9, command: format!("t{tid}") };
         // What each does in 100 ms: milliseconds, and how often.
         for (case, run_ms, slices, expected) in [

@@ -26,7 +26,9 @@ pub(super) fn lowest_io_priority(root: &Root, config: &PlacementConfig) -> Optio
     }
     let lowest = io_priority::lowest(root);
     if lowest.is_none() {
-        tracing::warn!("placement: nobody gives way for storage: no disk has bfq or mq-deadline as its scheduler");
+        tracing::warn!(
+            "placement: no thread's I/O priority is lowered: no disk has bfq or mq-deadline as its scheduler"
+        );
     }
     lowest
 }
@@ -36,7 +38,7 @@ pub fn machine(root: &Root) -> Machine {
     let online = hotplug::online(root).unwrap_or_else(|_| vec![0]);
     let capacities = capacity::of(root, &online);
     let core = |&cpu: &u32| Core { cpu, capacity: capacities.get(&cpu).copied().unwrap_or(FULL_CAPACITY) };
-    // A scheduler that does not tell capacities fits nobody by them.
+    // A scheduler that does not tell capacities fits no thread by them.
     let fitting = Fitting::of(root).filter(|_| capacity::is_told(root, &online));
     Machine::new(online.iter().map(core).collect()).with_fitting(fitting)
 }

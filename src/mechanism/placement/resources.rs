@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_moves_the_only_byte_is_not_heavy() {
+    fn the_one_that_moves_the_only_byte_is_not_heavy() {
         let (before, after) = (look(&[(1, 1, taken(0, 1, 0))]), look(&[(1, 1, taken(0, 1, 4096))]));
         let found = between(&before, &after, SECOND, 1000);
         assert_eq!(found[0].storage.unwrap(), Share { share: 0.0, intensity: Intensity::Light });

@@ -34,7 +34,7 @@ pub(super) const AT_WORK: f64 = 0.02;
 /// Foreground threads that are cared for one by one.
 const MOST_IN_FRONT: usize = 16;
 
-/// Everybody who is known.
+/// All threads that are known.
 #[derive(Debug, Default)]
 pub struct Roster {
     members: BTreeMap<u32, Member>,
@@ -53,7 +53,7 @@ impl Roster {
         self.members.get(&tid)
     }
 
-    /// Everybody, by thread number.
+    /// All, by thread number.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.members.values()
     }
@@ -141,7 +141,7 @@ impl Roster {
         for tid in silent {
             self.rest(now, tid);
         }
-        // On the first look everybody is new.
+        // In the first sample all threads are new.
         if wall_ns > 0 {
             self.broods.note(now, look);
         }

@@ -23,7 +23,7 @@ const LEAST_NICE: i32 = 19;
 pub enum Step {
     /// They weigh less.
     Weight,
-    /// They run on what nobody else wants.
+    /// They run only on CPU time that no other thread wants.
     Idle,
     /// They leave some cores free, and so does who is busy without being bulk.
     Isolate(Split),
@@ -157,7 +157,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Weight => f.write_str("bulk work weighs less"),
-            Self::Idle => f.write_str("bulk work runs on what nobody else wants"),
+            Self::Idle => f.write_str("bulk work runs only on CPU time that no other thread wants"),
             Self::Isolate(split) => write!(f, "all else that is busy leaves CPU {} free", format_list(&split.reserved)),
         }
     }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn on_unequal_cores_whoever_weighs_less_gives_up_the_big_ones() {
+    fn on_unequal_cores_who_weighs_less_leaves_the_big_ones() {
         let split = || Step::Isolate(Split { reserved: vec![3], rest: vec![0, 1, 2] });
         let (other, idle, special) = (SchedulingPolicy::Other, SchedulingPolicy::Idle, SchedulingPolicy::Special);
         let exactly = Some(Fitting::Exactly);

@@ -152,7 +152,7 @@ pub struct Rhythms {
 }
 
 impl Rhythms {
-    /// Those of everybody who has one now; what happens before `from` is not judged.
+    /// Those of all threads that have one now; what happens before `from` is not judged.
     pub fn of(roster: &Roster, from: BootTime) -> Self {
         let light = roster.members().filter(|member| member.habits.has_rhythm());
         let before = light.map(|member| (member.thread.tid, member.habits.delay())).collect();
@@ -223,7 +223,7 @@ mod tests {
             ("its start is over, or another task keeps work from it", totals(60, 40), totals(50, 10), "unclear"),
         ] {
             let mut trial = Trial::new(at(0), Duration::from_millis(300), before);
-            assert_eq!(trial.take(at(100), totals(10, 90)), Verdict::Open, "nobody has moved yet");
+            assert_eq!(trial.take(at(100), totals(10, 90)), Verdict::Open, "no thread has moved yet");
             assert_eq!(trial.take(at(200), after), Verdict::Open);
             let found = match trial.take(at(300), after) {
                 Verdict::Open => "open",

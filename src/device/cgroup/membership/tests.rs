@@ -19,14 +19,18 @@ fn threads(folder: &str) -> Option<(String, bool)> {
 }
 
 #[test]
-fn version_1_weighs_beside_everybody_and_confines_below_the_own_group() {
+fn version_1_weighs_beside_all_and_confines_below_the_own_group() {
     let folders = [V1, ("/dev/cpuctl/", ""), ("/dev/cpuset/", "")];
     let with = |more: &[(&'static str, &'static str)]| [&folders[..], more].concat();
     let in_groups = ("/proc/7/cgroup", "3:cpuset:/background\n2:cpu:/bg\n0::/\n");
     let auto = |files: &[(&str, &str)]| taken_from(files, &Choice::Auto);
     assert_eq!(auto(&with(&[in_groups])), [threads("/dev/cpuctl"), threads("/dev/cpuset/background")]);
     let quota = ("/dev/cpuctl/bg/cpu.cfs_quota_us", "50000");
-    assert_eq!(auto(&with(&[in_groups, quota])), [None, threads("/dev/cpuset/background")], "nobody escapes a quota");
+    assert_eq!(
+        auto(&with(&[in_groups, quota])),
+        [None, threads("/dev/cpuset/background")],
+        "no thread escapes a quota"
+    );
     let no_quota = ("/dev/cpuctl/bg/cpu.cfs_quota_us", "-1");
     assert_eq!(auto(&with(&[in_groups, no_quota]))[0], threads("/dev/cpuctl"));
     let systemd = ("/run/systemd/system/", "");
@@ -87,7 +91,7 @@ fn a_sub_tree_takes_threads_where_it_can_and_processes_where_not() {
     assert_eq!(of(&app), [threads("/sys/fs/cgroup/kiosk/app"), None], "threads stay in their process's group");
     assert_eq!(of(&[&app[..], &inner].concat()), [processes, None]);
     let limit = [("/sys/fs/cgroup/kiosk/app/memory.high", "1000000")];
-    assert_eq!(of(&[&app[..], &inner, &limit].concat()), [None, None], "nobody escapes a limit");
+    assert_eq!(of(&[&app[..], &inner, &limit].concat()), [None, None], "no thread escapes a limit");
 }
 
 #[test]

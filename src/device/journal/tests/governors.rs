@@ -26,7 +26,7 @@ fn a_governor_is_given_back_with_its_tunables() {
 }
 
 #[test]
-fn whoever_dies_between_a_governor_and_its_tunables_leaves_nothing_changed() {
+fn a_death_between_a_governor_and_its_tunables_is_undone() {
     let (device, governor) = governed();
     let mut journal = device.open();
     journal.lease(SECOND, &governor, "performance", LATER, "boot").unwrap();
@@ -43,7 +43,7 @@ fn whoever_dies_between_a_governor_and_its_tunables_leaves_nothing_changed() {
 }
 
 #[test]
-fn another_governor_that_somebody_chose_meanwhile_stays() {
+fn a_governor_that_another_process_chose_stays() {
     let (device, governor) = governed();
     let mut journal = device.open();
     journal.lease(SECOND, &governor, "performance", LATER, "boot").unwrap();
@@ -59,7 +59,7 @@ fn another_governor_that_somebody_chose_meanwhile_stays() {
 }
 
 #[test]
-fn what_was_so_before_anybody_asked_gets_what_it_was_to_have() {
+fn what_was_set_before_brisk_gets_its_intended_value() {
     let (device, governor) = governed();
     let adopt = |journal: &mut Journal| journal.adopt(SECOND, &governor, "performance", "ondemand", LATER, "boot");
     assert!(adopt(&mut device.open()).is_err(), "it holds something else");

@@ -37,7 +37,7 @@ enum Step {
 
 const TUNABLES: [&str; 3] = ["a", "folder/b", "scaling_min_freq"];
 
-/// Ours are even and the others' odd, so that nobody writes by chance what the other would.
+/// Ours are even and the others' odd, so that neither writes the other's value by chance.
 fn step() -> impl Strategy<Value = Step> {
     let tunable = 0..TUNABLES.len();
     let ours = (0u32..1 << 20).prop_map(|value| value * 2);

@@ -55,7 +55,7 @@ fn usable_cpus() -> Vec<u32> {
 }
 
 #[test]
-fn a_threads_mask_and_priority_are_given_back_unless_somebody_else_changed_them() {
+fn mask_and_priority_are_restored_unless_another_changed_them() {
     let folder = tempfile::tempdir().unwrap();
     let (shell, root) = (Shell::start(), Root::system());
     let (tid, affinity) = (shell.child.id(), shell.affinity());
@@ -145,12 +145,8 @@ fn what_several_threads_hold_goes_back_together_with_their_heirs() {
         targets.push(lease(&Target::IoPriority { tid, start_time_ticks }, last));
     }
     let heirs = shells.each_mut().map(Shell::make_heir);
-    let everybody = [shells[0].child.id(), heirs[0], shells[1].child.id(), heirs[1]];
-    assert_eq!(
-        everybody.map(|tid| (mask(tid), rank(tid))),
-        [(); 4].map(|()| (one.clone(), last.to_owned())),
-        "inherited"
-    );
+    let all = [shells[0].child.id(), heirs[0], shells[1].child.id(), heirs[1]];
+    assert_eq!(all.map(|tid| (mask(tid), rank(tid))), [(); 4].map(|()| (one.clone(), last.to_owned())), "inherited");
     let not_leased = Target::IoPriority { tid: 1, start_time_ticks: 0 };
     let asked: Vec<_> = targets.iter().rev().chain([&not_leased]).collect();
     let restorations = journal.release_each(now, &asked);
@@ -158,7 +154,7 @@ fn what_several_threads_hold_goes_back_together_with_their_heirs() {
         restorations.iter().map(|done| done.as_ref().map(|done| (&done.target, &done.outcome))).collect();
     let expected = targets.iter().rev().map(|target| Some((target, &Outcome::Restored)));
     assert_eq!(restored, expected.chain([None]).collect::<Vec<_>>());
-    assert_eq!(everybody.map(|tid| (mask(tid), rank(tid))), [(); 4].map(|()| (before.clone(), rank_before.clone())));
+    assert_eq!(all.map(|tid| (mask(tid), rank(tid))), [(); 4].map(|()| (before.clone(), rank_before.clone())));
     assert!(journal.leases().is_empty());
 }
 
@@ -181,7 +177,7 @@ fn a_mask_that_the_kernel_changed_is_ours_to_give_back() {
 }
 
 #[test]
-fn a_storage_priority_goes_back_with_its_heirs_unless_somebody_else_changed_it() {
+fn io_priority_is_restored_with_heirs_unless_another_changed_it() {
     let folder = tempfile::tempdir().unwrap();
     let (mut shell, root) = (Shell::start(), Root::system());
     let tid = shell.child.id();
@@ -218,7 +214,7 @@ fn a_storage_priority_goes_back_with_its_heirs_unless_somebody_else_changed_it()
 }
 
 #[test]
-fn clamps_go_back_with_their_heirs_unless_somebody_else_changed_them() {
+fn clamps_are_restored_with_heirs_unless_another_changed_them() {
     let folder = tempfile::tempdir().unwrap();
     let (mut shell, root) = (Shell::start(), Root::system());
     let tid = shell.child.id();

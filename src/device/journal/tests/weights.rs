@@ -10,7 +10,7 @@ fn group() -> (Device, Target) {
     (device, Target::GroupWeight("/sys/fs/cgroup/kiosk/back".into()))
 }
 
-/// What the kernel makes of a weight when a group begins to run on what nobody else wants, or ends to.
+/// What the kernel makes of a weight when a group becomes idle, or is idle no longer.
 fn forget_weight(device: &Device) {
     device.set(WEIGHT, "100");
 }
@@ -34,7 +34,7 @@ fn a_groups_weight_is_given_back_from_each_rung() {
 }
 
 #[test]
-fn whoever_dies_between_idleness_and_weight_leaves_nothing_changed() {
+fn a_death_between_idleness_and_weight_is_undone() {
     let (device, weight) = group();
     let mut journal = device.open();
     journal.lease(SECOND, &weight, "idle", LATER, "bulk").unwrap();
@@ -51,7 +51,7 @@ fn whoever_dies_between_idleness_and_weight_leaves_nothing_changed() {
 }
 
 #[test]
-fn a_weight_that_somebody_chose_meanwhile_stays() {
+fn a_weight_that_another_process_chose_stays() {
     for (value, [weight_then, idle_then], found) in
         [("5", ["70", "0"], "70"), ("5", ["100", "1"], "idle"), ("idle", ["100", "0"], "100")]
     {

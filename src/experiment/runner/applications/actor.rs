@@ -28,7 +28,7 @@ pub(super) enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Screen {
     pub(super) at: BootTime,
-    /// What its look-ups took together.
+    /// What its lookups took together.
     pub(super) looked_up: Duration,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Opening {
     pub(super) is_launch: bool,
     /// Until its screen; `None` when none came.
     pub(super) took: Option<Duration>,
-    /// What its look-ups took of that; zero without.
+    /// What its lookups took of that; zero without.
     pub(super) looked_up: Duration,
     /// True when none came in time.
     pub(super) is_late: bool,
@@ -208,6 +208,6 @@ mod tests {
         assert_eq!((figure(Metric::OwnCost), figure(Metric::PageoutCost)), (Some(0.25), Some(4.5)));
         assert!((figure(Metric::OpeningLookUp).unwrap() - 12_600.0 / 17.0 / 10.0).abs() < 1e-9);
         assert_eq!((figure(Metric::CourseEnergy), figure(Metric::CourseMusicMissed)), (Some(7.0), Some(0.5)));
-        assert_eq!(figure(Metric::KillDelay), None, "nobody was killed by the killer");
+        assert_eq!(figure(Metric::KillDelay), None, "the killer killed no process");
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Told {
     pub(super) energy_mj: f64,
     /// Of the periods of music, those that were missed.
     pub(super) music_missed_percent: Option<f64>,
-    /// Look-ups of each opening.
+    /// Lookups of each opening.
     pub(super) look_ups: u32,
     /// What the daemon and its processes used of the CPU, where there is a daemon.
     pub(super) cost: Option<Cost>,
@@ -66,7 +66,7 @@ impl Surroundings {
         let is_on = driver.keeps_answers() || daemon_keeps_answers(arm);
         if is_on != (hits > 0) {
             bail!(
-                "the driver's cache answered {hits} look-ups, and the arm has it {}",
+                "the driver's cache answered {hits} lookups, and the arm has it {}",
                 if is_on { "on" } else { "off" }
             );
         }

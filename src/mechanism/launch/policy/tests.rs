@@ -10,6 +10,9 @@ use crate::mechanism::simulated::Kernel;
 use crate::mechanism::{Action, Effect};
 use crate::random::Random;
 
+mod foreground;
+mod managers;
+
 fn tunable(name: &str) -> Target {
     Target::Tunable(format!("/sys/devices/system/cpu/cpufreq/{name}").into())
 }
@@ -247,28 +250,6 @@ fn the_exec_right_after_a_kicked_fork_is_not_looked_up() {
 }
 
 #[test]
-fn the_foreground_begins_or_ends_launches_as_configured() {
-    let front = |pids: &[u32]| Event::Foreground {
-        processes: pids
-            .iter()
-            .map(|&pid| Process { pid, command: Some(format!("app {pid}")), ..Process::default() })
-            .collect(),
-    };
-    let mut begins = policy(|config| config.triggers = vec![Trigger::Foreground], &[kick_actuator()]);
-    assert_eq!(ask(&mut begins, at(0), &front(&[7])), KICK);
-    assert!(ask(&mut begins, at(10), &front(&[7])).is_empty(), "it was in the foreground already");
-    assert_eq!(ask(&mut begins, at(20), &front(&[7, 8])), KICK);
-    begins.begin_in_foreground(&[9]);
-    assert!(ask(&mut begins, at(30), &front(&[9])).is_empty(), "it was in the foreground before it was watched");
-
-    let mut ends = policy(|config| config.end.foreground = true, &[lease_actuator()]);
-    ask(&mut ends, at(0), &process(ProcessEventKind::Exec, 7, "browser"));
-    assert!(ask(&mut ends, at(50), &front(&[7])).is_empty(), "too early to be its first picture");
-    assert!(ask(&mut ends, at(200), &front(&[8])).is_empty());
-    assert_eq!(ask(&mut ends, at(300), &front(&[7])), ["release scaling_min_freq"]);
-}
-
-#[test]
 fn later_kicks_and_pulses_come_at_their_moments() {
     let pulse = Actuator::Pulse {
         target: tunable("interactive/boostpulse"),
@@ -331,7 +312,7 @@ fn a_learned_duration_ends_a_launch_sooner_than_the_deadline() {
 }
 
 #[test]
-fn nothing_is_wanted_where_nothing_is_to_gain_unless_somebody_watches() {
+fn nothing_is_wanted_without_a_gain_unless_a_client_watches() {
     let mut policy = policy(|_| {}, &[]);
     assert_eq!(policy.interest(), Interest::default());
     assert!(ask(&mut policy, at(0), &announced("browser")).is_empty());

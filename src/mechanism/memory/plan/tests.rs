@@ -99,7 +99,7 @@ fn another_owners_device_is_left_alone() {
 fn the_device_comes_from_where_it_can_be_had() {
     let used = Zram { name: "zram0".into(), disk_size_bytes: 4096, ..Zram::default() };
     for (facts, outcome, reason) in [
-        (phone(), Outcome::Change, "nobody uses it"),
+        (phone(), Outcome::Change, "not in use"),
         (DeviceFacts { zram: Ok(vec![used]), ..phone() }, Outcome::Change, "hot_add makes another"),
         (DeviceFacts { zram: Ok(vec![]), module: Module::Loadable, ..phone() }, Outcome::Change, "not loaded"),
         (DeviceFacts { zram: Ok(vec![]), module: Module::Missing, ..phone() }, Outcome::Unsupported, "CONFIG_ZRAM"),
@@ -159,7 +159,7 @@ fn each_setting_follows_from_the_device() {
 }
 
 #[test]
-fn pages_are_written_back_only_where_somebody_has_said_to() {
+fn pages_are_written_back_only_where_configured() {
     assert!(Plan::of(&phone(), Arm::Brisk).setting("zram backing device").is_none());
     let wishes = ZramConfig { backing_device: "/dev/mmcblk0p9".into(), ..ZramConfig::default() };
     let mut facts = phone();

@@ -169,7 +169,7 @@ fn the_killer_is_wanted_when_the_plan_is_done_and_again_for_another_configuratio
 }
 
 #[test]
-fn the_kernel_holds_writeback_to_its_budget_where_nobody_else_has_set_a_limit() {
+fn the_kernel_limits_writeback_where_no_other_limit_is_set() {
     const SWITCH: &str = "/sys/block/zram0/writeback_limit_enable";
     let switch = Target::Tunable(SWITCH.into());
     for (found, refuses, limits) in
@@ -223,4 +223,46 @@ fn groups_are_held_back_once_when_tasks_wait_for_memory() {
         device.hear(at(second), &Event::Facts(Facts::MemoryGroups { groups }));
     }
     assert_eq!(device.said, [((40_000u64 + 1024) << 10).to_string()], "once, while it is held");
+}
+
+#[test]
+fn each_part_says_whether_it_is_on_and_why() {
+    let mut device = Device::refusing(&[]);
+    let parts = |device: &Device| -> Vec<(String, bool)> {
+        device.policy.parts().iter().map(|part| (part.reason.clone(), part.on)).collect()
+    };
+    device.configure(MemoryConfig::default());
+    assert!(
+        parts(&device).iter().all(|(reason, on)| !on && reason.starts_with("off by itself: ")),
+        "{:?}",
+        parts(&device)
+    );
+    let mut both = with_killer(0);
+    both.zram.enabled = Enabled::On;
+    device.configure(both);
+    let [(zram, zram_on), (killer, killer_on)] = &parts(&device)[..] else { panic!() };
+    assert!(!zram_on && zram.contains("memory.zram.enabled is true, but /proc/swaps does not exist"), "{zram}");
+    assert!(!killer_on && killer.contains("does not run yet"), "{killer}");
+    device.hear(at(3), &Event::Child { pid: Some(7) });
+    assert_eq!(parts(&device)[1], ("memory.killer.enabled is true; it is process 7".to_owned(), true));
+}
+
+#[test]
+fn the_parts_name_other_managers_as_they_are_when_a_client_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::at(folder.path());
+    let mut device = Device::refusing(&[]);
+    device.configure(MemoryConfig::default());
+    let mut killer_at = |seconds| {
+        device.policy.refresh(at(seconds), &root);
+        device.policy.parts()[1].reason.clone()
+    };
+    assert!(killer_at(10).contains("cannot be restored"));
+    let group = folder.path().join("sys/fs/cgroup/system.slice/earlyoom.service");
+    std::fs::create_dir_all(&group).unwrap();
+    std::fs::write(group.join("cgroup.procs"), "7\n").unwrap();
+    assert!(killer_at(11).contains("cannot be restored"), "/proc is not read for each request");
+    assert!(killer_at(15).contains("left to earlyoom (/sys/fs/cgroup/system.slice/earlyoom.service)"));
+    std::fs::remove_dir_all(&group).unwrap();
+    assert!(killer_at(20).contains("cannot be restored"));
 }

@@ -212,7 +212,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn nobody_protected_goes_and_nobody_goes_twice(
+    fn no_protected_process_is_killed_and_none_twice(
         candidates in prop::collection::vec(any_candidate(), 0..40), floor in -1000i16..=1000, swap_ratio in -1.0f64..3.0,
         free_kib in 0u64..1 << 17, file_kib in 0u64..1 << 17, some_percent in 0.0f64..100.0, full_percent in 0.0f64..100.0,
     ) {

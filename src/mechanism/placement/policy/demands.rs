@@ -29,7 +29,7 @@ impl PlacementPolicy {
         self.roster.busy_front().count() <= split.reserved.len()
     }
 
-    /// Makes everybody who is bulk now give up what the step says, and nobody else.
+    /// Applies the step to the threads that are bulk now, and to no other.
     pub(super) fn apply(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let Some(held) = &self.held else { return };
         let busy = self.busy(&held.step).into_iter();

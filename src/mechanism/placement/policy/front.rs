@@ -14,7 +14,7 @@ impl PlacementPolicy {
     /// Puts the foreground on the cores that are free for it now. It may leave them at once: without this it would wait
     /// among those that have just left them, until the kernel balances load.
     pub(super) fn fetch_front(&mut self, now: BootTime) -> Vec<Decision> {
-        const REASON: &str = "it is put where nobody else is busy, and may go where it likes";
+        const REASON: &str = "it begins on CPUs where no other thread is busy, and may leave them at once";
         let Some(split) = self.split() else { return Vec::new() };
         let facts = self.roster.busy_front().filter_map(|member| member.facts.as_ref());
         let masks: Vec<_> = facts.filter_map(|facts| put_on(&split.reserved, facts, &self.machine)).collect();

@@ -169,7 +169,7 @@ impl PlacementPolicy {
         self.refused.is_some_and(|(refused, waits)| is_seen && refused == rung && is_less(waits, without.wait_share()))
     }
 
-    /// Tries `step`, where there is anybody who can make room by it.
+    /// Tries `step`, where it can deprioritise a thread.
     fn begin(
         &mut self,
         now: BootTime,

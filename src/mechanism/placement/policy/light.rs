@@ -1,4 +1,5 @@
-//! Light tasks where cores are kept free: they leave those as well, by their masks alone, as long as nobody would hear it.
+//! Interactive (light) threads where CPUs are reserved: they leave those as well, by their masks alone, as long as they wake
+//! up on time.
 
 use std::collections::BTreeSet;
 

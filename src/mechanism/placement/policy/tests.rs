@@ -55,7 +55,7 @@ fn played(mut device: Device, front: &[Habit], background: &[Habit]) -> Device {
     for (tid, &habit) in (200..).zip(background) {
         device.start(tid, tid, 1, habit);
     }
-    // The background is known before anybody comes to the front.
+    // The background is known before there is a foreground.
     device.run(3000);
     for (tid, &habit) in (FRONT..).zip(front) {
         device.start(tid, FRONT, 1, habit);
@@ -76,7 +76,7 @@ fn each_foreground_gets_what_helps_it() {
     for (name, cores, front, background, expected) in [
         ("frames / music + download", equal(2), vec![FRAMES], music.clone(), None),
         ("two threads / music + download", equal(2), vec![HOG; 2], music, None),
-        ("nobody else", equal(2), vec![HOG; 2], vec![], None),
+        ("no background", equal(2), vec![HOG; 2], vec![], None),
         ("frames / hogs", equal(2), vec![FRAMES], hogs(2), Some(Rung::Isolate)),
         ("one thread / hogs", equal(2), vec![HOG], hogs(2), Some(Rung::Isolate)),
         ("two threads / hog", equal(2), vec![HOG; 2], hog, Some(Rung::Weight)),
@@ -228,7 +228,7 @@ fn the_background_keeps_a_part() {
 }
 
 #[test]
-fn nobody_makes_room_but_for_a_foreground() {
+fn no_thread_is_deprioritised_without_a_foreground() {
     let mut device = cell(&equal(2), config(), &[FRAMES], &[MUSIC, DOWNLOAD, HOG, HOG]);
     device.run(20_000);
     let download = device.threads[&201].clone();
@@ -342,7 +342,7 @@ fn what_does_not_help_is_taken_back_and_tried_ever_less_often() {
 }
 
 #[test]
-fn after_a_minute_everything_is_chosen_anew() {
+fn after_a_minute_everything_is_chosen_again() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
     device.run(2000);
     assert_eq!(device.treated(), [200, 201]);
@@ -471,7 +471,7 @@ fn the_rule_of_weight_weighs_always() {
 }
 
 #[test]
-fn the_thesis_gives_a_core_to_whoever_ever_took_half_of_one() {
+fn the_thesis_gives_a_core_to_each_that_took_half_of_one() {
     let config = PlacementConfig { rule: Rule::Thesis, ..config() };
     let bursts = Habit { work_ms: 600, sleep_ms: 9400, period_ms: 0 };
     let mut device = cell(&equal(4), config, &[HOG, HOG], &[bursts, DOWNLOAD, MUSIC]);

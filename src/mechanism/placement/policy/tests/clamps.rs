@@ -89,7 +89,7 @@ fn a_child_of_a_clamped_thread_gets_what_its_parent_had() {
     let child = &device.threads[&300];
     assert_eq!((child.clamp, child.priority.nice), (1024, 0), "{}", device.policy.reason);
     assert_eq!(device.clamped(), bulk().collect::<Vec<_>>());
-    // What comes to the front is freed at once, and nobody in it is clamped.
+    // What becomes the foreground is freed at once, and no thread in it is clamped.
     device.put_in_front(&[200]);
     assert_eq!(device.threads[&200].clamp, 1024);
     device.run(1000);

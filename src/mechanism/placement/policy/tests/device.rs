@@ -93,7 +93,7 @@ pub struct Device {
     pub weights: BTreeMap<PathBuf, String>,
 }
 
-/// Where a device has groups: weights beside everybody, CPUs below the own one.
+/// Where a device has groups: weights beside all others, CPUs below the own one.
 const CPU_FOLDER: &str = "/cpu/brisk-threads";
 const CPUSET_FOLDER: &str = "/cpuset/others/brisk-threads";
 

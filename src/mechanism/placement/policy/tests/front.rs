@@ -80,7 +80,7 @@ fn what_waits_for_itself_on_the_cores_that_are_free_for_it_gets_more() {
     };
     for (case, after, expected) in [
         ("a helper waits for whom it helps", totals(100, 18, 90), Rung::Weight),
-        ("nobody waits", totals(120, 1, 70), Rung::Isolate),
+        ("no thread waits", totals(120, 1, 70), Rung::Isolate),
         ("the only thread waits", totals(80, 20, 90), Rung::Isolate),
     ] {
         let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);

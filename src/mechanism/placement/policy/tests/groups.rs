@@ -130,7 +130,7 @@ fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
 }
 
 #[test]
-fn a_group_of_bulk_work_runs_on_what_nobody_else_wants() {
+fn a_group_of_bulk_work_becomes_idle() {
     let mut device = beside(config(), &[HOG, HOG], &[HOG, HOG]);
     device.run(150);
     let held = Held::new(Step::Idle, BootTime::from_milliseconds(device.now_ms), None, Rhythms::default(), None);

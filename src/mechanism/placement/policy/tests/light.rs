@@ -20,7 +20,7 @@ fn they_leave_the_free_cores_by_their_masks_alone() {
 }
 
 #[test]
-fn nobody_leaves_who_is_bound_or_excluded_or_was_given_priority() {
+fn bound_excluded_and_prioritised_threads_stay() {
     let mut device =
         Device::new(&equal(4), PlacementConfig { excluded_commands: vec!["t203".parse().unwrap()], ..config() });
     device.start(200, 200, 1, MUSIC);
@@ -59,7 +59,7 @@ fn one_that_misses_its_rhythm_comes_back_alone_and_the_step_stays() {
 }
 
 #[test]
-fn where_it_is_heard_music_comes_back_and_leaves_anew_for_another_foreground() {
+fn late_music_returns_and_leaves_again_for_another_foreground() {
     let mut device = cell(&equal(2), config(), &[FRAMES], &[MUSIC, DOWNLOAD, HOG, HOG]);
     device.run(20_000);
     assert_eq!((rung(&device), masks(&device, [200, 203])), (Some(Rung::Isolate), vec![vec![0, 1], vec![0]]));

@@ -47,7 +47,7 @@ public final class ClassList {
         List<String> names = new ArrayList<String>();
         List<String> duplicates = new ArrayList<String>();
         Set<String> seen = new HashSet<String>();
-        // Byte by byte: nobody has compiled this yet, and a reader of lines takes half as long again.
+        // Byte by byte: this is not compiled yet, and a reader of lines takes half as long again.
         for (int from = 0, end; from < bytes.length; from = end + 1) {
             end = from;
             while (end < bytes.length && bytes[end] != '\n') {

@@ -30,7 +30,7 @@ final class ClassTable {
         return mNames[index];
     }
 
-    /** Null while nobody has tried. */
+    /** Null until a thread has tried. */
     Outcome outcome(int index) {
         return mOutcomes[index];
     }

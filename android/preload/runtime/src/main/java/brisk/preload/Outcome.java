@@ -3,7 +3,7 @@ package brisk.preload;
 
 /** What became of one class of the list. */
 public enum Outcome {
-    /** Nobody tried: the classes were left to a child process. */
+    /** No thread tried: the classes were left to a child process. */
     LEFT("left to the child"),
     /** The class is initialised. */
     INITIALISED("initialised"),

@@ -272,7 +272,7 @@ public final class ParallelPreloader {
         });
     }
 
-    /** The classes that must be initialised before resources may run beside the others; null when nobody knows. */
+    /** The classes that must be initialised before resources may run beside the others; null when that is not known. */
     private Set<String> neededByResources(ClassList list, PlanReader reader) {
         PreloadPlan plan;
         try {
@@ -313,7 +313,7 @@ public final class ParallelPreloader {
         try {
             handover.give(runner(list, reader));
         } finally {
-            // Whatever came of it, nobody must wait for it.
+            // Whatever came of it, no thread must wait for it.
             loading.stop();
             handover.end();
         }

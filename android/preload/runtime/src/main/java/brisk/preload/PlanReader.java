@@ -11,7 +11,7 @@ import java.util.Map;
 
 /**
  * Reads a plan line by line and refuses what is not in its place: first what it was made from, then its tasks. A zygote reads
- * it once, in code that nobody has compiled yet, so tasks are read byte by byte and nothing is made of them but what stays.
+ * it once, in code that is not compiled yet, so tasks are read byte by byte and nothing is made of them but what stays.
  */
 final class PlanReader {
     private static final int[] NONE = {};

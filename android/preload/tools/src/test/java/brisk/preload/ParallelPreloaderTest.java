@@ -127,7 +127,7 @@ class ParallelPreloaderTest {
     }
 
     @Test
-    void a_cycle_is_one_threads_and_comes_before_whoever_needs_it() throws IOException {
+    void a_cycle_is_one_threads_and_comes_before_what_needs_it() throws IOException {
         Fixture fixture = new Fixture();
         fixture.add("User").readsField("B");
         fixture.add("A").readsField("B");

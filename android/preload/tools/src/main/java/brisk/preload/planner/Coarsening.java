@@ -11,7 +11,7 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * Makes one of small tasks: reading a task and taking it costs a zygote, whose code nobody has compiled, as much as a small
+ * Makes one of small tasks: reading a task and taking it costs a zygote, whose code is not compiled, as much as a small
  * class. Joined are a task and the only one that waits for it, a task and the only one that it waits for, and tasks that wait
  * for the same and are waited for by the same.
  *
@@ -34,7 +34,7 @@ final class Coarsening {
         for (int number = 0; number < tasks.size(); number++) {
             Tasks.Task task = tasks.get(number);
             mClasses.add(new ArrayList<>(task.classes()));
-            // Resources are nobody's class, and exclusive tasks are to be short.
+            // Resources belong to no class, and exclusive tasks are to be short.
             mStays[number] = task.exclusive() || task.classes().isEmpty();
             mNeeds.add(new TreeSet<>());
             mNeededBy.add(new TreeSet<>());

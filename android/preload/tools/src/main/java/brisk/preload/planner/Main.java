@@ -22,7 +22,7 @@ public final class Main {
     private static final int EXIT_ERROR = 2;
     /** Below this share of the sequential time a plan is not worth its risk. */
     private static final double LEAST_GAIN = 0.05;
-    /** What two threads get done, where nobody has measured it: two quiet cores of a computer. */
+    /** What two threads get done, where it was not measured: two quiet cores of a computer. */
     private static final double USUAL_SPEEDUP_OF_TWO = 1.9;
     private static final int[] PREDICTED_THREADS = {2, 4, 8};
     private static final int USUAL_LIST_LENGTH = 2300;

@@ -216,7 +216,7 @@ public final class Planner {
     }
 
     /**
-     * The most urgent first; a task is more urgent than all that wait for it. Resources that nobody has measured are taken
+     * The most urgent first; a task is more urgent than all that wait for it. Resources that were not measured are taken
      * to be the longest way: begun last, they would be all that one thread does while the others have nothing left.
      */
     private static List<Tasks.Task> ranked(List<Tasks.Task> tasks, Map<String, Double> costsUs) {
@@ -255,7 +255,7 @@ public final class Planner {
         return cost;
     }
 
-    /** {@code resourcesUs} is what resources are taken to cost when nobody has measured them. */
+    /** {@code resourcesUs} is what resources are taken to cost when they were not measured. */
     private static double[] costs(List<Tasks.Task> tasks, Map<String, Double> costsUs, double resourcesUs) {
         return tasks.stream().mapToDouble(task -> cost(task, costsUs, resourcesUs)).toArray();
     }

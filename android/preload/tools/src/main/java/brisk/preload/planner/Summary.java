@@ -24,7 +24,7 @@ final class Summary {
         }
         line(text, "%d tasks; the largest has %d classes, %d classes are in cycles", about.tasks(), about.largestTask(),
                 about.inCycles());
-        line(text, "%d tasks are exclusive: they may enter one of %d cycles that nobody has seen", about.exclusive(),
+        line(text, "%d tasks are exclusive: they may enter one of %d cycles that no recording shows", about.exclusive(),
                 about.unplannedCycles());
         line(text, "looked into %d classes and %d methods; %d classes have a measured cost", about.classes(),
                 about.methods(), about.measured());

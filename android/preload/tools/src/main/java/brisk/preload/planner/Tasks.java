@@ -14,8 +14,8 @@ import java.util.stream.IntStream;
  *
  * <p>Why no two threads can wait for each other's initialisers: a thread that waits for a class in initialisation leads to it in
  * the graph, so that those who wait in a circle are all of one component. A component's planned classes are one task, and
- * whatever leads to them comes later. What is left are components of classes that are not planned, since nobody has seen
- * them initialised: the tasks that may enter such a component of two classes or more are exclusive.
+ * whatever leads to them comes later. What is left are components of classes that are not planned, since no recording shows
+ * their initialisation: the tasks that may enter such a component of two classes or more are exclusive.
  */
 final class Tasks {
     /** One task; {@code dependencies} are reduced to those that no other of them implies. */

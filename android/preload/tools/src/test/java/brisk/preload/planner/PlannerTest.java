@@ -220,8 +220,8 @@ class PlannerTest {
     }
 
     @Test
-    void small_tasks_are_joined_where_that_keeps_nobody_waiting_for_long() {
-        // B and C need A, D needs both; E and F need nobody.
+    void small_tasks_are_joined_where_no_thread_waits_long_for_it() {
+        // B and C need A, D needs both; E and F need none.
         List<Tasks.Task> tasks =
                 List.of(named("A"), named("B", 0), named("C", 0), named("D", 1, 2), named("E"), named("F"));
         double[] costs = {1, 1, 1, 1, 1, 1};

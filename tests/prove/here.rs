@@ -1,84 +1,17 @@
-//! Experiments end to end: a static brisk, the lab, `brisk prove`.
+//! `brisk prove --here`: a device measures itself and gets everything back, whichever process is killed.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use brisk::experiment::plan::Line;
 use brisk::experiment::store;
 use brisk::lab::{self, Channel, Job, Scenario};
-use brisk::report::proof::{ExperimentResult, FailureOf, Mode, Proof, Verdict};
+use brisk::report::proof::{FailureOf, Mode, Proof, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::{assert_code, counted, launches, result};
 use crate::static_brisk::static_brisk;
-
-/// Two arms, one point, three blocks; the claim is sure to be shown.
-const EXPERIMENT: &str = r#"
-name = "mini"
-title = "Full speed against a slow governor"
-description = "Ondemand at 100 ms against the highest frequency."
-mechanism = "launch"
-mode = "deterministic"
-scenario = "debian-6.1"
-[workload]
-program = "load"
-work_ms = [60]
-start_up_ms = 20
-settle_ms = [400, 500]
-window_beyond_work_ms = 300
-[replicates]
-quick = 3
-full = 3
-[[arm]]
-name = "slow"
-title = "ondemand, 100 ms"
-baseline = true
-governor = "ondemand"
-tunables = { sampling_rate = 100_000 }
-[[arm]]
-name = "fast"
-title = "full speed"
-governor = "performance"
-[[claim]]
-id = "launch.mini"
-text = "Full speed is faster."
-measure = "gain"
-arm = "fast"
-required = ">= 20"
-"#;
-
-/// Two drivers, each in a guest of its own, and the cache in one of them.
-const LOOK_UPS: &str = r#"
-name = "mini"
-title = "Look-ups"
-description = "A stock driver, and ours with its cache on."
-mechanism = "lookup"
-mode = "deterministic"
-scenario = "binder-6.1"
-look_ups = { services = 20, count = 60, misses = 5 }
-replicates = { quick = 2, full = 2, warm_up = 0 }
-[[arm]]
-name = "stock"
-title = "stock"
-baseline = true
-scenario = "binder-stock-6.1"
-look_up = { manager = "own", format = "android-5" }
-[[arm]]
-name = "cached"
-title = "cached"
-look_up = { manager = "own", format = "android-5", cache = { mode = "transparent" } }
-[[arm]]
-name = "wrong"
-title = "a mode that waits for a manager that takes part, and none does"
-look_up = { manager = "own", format = "android-5", cache = { mode = "cooperative" } }
-[[claim]]
-id = "lookup.mini"
-text = "The cache saves most of it."
-measure = "gain"
-metric = "look-up"
-arm = "cached"
-required = ">= 50"
-"#;
 
 /// What `--here` may do on a device whose governor is its own.
 const HERE: &str = r#"
@@ -126,195 +59,6 @@ status=$?
 [ "$before" = "$(snapshot)" ] || exit 9
 exit $status
 "#;
-
-fn prove(folder: &Path, text: &str, arguments: &[&str]) -> Output {
-    let file = folder.join("mini.toml");
-    std::fs::write(&file, text).unwrap();
-    proving(folder).arg(&file).args(arguments).output().unwrap()
-}
-
-/// `brisk prove` with its results in `folder`, still without an experiment.
-fn proving(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    command.arg("prove").arg("--output").arg(folder);
-    if let Some(binary) = static_brisk() {
-        command.env("BRISK_BINARY", binary);
-    }
-    command
-}
-
-/// Proves the experiments of several files, whose texts are written where they are given.
-fn prove_all(folder: &Path, files: &[(&Path, Option<&str>)]) -> Output {
-    let mut command = proving(folder);
-    for (file, text) in files {
-        text.iter().for_each(|text| std::fs::write(file, text).unwrap());
-        command.arg(file);
-    }
-    command.output().unwrap()
-}
-
-fn result(folder: &Path) -> ExperimentResult {
-    let text = std::fs::read_to_string(folder.join("proof.json")).unwrap();
-    serde_json::from_str::<Proof>(&text).unwrap().experiments.remove(0)
-}
-
-fn launches(result: &ExperimentResult, arm: &str) -> Vec<f64> {
-    let series = result.arms.iter().find(|series| series.name == arm && series.metric == "launch");
-    series.unwrap_or_else(|| panic!("{arm} has no launches")).samples.clone()
-}
-
-fn assert_code(output: &Output, code: i32) {
-    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-    assert_eq!(output.status.code(), Some(code), "stdout:\n{stdout}\nstderr:\n{stderr}");
-}
-
-#[test]
-fn an_experiment_is_shown_repeats_and_resumes() {
-    if static_brisk().is_none() {
-        return;
-    }
-    let [first, second] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    assert_code(&prove(first.path(), EXPERIMENT, &["--seed", "5"]), 0);
-    let one = result(first.path());
-    assert_eq!((one.claims[0].verdict, one.seed, one.quick), (Verdict::Shown, 5, true));
-    assert!(one.self_checks.iter().any(|check| check.passed), "{:?}", one.self_checks);
-    assert!(one.rejections.is_empty(), "{:?}", one.rejections);
-    assert!(one.arms.iter().any(|series| series.metric == "energy" && series.median > 0.0));
-    let report = std::fs::read_to_string(first.path().join("report.html")).unwrap();
-    assert!(report.contains("Full speed against a slow governor"));
-
-    // The same seed on another boot: the same times, within the 0.5 % that deterministic mode promises.
-    let output = prove(second.path(), EXPERIMENT, &["--seed", "5", "--json"]);
-    assert_code(&output, 0);
-    let proof: Proof = serde_json::from_slice(&output.stdout).expect("--json prints one object");
-    let two = &proof.experiments[0];
-    let fast = launches(&one, "fast").into_iter().zip(launches(two, "fast"));
-    for (one, two) in fast {
-        assert!((one / two - 1.0).abs() <= 0.005, "{one} ms and then {two} ms");
-    }
-
-    // A run that was cut off after three replicates goes on with the others and keeps what it has.
-    let [partial, archived] = ["partial/mini-quick", "samples/mini-quick"].map(|folder| second.path().join(folder));
-    assert!(!partial.exists(), "what is whole is not gone on with");
-    std::fs::rename(&archived, &partial).unwrap();
-    let lines_file = partial.join("replicates.jsonl");
-    let (lines, _) = store::parse(&std::fs::read_to_string(&lines_file).unwrap());
-    let measured = lines.iter().filter(|line| matches!(line, Line::Measured(measured) if measured.replicate < 3));
-    let kept: String = measured.map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
-    std::fs::write(&lines_file, kept + "{\"replicate\":4,\"ar").unwrap();
-    let output = prove(second.path(), EXPERIMENT, &[]);
-    assert_code(&output, 0);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("3 replicates of 1 experiment are taken over (--restart"), "{said}");
-    let resumed = result(second.path());
-    assert_eq!(resumed.seed, 5, "a resumed run keeps its seed");
-    for arm in ["slow", "fast"] {
-        assert_eq!(launches(&resumed, arm).len(), 3, "{arm}");
-    }
-    assert_eq!(counted(&archived, 6), [0, 1, 2, 3, 4, 5], "nothing is measured twice");
-}
-
-/// The replicates below `end` on record in a run's folder, sorted: those that are no warm-ups.
-fn counted(folder: &Path, end: u32) -> Vec<u32> {
-    let (lines, _) = store::parse(&std::fs::read_to_string(folder.join("replicates.jsonl")).unwrap_or_default());
-    let numbers = lines.into_iter().filter_map(|line| match line {
-        Line::Measured(measured) if measured.replicate < end => Some(measured.replicate),
-        _ => None,
-    });
-    let mut numbers: Vec<u32> = numbers.collect();
-    numbers.sort_unstable();
-    numbers
-}
-
-/// The first experiment's kernel cannot be had, the second one's can.
-#[test]
-fn an_experiment_that_cannot_be_prepared_costs_only_itself() {
-    if static_brisk().is_none() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let scenario = include_str!("../lab/scenarios/debian-6.1.toml").replace("linux-image-amd64", "linux-image-none");
-    assert!(scenario.contains("linux-image-none"));
-    let scenario_file = folder.path().join("missing.toml");
-    std::fs::write(&scenario_file, scenario).unwrap();
-    let text = EXPERIMENT.replace("\"debian-6.1\"", &format!("{:?}", scenario_file.display().to_string()));
-    let unprepared = folder.path().join("unprepared.toml");
-    std::fs::write(&unprepared, text.replace("\"mini\"", "\"unprepared\"")).unwrap();
-    let output = prove_all(folder.path(), &[(&unprepared, None), (&folder.path().join("mini.toml"), Some(EXPERIMENT))]);
-    assert_code(&output, 69);
-    let text = std::fs::read_to_string(folder.path().join("proof.json")).unwrap();
-    let proof: Proof = serde_json::from_str(&text).unwrap();
-    let [failed, measured] = &proof.experiments[..] else { panic!("{text}") };
-    let failure = failed.failure.as_ref().expect("the first one failed");
-    assert_eq!(failure.of, FailureOf::Lab);
-    assert!(failure.reason.contains("linux-image-none"), "{}", failure.reason);
-    assert_eq!((measured.claims[0].verdict, &measured.failure), (Verdict::Shown, &None));
-    let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
-    assert!(page.contains("1 experiment failed") && page.contains("linux-image-none"), "the report says so");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("unprepared failed: cannot get the package linux-image-none"), "{said}");
-    // The same command tries the first one again, and measures nothing of the second one.
-    assert_eq!(counted(&folder.path().join("partial/mini-quick"), 6), [0, 1, 2, 3, 4, 5]);
-    let output = prove_all(folder.path(), &[(&unprepared, None), (&folder.path().join("mini.toml"), None)]);
-    assert_code(&output, 69);
-    assert_eq!(counted(&folder.path().join("partial/mini-quick"), 6), [0, 1, 2, 3, 4, 5]);
-    assert_eq!(result(folder.path()).name, "unprepared");
-}
-
-#[test]
-fn a_claim_that_fails_and_an_arm_that_cannot_be_set_have_their_exit_codes() {
-    if static_brisk().is_none() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let missed = EXPERIMENT.replace(">= 20", ">= 99");
-    assert_code(&prove(folder.path(), &missed, &[]), 1);
-    assert_eq!(result(folder.path()).claims[0].verdict, Verdict::NotShown);
-
-    let output = prove(folder.path(), &EXPERIMENT.replace("\"performance\"", "\"warp\""), &[]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_code(&output, 2);
-    assert!(stderr.contains("cannot be governed by warp"), "{stderr}");
-}
-
-#[test]
-fn look_ups_of_two_drivers_are_compared_and_a_cache_that_does_nothing_is_noticed() {
-    if static_brisk().is_none() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let output = prove(folder.path(), LOOK_UPS, &[]);
-    assert_code(&output, 0);
-    let result = result(folder.path());
-    let medians = |metric: &str| {
-        let series = result.arms.iter().filter(|arm| arm.metric == metric && !arm.samples.is_empty());
-        series.map(|arm| (arm.name.clone(), arm.median)).collect::<Vec<_>>()
-    };
-    let [(stock, slow), (cached, fast)] = &medians("look-up")[..] else { panic!("{result:?}") };
-    assert_eq!((stock.as_str(), cached.as_str()), ("stock", "cached"));
-    assert!(*slow > 20_000.0 && *fast < 8_000.0, "{slow} {fast}");
-    // A cache that is on and answers nothing would look like a slow one.
-    let [rejection] = &result.rejections[..] else { panic!("{:?}", result.rejections) };
-    assert_eq!((rejection.arm.as_str(), rejection.count), ("wrong", 2));
-    assert!(rejection.reason.contains("answered 0 look-ups"), "{}", rejection.reason);
-}
-
-#[test]
-fn bad_input_is_refused_before_anything_is_measured() {
-    let folder = tempfile::tempdir().unwrap();
-    for (text, arguments, message) in [
-        (EXPERIMENT.replace("arm = \"fast\"", "arm = \"fats\""), &[][..], "mini.toml:31:7: there is no arm \"fats\""),
-        (EXPERIMENT.replace("debian-6.1", "plan9"), &[][..], "there is no scenario plan9"),
-        (EXPERIMENT.to_owned(), &["--here"][..], "leave --here out"),
-        (EXPERIMENT.to_owned(), &["lunch"][..], "there is no experiment or mechanism \"lunch\""),
-        (EXPERIMENT.to_owned(), &["--quick", "--full"][..], "cannot be used with"),
-    ] {
-        let output = prove(folder.path(), &text, arguments);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_code(&output, 2);
-        assert!(stderr.contains(message), "{stderr}");
-    }
-}
 
 /// A device of regular files, with ondemand at 20 ms.
 fn device() -> tempfile::TempDir {
@@ -628,16 +372,7 @@ fn a_device_measures_itself_and_gets_everything_back() {
 }
 
 #[test]
-fn what_has_no_quick_form_is_not_run_in_it() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    let output = command.args(["prove", "memory-single", "memory-writeback"]).output().unwrap();
-    assert_code(&output, 2);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("in the full form alone (--full): memory-single, memory-writeback"), "{said}");
-}
-
-#[test]
-fn memory_is_read_here_and_nobody_is_killed() {
+fn memory_is_read_here_and_no_process_is_killed() {
     let results = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
     command.args(["prove", "memory", "--here", "--output"]).arg(results.path());

@@ -1,0 +1,92 @@
+//! Valid inputs that are too long for the table of targets.
+
+/// A netlink datagram of the process connector (linux/cn_proc.h), little-endian: process 7 runs another program.
+pub const PROCESS_EXEC: &[u8] = &[
+    76, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // netlink header
+    1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, // connector header
+    2, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, // kind, CPU, timestamp
+    7, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+];
+
+/// The same, process 7 calls itself "app".
+pub const PROCESS_COMM: &[u8] = &[
+    76, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // netlink header
+    1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, // connector header
+    0, 2, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, // kind, CPU, timestamp
+    7, 0, 0, 0, 7, 0, 0, 0, b'a', b'p', b'p', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+];
+
+/// A lease, written and observed.
+pub const JOURNAL: &[u8] = br#"{"record":"open","format":1,"boot_id":"b","pid":7}
+{"record":"intent","lease":{"target":{"tunable":"/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate"},"original":"100000","value":"50000","since":1,"until":2,"reason":"launch"}}
+{"record":"observed","target":{"tunable":"/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate"},"value":"50000"}
+"#;
+
+/// A proof with one arm and one claim, so that every form of the report has something to draw.
+pub const PROOF: &[u8] = br#"{"schema":1,"brisk":"0.1.0","device":{"place":"lab","kernel":"6.1","processor":"x","cpu_count":1,
+"memory_kib":1,"energy_source":"model"},"experiments":[{"name":"a","title":"A","description":"d","mechanism":"launch",
+"mode":"deterministic","quick":true,"seed":1,"notes":["n"],"arms":[{"name":"stock","point":"work 50 ms","metric":"launch",
+"unit":"ms","samples":[1,2.5,null],"median":2.5,"ci":[1,null],"standard_deviation":0.5,"rejected":1,"baseline":true,
+"change":null}],"claims":[{"id":"launch.a","text":"t","arm":"stock","point":"","unit":"%","required":">= 90","measured":-1e9,
+"ci":[null,2],"p":0.5,"paper":"-10.6 %","verdict":"not-shown"}]}]}"#;
+
+pub const PROC_STAT: &[u8] = b"10
+cpu  10 0 10 80 0 0 0 0 0 0
+cpu0 5 0 5 40 0 0 0 0 0 0
+cpu1 5 0 5 40 0 0 0 0 0 0
+btime 77
+
+30
+cpu  30 0 16 90 4 0 0 0 0 0
+cpu0 25 0 5 40 0 0 0 0 0 0
+cpu1 5 0 11 50 4 0 0 0 0 0
+btime 77
+
+";
+
+pub const PROC_DISKSTATS: &[u8] = b"10
+ 179 0 mmcblk0 10 0 800 50 0 0 0 0 0 50 50
+ 179 1 mmcblk0p1 10 0 80 5 0 0 0 0 0 5 5
+
+30
+ 179 0 mmcblk0 90 0 9800 150 0 0 0 0 0 150 50
+
+";
+
+pub const CPUFREQ: &[u8] = b"10
+cpu0 200000 1200000
+
+30
+cpu0 1200000 1200000
+
+";
+
+pub const PROC_PS: &[u8] = b"10
+1 (init) S 0 0 0 0 -1 64 0 0 0 0 5 0 0 0 20 0 1 0 3 4096 5
+2 (kthreadd) S 0 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 3 0 0
+
+30
+1 (init) R 0 0 0 0 -1 64 0 0 0 0 9 0 0 0 20 0 1 0 3 4096 5
+7 (sh) (x) D 1 0 0 0 -1 64 0 0 0 0 1 0 0 0 20 0 1 0 22 4096 5
+
+";
+
+pub const TASKSTATS: &[u8] = b"10
+1 0 init 5000000 0 0
+
+30
+1 0 init 55000000 0 0
+30 1 a b 20000000 7 0
+
+";
+
+/// Types of a kernel: a number, and structures that hold it, one without a name.
+pub const KERNEL_TYPES: &[u8] = &[
+    159, 235, 1, 0, 24, 0, 0, 0, 0, 0, 0, 0, 88, 0, 0, 0, 88, 0, 0, 0, 9, 0, 0, 0, // header
+    0, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0, 32, 0, 0, 0, // number 1: a number
+    0, 0, 0, 0, 1, 0, 0, 4, 4, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, // number 2
+    1, 0, 0, 0, 2, 0, 0, 4, 8, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 32, 0, 0,
+    0, // number 3: s
+    7, 0, 0, 0, 1, 0, 0, 12, 1, 0, 0, 0, // number 4: f
+    0, 115, 0, 109, 0, 97, 0, 102, 0, // names
+];

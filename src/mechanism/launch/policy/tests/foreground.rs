@@ -1,0 +1,131 @@
+//! What the foreground begins, joins and ends.
+
+use super::*;
+
+fn app(pid: u32) -> Process {
+    Process { pid, command: Some(format!("app {pid}")), start_time_ticks: Some(u64::from(pid)), ..Process::default() }
+}
+
+fn front(pids: &[u32]) -> Event {
+    Event::Foreground { processes: pids.iter().copied().map(app).collect() }
+}
+
+fn by_default(config: &mut LaunchConfig) {
+    config.triggers =
+        triggers::chosen(&LaunchConfig::default(), &DeviceFacts { process_events: true, ..DeviceFacts::default() });
+}
+
+#[test]
+fn the_foreground_begins_or_ends_launches_as_configured() {
+    let mut begins = policy(|config| config.triggers = vec![Trigger::Foreground], &[kick_actuator()]);
+    assert_eq!(ask(&mut begins, at(0), &front(&[7])), KICK);
+    assert!(ask(&mut begins, at(10), &front(&[7])).is_empty(), "it was in the foreground already");
+    assert_eq!(ask(&mut begins, at(20), &front(&[7, 8])), KICK);
+    begins.begin_in_foreground(&[9]);
+    assert!(ask(&mut begins, at(30), &front(&[9])).is_empty(), "it was in the foreground before it was watched");
+
+    for configure in [|_: &mut LaunchConfig| {}, by_default] {
+        let configure = |config: &mut LaunchConfig| {
+            config.end.foreground = true;
+            configure(config);
+        };
+        let mut ends = policy(configure, &[lease_actuator()]);
+        ask(&mut ends, at(0), &process(ProcessEventKind::Exec, 7, "app 7"));
+        assert!(ask(&mut ends, at(50), &front(&[7])).is_empty(), "too early to be its first picture");
+        assert!(ask(&mut ends, at(90), &front(&[])).is_empty());
+        assert_eq!(ask(&mut ends, at(300), &front(&[7])), ["release scaling_min_freq"]);
+    }
+    let mut resumed = policy(|config| (by_default(config), config.end.foreground = true).1, &[lease_actuator()]);
+    assert_eq!(ask(&mut resumed, at(0), &front(&[7])), ["lease scaling_min_freq 1200000 until 3000"]);
+    assert!(ask(&mut resumed, at(500), &front(&[7])).is_empty(), "what has begun it does not end it");
+}
+
+#[test]
+fn what_is_resumed_is_helped_and_what_comes_to_the_foreground_by_its_launch_is_helped_once() {
+    const FLOOR: &str = "lease scaling_min_freq 1200000 until";
+    type Row = (u64, Event, Vec<String>);
+    let exec = |pid: u32| process(ProcessEventKind::Exec, pid, &format!("app {pid}"));
+    let fork = |pid: u32| process(ProcessEventKind::Fork, pid, "zygote");
+    let with_process = |application: &str, pid: u32| Event::LaunchAnnounced {
+        process: Some(app(pid)),
+        application: application.to_owned(),
+    };
+    let lease = |until: u64| vec![KICK[0].to_owned(), KICK[1].to_owned(), format!("{FLOOR} {until}")];
+    let release = || vec!["release scaling_min_freq".to_owned()];
+    let finished = |application: &str| Event::LaunchFinished { application: application.to_owned() };
+    let courses: [(&str, Vec<Row>); 7] = [
+        (
+            "resumed",
+            vec![
+                (0, front(&[7]), lease(3_000)),
+                (3_000, Event::Deadline, release()),
+                (9_000, front(&[8]), lease(12_000)),
+            ],
+        ),
+        ("executed", vec![(0, exec(7), lease(3_000)), (400, front(&[7]), vec![])]),
+        ("forked by Android's zygote", vec![(0, fork(7), lease(3_000)), (400, front(&[7]), vec![])]),
+        ("announced with its process", vec![(0, with_process("mail", 7), lease(3_000)), (400, front(&[7]), vec![])]),
+        ("announced by its name", vec![(0, announced("app 7"), lease(3_000)), (400, front(&[7]), vec![])]),
+        (
+            "in the foreground after its launch was over, and resumed later",
+            vec![
+                (0, exec(7), lease(3_000)),
+                (400, finished("app 7"), release()),
+                (700, front(&[7]), vec![]),
+                (800, front(&[]), vec![]),
+                (3_000, front(&[7]), lease(6_000)),
+            ],
+        ),
+        (
+            "another one meanwhile",
+            vec![(0, exec(7), lease(3_000)), (400, front(&[8]), lease(3_400)), (500, front(&[7, 8]), vec![])],
+        ),
+    ];
+    for (name, course) in courses {
+        let mut policy = policy(by_default, &[kick_actuator(), lease_actuator()]);
+        for (moment, event, expected) in course {
+            assert_eq!(ask(&mut policy, at(moment), &event), expected, "{name}, at {moment} ms");
+        }
+    }
+}
+
+#[test]
+fn a_process_that_was_announced_by_name_alone_gets_its_clamp_when_it_comes_to_the_foreground() {
+    let mut policy = policy(by_default, &[Actuator::Clamp { minimum: 700 }]);
+    assert!(ask(&mut policy, at(0), &announced("app 7")).is_empty(), "no process is known to be clamped");
+    assert_eq!(ask(&mut policy, at(100), &front(&[7])), ["lease clamp 7 700 until 3000"]);
+    assert_eq!(policy.launches.len(), 1);
+}
+
+#[test]
+fn the_number_of_a_process_that_was_helped_lately_may_be_anothers() {
+    let mut policy = policy(by_default, &[kick_actuator()]);
+    assert_eq!(ask(&mut policy, at(0), &process(ProcessEventKind::Exec, 7, "app 7")), KICK);
+    ask(&mut policy, at(100), &Event::LaunchFinished { application: "app 7".to_owned() });
+    assert!(ask(&mut policy, at(200), &front(&[7])).is_empty());
+    ask(&mut policy, at(300), &front(&[]));
+    let other = Process { start_time_ticks: Some(70), ..app(7) };
+    assert_eq!(ask(&mut policy, at(400), &Event::Foreground { processes: vec![other] }), KICK);
+}
+
+#[test]
+fn an_announced_application_is_known_by_the_name_that_the_kernel_keeps_of_it() {
+    let launch = |application: &str, process| Launch {
+        application: application.to_owned(),
+        process,
+        trigger: Trigger::Announced,
+        began: at(0),
+        deadline: at(3_000),
+        learned: false,
+    };
+    for (application, command, expected) in [
+        ("browser", Some("browser"), true),
+        ("browser", Some("brows"), false),
+        ("org.example.browser", Some("org.example.bro"), true),
+        ("org.example.browser", Some("org.example.mai"), false),
+        ("browser", None, false),
+    ] {
+        assert_eq!(launch(application, None).awaits(command), expected, "{application} {command:?}");
+        assert!(!launch(application, Some((7, None))).awaits(command), "its process is known");
+    }
+}

@@ -1,0 +1,75 @@
+//! An application that is resumed comes to the foreground and starts nothing; a program tells the daemon of it.
+
+use std::process::{Child, Command};
+
+use serde_json::{Value, json};
+
+use super::device::{Daemon, Device, eventually};
+
+/// Ondemand samples rarely here, so launches are helped.
+const BOARD: &str = "06-embedded-board";
+const RATE: &str = "sys/devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate";
+/// Nothing that this machine starts meanwhile is called so on the recorded device.
+const CONFIG: &str = "
+[launch]
+actuators = [\"sampling-rate\"]
+[launch.filter]
+commands = [\"mail\", \"browser\"]
+[launch.end]
+load_below_cpu_percent = 0
+deadline_ms = 1500
+";
+
+/// A process that lives on this machine and has a name on the device.
+struct Application(Child);
+
+impl Application {
+    fn on(device: &Device, name: &str) -> Self {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = child.id();
+        device.write(
+            &format!("proc/{pid}/stat"),
+            &format!("{pid} ({name}) S 1 {pid} {pid} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {pid} 0\n"),
+        );
+        Self(child)
+    }
+
+    fn comes_to_the_foreground(&self, daemon: &Daemon<'_>) -> Value {
+        daemon.ask(&json!({"version": 1, "request": "foreground", "pids": [self.0.id()]}));
+        daemon.status()
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn without_any_triggers_configured_a_resume_is_helped_and_a_launch_is_helped_once() {
+    let device = Device::of_tree(BOARD);
+    device.configure(CONFIG);
+    let daemon = device.daemon();
+    let (mail, browser) = (Application::on(&device, "mail"), Application::on(&device, "browser"));
+    let idle = device.read(RATE);
+    let is_over = || device.read(RATE) == idle && daemon.status()["mechanisms"][0]["activity"].is_null();
+
+    let resumed = mail.comes_to_the_foreground(&daemon);
+    assert_ne!(device.read(RATE), idle, "{resumed}");
+    let activity = resumed["mechanisms"][0]["activity"]["text"].as_str().unwrap();
+    assert!(activity.contains("mail (noticed by foreground)"), "{activity}");
+    eventually("the help ends", is_over);
+
+    daemon.ask(&json!({"version": 1, "request": "launch", "application": "browser", "pid": browser.0.id()}));
+    let launched = browser.comes_to_the_foreground(&daemon);
+    assert_eq!(launched["metrics"]["launches"], 2, "what comes to the foreground by its launch is no second one");
+    let last = launched["decisions"].as_array().unwrap().last().unwrap();
+    assert!(last["reason"].as_str().unwrap().contains("noticed by announced"), "{last}");
+    eventually("the help ends", is_over);
+
+    mail.comes_to_the_foreground(&daemon);
+    let back = browser.comes_to_the_foreground(&daemon);
+    assert_eq!(back["metrics"]["launches"], 4, "each resume is one");
+}
