@@ -87,7 +87,7 @@ pub struct Store {
     file: File,
     header: Header,
     /// Held as long as the folder is open; beside the folder, which may be renamed.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Store {
@@ -259,11 +259,21 @@ fn lock_path(folder: &Path) -> PathBuf {
 }
 
 /// The lock of a run's folder; the kernel releases it when its process ends, however it does.
-fn lock(folder: &Path) -> Result<File, StoreError> {
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    /// Closing is not enough: a child that another thread is just forking has the same open file until it executes.
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+fn lock(folder: &Path) -> Result<Lock, StoreError> {
     let path = lock_path(folder);
     let file = File::options().create(true).append(true).open(&path).map_err(fault("open", &path))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::Busy { path: folder.to_owned() }),
         Err(errno) => Err(fault("lock", &path)(errno.into())),
     }
@@ -331,6 +341,17 @@ mod tests {
         drop(store);
         let (_, lines) = Store::resume(&folder, &header(true, 1)).unwrap().unwrap();
         assert_eq!(lines, [note("one"), measured(2), note("three")]);
+    }
+
+    #[test]
+    fn a_child_that_has_not_yet_executed_keeps_no_lock() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("x-quick");
+        let held = lock(&folder).unwrap();
+        let of_a_child = held.0.try_clone().unwrap();
+        assert!(matches!(lock(&folder), Err(StoreError::Busy { .. })));
+        drop(held);
+        assert!(lock(&folder).is_ok(), "{of_a_child:?}");
     }
 
     /// A series of reboots opens its run in each boot; the first one may have been refused, which its result says.

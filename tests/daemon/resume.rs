@@ -51,9 +51,10 @@ impl Drop for Application {
 fn without_any_triggers_configured_a_resume_is_helped_and_a_launch_is_helped_once() {
     let device = Device::of_tree(BOARD);
     device.configure(CONFIG);
-    let daemon = device.daemon();
-    let (mail, browser) = (Application::on(&device, "mail"), Application::on(&device, "browser"));
     let idle = device.read(RATE);
+    // Before the daemon: it would take their exec for a launch wherever the kernel tells it of processes.
+    let (mail, browser) = (Application::on(&device, "mail"), Application::on(&device, "browser"));
+    let daemon = device.daemon();
     let is_over = || device.read(RATE) == idle && daemon.status()["mechanisms"][0]["activity"].is_null();
 
     let resumed = mail.comes_to_the_foreground(&daemon);
