@@ -78,7 +78,12 @@ pub struct StatFacts {
     pub children_ticks: u64,
     /// Field 3 is `Z` or `X`: its parent has not reaped it, but it holds nothing any more.
     pub is_dead: bool,
+    /// Field 9 has `PF_EXITING`: it ends, and the kernel moves it to no other control group.
+    pub is_exiting: bool,
 }
+
+/// `PF_EXITING` of the kernel's include/linux/sched.h, the same on every architecture.
+const EXITING: u64 = 0x4;
 
 /// The facts of process `pid` that one read of `stat` gives.
 ///
@@ -120,12 +125,21 @@ pub fn parse_stat(text: &str) -> Option<StatFacts> {
     let mut fields = after.split_ascii_whitespace();
     let is_dead = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
+    let flags: u64 = fields.nth(4)?.parse().ok()?;
     // Signed, as proc_pid_stat(5) has them.
-    let mut times = fields.by_ref().skip(9).map_while(|field| field.parse::<i64>().ok());
+    let mut times = fields.by_ref().skip(4).map_while(|field| field.parse::<i64>().ok());
     let mut both = || Some(times.next()?.saturating_add(times.next()?).max(0) as u64);
     let (cpu_ticks, children_ticks) = (both()?, both()?);
     let start_time_ticks = fields.nth(4)?.parse().ok()?;
-    Some(StatFacts { parent, command: command.to_owned(), start_time_ticks, cpu_ticks, children_ticks, is_dead })
+    Some(StatFacts {
+        parent,
+        command: command.to_owned(),
+        start_time_ticks,
+        cpu_ticks,
+        children_ticks,
+        is_dead,
+        is_exiting: flags & EXITING != 0,
+    })
 }
 
 /// The first number of the `Uid:` line of /proc/PID/status. The whole file is not parsed: its lines vary by kernel.
@@ -176,7 +190,9 @@ mod tests {
             let facts = parse_stat(&format!("42 ({name}) {rest}")).unwrap();
             assert_eq!((facts.command.as_str(), facts.parent, facts.start_time_ticks), (name, 1, 9876));
             assert_eq!((facts.cpu_ticks, facts.children_ticks), (5 + 6, 7 + 8));
+            assert!(!facts.is_exiting);
         }
+        assert!(parse_stat(&format!("42 (sh) {}", rest.replace("4194560", "4194564"))).unwrap().is_exiting);
         assert_eq!(parse_stat("42 (sh"), None);
     }
 

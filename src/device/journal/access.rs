@@ -241,6 +241,9 @@ impl Access {
         if governs || removed || found == *original {
             return Ok(Outcome::Restored);
         }
+        if matches!(target, Target::GroupMember { .. }) && target.thread().is_some_and(|tid| self.is_exiting(tid)) {
+            return Ok(Outcome::Vanished);
+        }
         let error = format!("{target} holds {found:?} after {original:?} was written back");
         if confined {
             // The kernel restores only the CPUs that are online; the others follow when they are.
@@ -352,6 +355,11 @@ impl Access {
             return Ok(());
         }
         Err(task_error(&self.root, pid, operation, io::ErrorKind::NotFound.into()))
+    }
+
+    /// True for a thread that ends: the kernel takes the write that would move it, and leaves it in its group.
+    fn is_exiting(&self, tid: u32) -> bool {
+        process::stat(&self.root, tid).is_ok_and(|stat| stat.is_exiting)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What control groups weigh against their neighbours.
 
 use super::*;
+use crate::device::cgroup::hierarchy::Hierarchy;
 
 const WEIGHT: &str = "fs/cgroup/kiosk/back/cpu.weight";
 const IDLE: &str = "fs/cgroup/kiosk/back/cpu.idle";
@@ -74,4 +75,25 @@ fn a_group_that_is_gone_takes_its_weight_with_it() {
     fs::remove_dir_all(device.path("fs/cgroup/kiosk/back")).unwrap();
     assert_eq!(journal.release(LATER, &weight).unwrap().outcome, Outcome::Vanished);
     assert!(journal.leases().is_empty());
+}
+
+/// The kernel takes the write that would move a thread that ends (`PF_EXITING`), and leaves it where it is.
+#[test]
+fn a_thread_that_ends_while_it_is_moved_back_has_vanished() {
+    let stat = |flags: u32| format!("257 (sh) R 1 257 257 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 9876 0 0");
+    for (flags, is_over) in [(0x40_0100, false), (0x40_0104, true)] {
+        let device = Device::new(&[("fs/cgroup/cgroup.procs", ""), ("fs/cgroup/brisk-threads/cgroup.procs", "")]);
+        let process = device.root.path("/proc/257");
+        fs::create_dir_all(&process).unwrap();
+        fs::write(process.join("stat"), stat(0x40_0100)).unwrap();
+        fs::write(process.join("cgroup"), "0::/\n").unwrap();
+        let member = Target::GroupMember { hierarchy: Hierarchy::Unified, tid: 257, start_time_ticks: 9876 };
+        let mut journal = device.open();
+        journal.lease(SECOND, &member, "/brisk-threads", LATER, "bulk").unwrap();
+        fs::write(process.join("cgroup"), "0::/brisk-threads\n").unwrap();
+        journal.leases[0].observed = Some("/brisk-threads".into());
+        fs::write(process.join("stat"), stat(flags)).unwrap();
+        let outcome = journal.release(LATER, &member).unwrap().outcome;
+        assert_eq!(outcome == Outcome::Vanished, is_over, "{outcome:?}");
+    }
 }
