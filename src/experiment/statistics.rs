@@ -14,8 +14,18 @@ const PATTERNS: u64 = 20_000;
 const EXACT_PAIRS: usize = 14;
 /// So that the same samples give the same interval, whatever the experiment's seed.
 const SEED: u64 = 0x6272_6973_6b21;
-/// The 97.5 % quantile of the normal distribution.
-const NORMAL: f64 = 1.959_964;
+
+/// One quantile of the normal distribution and of Student's t.
+struct Quantile {
+    normal: f64,
+    /// Student's at one, two and three degrees of freedom.
+    few: [f64; 3],
+}
+
+/// The 97.5 % quantile: the end of a 95 % interval.
+const ORDINARY: Quantile = Quantile { normal: 1.959_964, few: [12.7062, 4.3027, 3.1824] };
+/// The 99.95 % quantile: the end of a 99.9 % interval.
+const FAR: Quantile = Quantile { normal: 3.290_527, few: [636.619, 31.599, 12.924] };
 
 /// The quantile at `share` (0 to 1) of sorted `values`, linear between neighbours (Hyndman and Fan's type 7).
 /// NaN when there are none.
@@ -78,32 +88,43 @@ pub fn stratified_bootstrap(blocks: &[usize], statistic: &mut dyn FnMut(&[Vec<us
     [low, high]
 }
 
+/// The 99.9 % interval of a `figure` from `blocks` whose 95 % interval is `ci`: as much further from the figure as Student's
+/// quantiles are from each other.
+pub fn far_interval(figure: f64, [low, high]: [f64; 2], blocks: &[usize]) -> [f64; 2] {
+    let freedom = freedom(blocks);
+    let further = students_t(&FAR, freedom) / students_t(&ORDINARY, freedom);
+    [figure - (figure - low) * further, figure + (high - figure) * further]
+}
+
 /// How much wider than its percentile interval a 95 % interval must be: few blocks vary less than what they were drawn from,
 /// and how much that varies is known from them alone (Hesterberg, "What Teachers Should Know About the Bootstrap", The
 /// American Statistician 69, 2015, section 4.2). 9.2 for two blocks, 1.9 for four, 1.05 for forty.
 fn widening(blocks: &[usize]) -> f64 {
     let all: usize = blocks.iter().sum();
-    let freedom = (all - blocks.len()) as f64;
-    (all as f64 / freedom).sqrt() * students_t(freedom) / NORMAL
+    let freedom = freedom(blocks);
+    (all as f64 / freedom).sqrt() * students_t(&ORDINARY, freedom) / ORDINARY.normal
 }
 
-/// The 97.5 % quantile of Student's t at `freedom` degrees of freedom, a whole number from 1: beyond 3 by its expansion about
-/// the normal quantile (Abramowitz and Stegun, 26.7.5), which is at most 0.3 % too small there.
-fn students_t(freedom: f64) -> f64 {
-    match freedom {
-        1.0 => 12.7062,
-        2.0 => 4.3027,
-        3.0 => 3.1824,
-        _ => {
-            let square = NORMAL * NORMAL;
-            let terms = [
-                (square + 1.0) / 4.0,
-                ((5.0 * square + 16.0) * square + 3.0) / 96.0,
-                (((3.0 * square + 19.0) * square + 17.0) * square - 15.0) / 384.0,
-            ];
-            NORMAL * (1.0 + ((terms[2] / freedom + terms[1]) / freedom + terms[0]) / freedom)
-        }
+/// The degrees of freedom of `blocks` in strata whose means are not known.
+fn freedom(blocks: &[usize]) -> f64 {
+    blocks.iter().map(|&blocks| blocks as f64 - 1.0).sum()
+}
+
+/// A quantile of Student's t at `freedom` degrees of freedom, a whole number from 1: beyond 3 by its expansion about the normal
+/// quantile (Abramowitz and Stegun, 26.7.5), which is at most 1.5 % too small there.
+fn students_t(quantile: &Quantile, freedom: f64) -> f64 {
+    if (1.0..=3.0).contains(&freedom) {
+        return quantile.few[freedom as usize - 1];
     }
+    let square = quantile.normal * quantile.normal;
+    let terms = [
+        (square + 1.0) / 4.0,
+        ((5.0 * square + 16.0) * square + 3.0) / 96.0,
+        (((3.0 * square + 19.0) * square + 17.0) * square - 15.0) / 384.0,
+        ((((79.0 * square + 776.0) * square + 1482.0) * square - 1920.0) * square - 945.0) / 92160.0,
+    ];
+    let expansion = terms.iter().rev().fold(0.0, |sum, term| (sum + term) / freedom);
+    quantile.normal * (1.0 + expansion)
 }
 
 /// The two-sided p of the hypothesis that the paired `differences` are as likely negative as positive: the share of
@@ -208,13 +229,36 @@ mod tests {
 
     #[test]
     fn students_quantiles_agree_with_scipy() {
-        // scipy.stats.t.ppf(0.975, freedom)
-        let cases = [(1.0, 12.7062), (2.0, 4.3027), (3.0, 3.1824), (4.0, 2.7764), (8.0, 2.3060), (30.0, 2.0423)];
-        for (freedom, expected) in cases {
-            close(students_t(freedom), expected, 0.003 * expected);
+        // scipy.stats.t.ppf([0.975, 0.9995], freedom)
+        for (freedom, expected) in [
+            (1.0, [12.7062, 636.619]),
+            (2.0, [4.3027, 31.599]),
+            (3.0, [3.1824, 12.924]),
+            (4.0, [2.7764, 8.6103]),
+            (8.0, [2.3060, 5.0413]),
+            (30.0, [2.0423, 3.6460]),
+        ] {
+            close(students_t(&ORDINARY, freedom), expected[0], 0.003 * expected[0]);
+            close(students_t(&FAR, freedom), expected[1], 0.015 * expected[1]);
         }
         // Two strata of four have the six degrees of freedom of their differences.
         close(widening(&[4, 4]), (8.0f64 / 6.0).sqrt() * 2.4469 / 1.96, 0.005);
+    }
+
+    #[test]
+    fn what_is_refuted_by_chance_is_rare() {
+        // Four draws from a normal distribution (twelve uniform ones, summed) with mean 6: how often an interval misses it.
+        let mut random = Random::new(5);
+        let mut missed = [0; 2];
+        for _ in 0..1000 {
+            let values: Vec<f64> = (0..4).map(|_| (0..12).map(|_| random.unit()).sum()).collect();
+            let ci = bootstrap(4, &mut |drawn| mean(&pick(&values, drawn)));
+            let far = far_interval(mean(&values), ci, &[4]);
+            for (missed, [low, high]) in missed.iter_mut().zip([ci, far]) {
+                *missed += usize::from(!(low..=high).contains(&6.0));
+            }
+        }
+        assert!((20..=110).contains(&missed[0]) && missed[1] <= 5, "{missed:?} of 1000");
     }
 
     #[test]

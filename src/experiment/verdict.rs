@@ -1,4 +1,5 @@
-//! From samples to verdicts: a claim is shown when its whole confidence interval meets the requirement.
+//! From samples to verdicts: a claim is shown when its whole 95 % interval meets the requirement, and refuted when its whole
+//! 99.9 % interval misses it: a report judges about a hundred claims, and refutes a true one by chance in one of ten reports.
 
 use toml::Spanned;
 
@@ -9,7 +10,7 @@ use super::spec::Experiment;
 #[cfg(feature = "lab")]
 use super::spec::is_named;
 use super::statistics::{
-    cliffs_delta, mean, median, permutation_p, quantile, standard_deviation, stratified_bootstrap,
+    cliffs_delta, far_interval, mean, median, permutation_p, quantile, standard_deviation, stratified_bootstrap,
 };
 use crate::report::proof::{ClaimResult, Verdict};
 
@@ -40,7 +41,7 @@ pub fn is_precise([low, high]: [f64; 2], limit: f64) -> bool {
 pub const REPORTED: &str = "reported";
 
 /// What the interval `ci` says about `requirement`.
-pub fn verdict(requirement: Requirement, [low, high]: [f64; 2]) -> Verdict {
+fn verdict(requirement: Requirement, [low, high]: [f64; 2]) -> Verdict {
     let (shown, missed) = match requirement {
         Requirement::AtLeast(bound) => (low >= bound, high < bound),
         Requirement::AtMost(bound) => (high <= bound, low > bound),
@@ -68,6 +69,13 @@ fn points_of(at: &At, points: &[Point]) -> Vec<(String, Vec<usize>)> {
         return vec![(String::new(), chosen.map(|(index, _)| index).collect())];
     }
     chosen.map(|(index, point)| (point.to_string(), vec![index])).collect()
+}
+
+/// A claim's figure with its 95 and its 99.9 % interval.
+struct Figures {
+    measured: f64,
+    ci: [f64; 2],
+    far: [f64; 2],
 }
 
 /// One claim with the samples that it is about, point by point.
@@ -190,13 +198,23 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// What the estimate and the test say about `requirement`; `count` results are tested at the same time.
-    fn by_estimate(&self, requirement: Requirement, measured: f64, ci: [f64; 2], count: usize) -> Verdict {
+    /// What the intervals `ci` and `far` say about `requirement`.
+    fn by_interval(requirement: Requirement, ci: [f64; 2], far: [f64; 2]) -> Verdict {
+        match verdict(requirement, ci) {
+            Verdict::NotShown if verdict(requirement, far) != Verdict::NotShown => Verdict::Inconclusive,
+            verdict => verdict,
+        }
+    }
+
+    /// What the estimate and the test say about `requirement`; `count` results are tested at the same time. A quick form's few
+    /// replicates do not make an estimate that is judged by itself.
+    fn by_estimate(&self, requirement: Requirement, figures: &Figures, quick: bool, count: usize) -> Verdict {
+        let Figures { measured, ci, far } = *figures;
         let is_worse = measured < 0.0 && self.p().is_some_and(|p| p < CHANCE / count as f64);
         match (is_worse, verdict(requirement, [measured; 2])) {
             (true, _) => Verdict::NotShown,
-            (_, Verdict::NotShown) if !self.is_wide(ci) => Verdict::NotShown,
-            (_, Verdict::NotShown) => verdict(requirement, ci),
+            (_, Verdict::NotShown) if !quick && !self.is_wide(ci) => Verdict::NotShown,
+            (_, Verdict::NotShown) => Self::by_interval(requirement, ci, far),
             (_, verdict) => verdict,
         }
     }
@@ -212,12 +230,13 @@ impl<'a> Judged<'a> {
         let all: Vec<Vec<usize>> = blocks.iter().map(|&blocks| (0..blocks).collect()).collect();
         let measured = if blocks.contains(&0) { f64::NAN } else { self.figure(&all) };
         let ci = stratified_bootstrap(&blocks, &mut |drawn| self.figure(drawn));
+        let far = far_interval(measured, ci, &blocks);
         let too_wide = !quick && self.is_wide(ci);
         let judged = match claim.required {
             Some(requirement) if claim.judged_by == Judge::Estimate => {
-                self.by_estimate(requirement, measured, ci, count)
+                self.by_estimate(requirement, &Figures { measured, ci, far }, quick, count)
             }
-            Some(requirement) => verdict(requirement, ci),
+            Some(requirement) => Self::by_interval(requirement, ci, far),
             None if ci.iter().all(|end| end.is_finite()) => Verdict::Shown,
             None => Verdict::Inconclusive,
         };
