@@ -12,7 +12,7 @@ const NOT_ON_RECORD: &str = "not on record";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Evidence {
-    /// The day and commit at which no advisory was open against a dependency (`cargo deny check advisories`).
+    /// Of which day the database was that has no advisory against a dependency of which commit (`cargo deny check advisories`).
     advisories: String,
     /// By `FILE::TEST`, the day and commit of the last passing run.
     deep: BTreeMap<String, String>,

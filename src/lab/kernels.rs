@@ -24,8 +24,16 @@ pub struct Configuration {
     text: &'static str,
 }
 
-const CONFIGURATIONS: &[Configuration] =
-    &[Configuration { name: "checked", text: include_str!("../../lab/kernels/checked.config") }];
+const CONFIGURATIONS: &[Configuration] = &[
+    Configuration {
+        name: "checked",
+        text: concat!(include_str!("../../lab/kernels/base.config"), include_str!("../../lab/kernels/checked.config")),
+    },
+    Configuration {
+        name: "races",
+        text: concat!(include_str!("../../lab/kernels/base.config"), include_str!("../../lab/kernels/races.config")),
+    },
+];
 
 impl Configuration {
     /// The configuration `name` that comes with brisk.
@@ -174,6 +182,6 @@ mod tests {
     fn another_text_has_another_key() {
         let [one, two] = ["CONFIG_A=y\n", "CONFIG_A=m\n"].map(|text| Configuration { name: "t", text }.key());
         assert!(one.starts_with("t-") && two.starts_with("t-") && one != two, "{one} {two}");
-        assert!(Configuration::named("none", "p").unwrap_err().to_string().contains("there are checked"));
+        assert!(Configuration::named("none", "p").unwrap_err().to_string().contains("there are checked, races"));
     }
 }

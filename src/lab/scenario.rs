@@ -25,6 +25,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("binder-6.1-parallel", include_str!("../../lab/scenarios/binder-6.1-parallel.toml")),
     ("binder-6.1-checked", include_str!("../../lab/scenarios/binder-6.1-checked.toml")),
     ("binder-6.12-checked", include_str!("../../lab/scenarios/binder-6.12-checked.toml")),
+    ("binder-6.12-races", include_str!("../../lab/scenarios/binder-6.12-races.toml")),
     ("binder-stock-6.1-checked", include_str!("../../lab/scenarios/binder-stock-6.1-checked.toml")),
     ("binder-both-6.1-parallel", include_str!("../../lab/scenarios/binder-both-6.1-parallel.toml")),
 ];

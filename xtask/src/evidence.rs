@@ -19,9 +19,9 @@ pub struct Arguments {
     /// What `brisk prove --json` printed
     #[arg(long, value_name = "FILE")]
     proof: Option<PathBuf>,
-    /// No advisory is open against a dependency
-    #[arg(long)]
-    advisories: bool,
+    /// No advisory of the database of DAY is open against a dependency
+    #[arg(long, value_name = "DAY")]
+    advisories: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -52,8 +52,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             record = with_experiment(&record, experiment, &when)?;
         }
     }
-    if arguments.advisories {
-        record = with_advisories(&record, &when);
+    if let Some(day) = &arguments.advisories {
+        record = with_advisories(&record, &format!("{day} {commit}"));
     }
     fs::write(RECORD, record).with_context(|| format!("cannot write {RECORD}"))
 }
