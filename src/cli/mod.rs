@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod foreground;
 pub mod grant;
 pub mod guardian;
+mod help;
 pub mod killer;
 #[cfg(feature = "lab")]
 pub mod lab;
@@ -40,7 +41,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::device::Root;
 use crate::device::error::sentence;
@@ -63,51 +64,55 @@ pub struct Cli {
 /// The subcommands; each has a file of its own in this folder.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Say what this device supports, what is active, and what to do about the rest
+    /// Show what this device supports, what is active, and how to get the rest
     Doctor(doctor::Arguments),
-    /// Decide with you what is to be on, and write it down
+    /// Choose which mechanisms are on, and write the configuration
     Setup(setup::Arguments),
-    /// Run the daemon, in the foreground
+    /// Run the daemon, attached to this terminal
+    #[command(visible_alias = "daemon")]
     Run(run::Arguments),
-    /// Show what the daemon does now and why
+    /// Show the daemon's state, its last decisions and its counters
     Status(status::Arguments),
-    /// Say in one line each what is done now, and the reason
+    /// Show what is done now, each with its reason, in one line
     Why(why::Arguments),
-    /// Switch a mechanism on, or leave it to brisk
+    /// Switch a mechanism on, or let brisk decide
     Enable(switch::EnableArguments),
     /// Switch a mechanism off
     Disable(switch::DisableArguments),
     /// Tell the daemon which processes are in the foreground
     Foreground(foreground::Arguments),
-    /// Show cores, the foreground, classes, memory and the last decisions, live
+    /// Watch cores, the foreground, classes, memory and decisions
     Top(top::Arguments),
-    /// Put back everything that brisk has changed and not restored
+    /// Restore what brisk has changed and not restored
     Restore(restore::Arguments),
     /// Let the user of the service write the tunables that it needs (run by its units)
+    #[command(hide = true)]
     Grant(grant::Arguments),
-    /// Record a boot, see what would shorten it, and boot at full speed
+    /// Record and diagnose a boot, and boot at full speed
     Boot(boot::Arguments),
-    /// Run a command with launch boost, or watch launches
+    /// Run a command with a launch boost, or watch launches
     Launch(launch::Arguments),
-    /// Measure, watch and simulate service lookups through binder
+    /// Measure, record and simulate service lookups through binder
     Lookup(lookup::Arguments),
-    /// Plan zram and reclaim for this device, and say how much memory is left
+    /// Plan zram and reclaim for this device, and show its headroom
     Memory(memory::Arguments),
-    /// Say what every thread is to the others, and what is done for the foreground
+    /// Show thread classes, and how background work is deprioritised
     Placement(placement::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),
-    /// Show what a recorded daemon decides now, or under another configuration
+    /// Replay a recorded daemon, also under another configuration
     #[cfg(feature = "lab")]
     Replay(replay::Arguments),
     /// Boot a virtual device: a stock kernel whose CPU frequency can be changed
     #[cfg(feature = "lab")]
+    #[command(hide = true)]
     Lab(lab::Arguments),
     /// Launch a CPU load and print its launch time and basic launch time
+    #[command(hide = true)]
     Load(load::Arguments),
     /// Check or show the configuration
     Config(config::Arguments),
-    /// Watch a daemon and put back what it leaves behind (started by the daemon)
+    /// Watch a daemon and restore what it leaves behind (started by the daemon)
     #[command(hide = true)]
     Guardian(guardian::Arguments),
     /// End processes when memory is short (started by the daemon)
@@ -139,7 +144,9 @@ pub fn main() -> ExitCode {
         guest::main();
     }
     first_process::become_init();
-    match run(&Cli::parse()) {
+    let matches = help::grouped(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match run(&cli) {
         Ok(code) => code,
         Err(error) if reader_has_left(&error) => ExitCode::SUCCESS,
         Err(error) => {
