@@ -89,7 +89,7 @@ fn a_phrase_is_found_in_sentences_alone() {
         ("metric = \"look-up\"", "look-up", false),
         ("id = \"together.look-up\"", "look-up", false),
         ("const NOBODY: u32", "nobody", false),
-        ("fn put_in_front()", "in front", false),
+        ("fn put_in_foreground()", "in front", false),
         ("names of a looks", "a look", false),
     ] {
         assert_eq!(has(line, phrase), expected, "{line}");

@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let line = if let Some(what) = arguments.front {
         // Its name is what the kernel, and every program that lists threads, shows.
         rustix::thread::set_name(&CString::new(what.name())?)?;
-        serde_json::to_string(&player.play_in_front(what, arguments.rounds)?)?
+        serde_json::to_string(&player.play_in_foreground(what, arguments.rounds)?)?
     } else if let Some(what) = arguments.beside {
         rustix::thread::set_name(&CString::new(what.name())?)?;
         serde_json::to_string(&player.play_beside(what, &mut io::stdin().lock())?)?

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_active_session_is_in_front() {
+    fn the_active_session_is_in_foreground() {
         for (active, expected) in [("2", vec![9, 70]), ("c1", vec![5]), ("3", vec![]), ("", vec![]), ("../2", vec![])] {
             let (_folder, root) = device(active);
             assert_eq!(pids(&root), expected, "{active}");

@@ -27,12 +27,12 @@ impl Drop for Waiting {
     }
 }
 
-fn is_in_front(daemon: &Daemon<'_>, process: &Waiting) -> bool {
+fn is_in_foreground(daemon: &Daemon<'_>, process: &Waiting) -> bool {
     daemon.ask(&json!({"version": 1, "request": "placement"}))["front"] == json!([process.0.id()])
 }
 
 #[test]
-fn the_active_session_is_in_front_for_placement() {
+fn the_active_session_is_in_foreground_for_placement() {
     let processes = [Waiting::start(), Waiting::start(), Waiting::start()];
     let device = Device::with(CONFIG);
     for (session, process) in processes.iter().take(2).enumerate() {
@@ -43,13 +43,13 @@ fn the_active_session_is_in_front_for_placement() {
     }
     device.write("run/systemd/seats/seat0", "ACTIVE=0\n");
     let daemon = device.daemon();
-    eventually("the active session is in the foreground from the start", || is_in_front(&daemon, &processes[0]));
+    eventually("the active session is in the foreground from the start", || is_in_foreground(&daemon, &processes[0]));
     assert!(daemon.status()["sensors"]["foreground"].as_str().unwrap().contains("active session"));
 
     device.write("run/systemd/other", "ACTIVE=1\n");
     fs::rename(device.path("run/systemd/other"), device.path("run/systemd/seats/seat0")).unwrap();
-    eventually("another one is active", || is_in_front(&daemon, &processes[1]));
+    eventually("another one is active", || is_in_foreground(&daemon, &processes[1]));
 
     daemon.ask(&json!({"version": 1, "request": "foreground", "pids": [processes[2].0.id()]}));
-    eventually("a program tells more", || is_in_front(&daemon, &processes[2]));
+    eventually("a program tells more", || is_in_foreground(&daemon, &processes[2]));
 }

@@ -49,7 +49,7 @@ make_heir() {
 
 # take NAME: something comes to the front, and the hog gives up its claim.
 take() {
-	begin_front
+	begin_foreground
 	wait_for 60 has "$hog" "10 $clamp"
 	say "$1.taken" yes
 }

@@ -66,7 +66,7 @@ churn() {
 	mkdir $cgroup/elsewhere
 	take_groups auto
 	start_daemon
-	begin_front
+	begin_foreground
 	start_hog
 	stays=$hog
 	moved=
@@ -96,7 +96,7 @@ churn() {
 crowd() {
 	take_groups auto
 	start_daemon
-	begin_front
+	begin_foreground
 	crowd=
 	number=0
 	while [ "$number" -lt 1500 ]; do
@@ -135,7 +135,7 @@ delegated() {
 	start_hog
 	outside=$hog
 	echo "$outside" >$cgroup/theirs/cgroup.procs
-	begin_front
+	begin_foreground
 	wait_for 60 is_in "$domain" /ours/domain/brisk-threads
 	wait_for 60 is_in "$threaded" /ours/threaded/part/brisk-threads
 	wait_for 60 has_nice "$outside" 10
@@ -154,8 +154,8 @@ weighs() {
 	[ "$(cat $cgroup/ours/back/cpu.weight)" = "$1" ]
 }
 
-begin_front_in_its_group() {
-	begin_front
+begin_foreground_in_its_group() {
+	begin_foreground
 	cat /run/front >$cgroup/ours/front/cgroup.procs
 }
 
@@ -169,7 +169,7 @@ neighbours() {
 	start_hog
 	echo "$hog" >$cgroup/ours/back/cgroup.procs
 	start_daemon
-	begin_front_in_its_group
+	begin_foreground_in_its_group
 	wait_for 60 weighs 5
 	wait_for 60 is_in "$hog" /ours/back
 	say neighbours.weighs yes
@@ -177,7 +177,7 @@ neighbours() {
 	wait_for 60 weighs 50
 	say neighbours.freed yes
 
-	begin_front_in_its_group
+	begin_foreground_in_its_group
 	wait_for 60 weighs 5
 	kill -9 "$daemon"
 	wait_for 60 weighs 50
@@ -191,7 +191,7 @@ neighbours() {
 	until [ "$(cat $cgroup/ours/back/cpu.weight)" = 70 ] || [ "$attempts" -eq 3 ]; do
 		attempts=$((attempts + 1))
 		start_daemon
-		begin_front_in_its_group
+		begin_foreground_in_its_group
 		wait_for 60 weighs 5
 		echo 70 >$cgroup/ours/back/cpu.weight
 		end_front
@@ -214,7 +214,7 @@ alone() {
 	start_daemon
 	say "$1.support" "$(brisk status --json | tr -d '\n')"
 	start_hog
-	begin_front
+	begin_foreground
 	wait_for 60 has_nice "$hog" 10
 	say "$1.group" "$(group_of "$hog")"
 	end_front
@@ -238,7 +238,7 @@ bound() {
 	start_daemon
 	start_hog
 	taskset -p 2 "$hog" >/dev/null
-	begin_front
+	begin_foreground
 	wait_for 60 has_nice "$hog" 10
 	say bound.group "$(group_of "$hog")"
 	say bound.mask "$(mask_of "$hog")"
@@ -255,14 +255,14 @@ single() {
 	take_groups auto brisk
 	start_daemon
 	start_hog
-	begin_front
+	begin_foreground
 	# A light task that misses its rhythm, on a busy host, ends a step; with another front all begins again.
 	attempts=0
 	until wait_for 10 is_in "$hog" /brisk-threads; do
 		attempts=$((attempts + 1))
 		[ "$attempts" -lt 40 ] || return 1
 		end_front
-		begin_front
+		begin_foreground
 	done
 	say single.mask "$(mask_of "$hog")"
 	say single.cpus "[$(cat $cgroup/brisk-threads/cpuset.cpus 2>/dev/null || :)]"

@@ -86,7 +86,7 @@ wait_until_applied() {
 		attempts=$((attempts + 1))
 		[ "$attempts" -lt 40 ] || return 1
 		end_front
-		begin_front
+		begin_foreground
 	done
 }
 
@@ -121,7 +121,7 @@ confined=$(printf 'Cpus_allowed_list:\t0\nCpus_allowed_list:\t0')
 say before "$(echo "$before" | tr '\n' ';')"
 
 start_daemon
-begin_front
+begin_foreground
 wait_until_applied
 say applied "$(echo "$found" | tr '\n' ';')"
 # Who else has come into a group of brisk's is sent out when it goes.
@@ -149,7 +149,7 @@ cycle=0
 while [ "$cycle" -lt "$cycles" ]; do
 	case $((cycle % 6)) in
 	0) # It goes and comes back while it is kept free.
-		begin_front
+		begin_foreground
 		wait_until_applied
 		echo 0 >"$cpu"
 		echo 1 >"$cpu"
@@ -157,14 +157,14 @@ while [ "$cycle" -lt "$cycles" ]; do
 		end_front
 		;;
 	1) # Everything is restored while it is away.
-		begin_front
+		begin_foreground
 		wait_until_applied
 		echo 0 >"$cpu"
 		end_front
 		echo 1 >"$cpu"
 		;;
 	2) # The daemon is killed while it is away.
-		begin_front
+		begin_foreground
 		wait_until_applied
 		echo 0 >"$cpu"
 		kill -9 "$daemon"
@@ -176,13 +176,13 @@ while [ "$cycle" -lt "$cycles" ]; do
 		;;
 	3) # It comes back after the front.
 		echo 0 >"$cpu"
-		begin_front
+		begin_foreground
 		echo 1 >"$cpu"
 		wait_until_applied
 		end_front
 		;;
 	4) # Daemon and guardian are killed, and it goes before any process restores.
-		begin_front
+		begin_foreground
 		wait_until_applied
 		guardian=$(guardian)
 		kill -9 "$guardian" "$daemon"
@@ -195,7 +195,7 @@ while [ "$cycle" -lt "$cycles" ]; do
 		start_daemon
 		;;
 	5) # The last CPU of those that make room goes; when it is back, they make room again.
-		begin_front
+		begin_foreground
 		wait_until_applied
 		echo 0 >"$other_cpu"
 		wait_for 60 knows_one_cpu
@@ -216,7 +216,7 @@ say cycles "$cycle"
 follow weight
 kill -HUP "$daemon"
 wait_for 60 grep -q 'configuration reloaded' "$log"
-begin_front
+begin_foreground
 wait_for 60 weighs_less
 say weighed "$(echo "$found" | tr '\n' ';')"
 

@@ -26,7 +26,7 @@ is_gone() {
 }
 
 # Something that competes comes to the front. In this busybox, renice adds to what is there: what competes has nice 0.
-begin_front() {
+begin_foreground() {
 	rm -f /run/front
 	brisk launch -- sh -c 'renice -n 15 -p $$; echo $$ >/run/front; while :; do :; done' >/dev/null 2>&1 &
 	launch=$!

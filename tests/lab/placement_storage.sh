@@ -38,7 +38,7 @@ gives_way() {
 }
 
 # Something in a group of its own reads as fast as it can.
-begin_front() {
+begin_foreground() {
 	rm -f /run/front
 	brisk launch -- sh -c 'echo $$ >/sys/fs/cgroup/front/cgroup.procs; echo $$ >/run/front
 		exec dd if=/dev/nullb0 of=/dev/null bs=64k iflag=direct' >/dev/null 2>&1 &
@@ -81,14 +81,14 @@ begin() {
 
 undo() {
 	start_daemon
-	begin_front
+	begin_foreground
 	wait_for 60 gives_way
 	say undo.applied yes
 	end_front
 	wait_for 60 ranks_as_before
 	say undo.freed yes
 
-	begin_front
+	begin_foreground
 	wait_for 60 gives_way
 	kill -9 "$daemon"
 	wait_for 60 ranks_as_before
@@ -97,7 +97,7 @@ undo() {
 	wait "$daemon" || true
 
 	start_daemon
-	begin_front
+	begin_foreground
 	wait_for 60 gives_way
 	guardian=$(guardian)
 	kill -9 "$guardian" "$daemon"
@@ -109,7 +109,7 @@ undo() {
 
 	# What a person chooses meanwhile stays.
 	start_daemon
-	begin_front
+	begin_foreground
 	wait_for 60 gives_way
 	ionice -c 2 -n 2 -p "$bulk"
 	end_front
@@ -128,7 +128,7 @@ schedulers() {
 	echo mq-deadline >$queue/scheduler
 	kill -HUP "$daemon"
 	wait_for 60 grep -q 'configuration reloaded' "$log"
-	begin_front
+	begin_foreground
 	wait_for 60 is_ranked "$bulk" idle
 	end_front
 	wait_for 60 ranks_as_before
@@ -150,11 +150,11 @@ is_kept() {
 
 # The kernel obeys, and a trial says so; one that the host disturbs is repeated.
 obeyed() {
-	begin_front
+	begin_foreground
 	say obeyed.before "$(share_of_front)"
 	end_front
 	start_daemon
-	begin_front
+	begin_foreground
 	gives_way_since=
 	wait_for 300 is_kept
 	say obeyed.kept yes

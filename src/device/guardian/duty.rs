@@ -10,7 +10,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::READY;
-use super::vigil::Vigil;
+use super::wait::Wait;
 use crate::device::journal::{Holder, JournalError, Outcome, Replay, Restoration};
 use crate::device::{BootTime, Root, own_code};
 
@@ -33,7 +33,7 @@ const REFUSED_RETRIES: u32 = 60;
 /// When standard input or output is not a pipe of the daemon, or the journal cannot be used.
 pub fn guard(holder: Holder, folder: &Path, root: &Root, daemon: u32) -> Result<(), GuardFault> {
     outlive_the_daemon();
-    let mut vigil = Vigil::of(folder).map_err(GuardFault::Wait)?;
+    let mut wait = Wait::of(folder).map_err(GuardFault::Wait)?;
     // A daemon that is dead by now cannot read it, and will be noticed at once.
     let _ = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
     // It will sleep for long; where that is refused, it only keeps more mapped.
@@ -41,7 +41,7 @@ pub fn guard(holder: Holder, folder: &Path, root: &Root, daemon: u32) -> Result<
     let mut overdue = Overdue { holder, folder, root, retry: OVERDUE_RETRY, told: Vec::new() };
     loop {
         let next = overdue.give_back(BootTime::now());
-        if vigil.rest(next, GATHERED_FOR).map_err(GuardFault::Wait)? {
+        if wait.rest(next, GATHERED_FOR).map_err(GuardFault::Wait)? {
             return take_over(holder, folder, root, daemon);
         }
     }

@@ -4,7 +4,7 @@
 //! however it dies, and its standard output ends when the guardian does, so that the daemon can start another.
 
 mod duty;
-mod vigil;
+mod wait;
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};

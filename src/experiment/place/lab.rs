@@ -155,7 +155,7 @@ fn longest(plan: &Plan) -> Duration {
         Workload::LookUps(look_ups) => (0, u64::from(look_ups.count)),
         Workload::Applications(_) | Workload::Readings(_) | Workload::Boots(_) | Workload::Combinations(_) => (0, 0),
     };
-    let in_front_ms = |point: &Point| match &plan.workload {
+    let in_foreground_ms = |point: &Point| match &plan.workload {
         Workload::Combinations(combinations) => combinations.at(point).map_or(0, |at| at.foreground.lasts_ms().into()),
         _ => 0,
     };
@@ -172,7 +172,7 @@ fn longest(plan: &Plan) -> Duration {
         Some(Point::Openings(count)) => u64::from(*count) * 4000,
         Some(Point::Boot) => 60_000,
         // Half a minute on a host that is loaded: the foreground may get a fraction of a CPU.
-        Some(point @ Point::Combination(_)) => 4000 + in_front_ms(point),
+        Some(point @ Point::Combination(_)) => 4000 + in_foreground_ms(point),
         Some(Point::Readings(_)) | None => 0,
     };
     let guest_ms: u64 = plan.replicates.iter().map(|r| replicate(r.point) + r.settle_us / 1000).sum();

@@ -228,7 +228,7 @@ impl Cast<'_> {
             actor.set_adj(stage.root, FRONT_ADJ)?;
         }
         if let Some(daemon) = self.daemon {
-            daemon.put_in_front(actor.pid())?;
+            daemon.put_in_foreground(actor.pid())?;
         }
         let answer = actor.screen(limit)?;
         let (took, looked_up) = match answer {

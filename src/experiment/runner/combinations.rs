@@ -87,7 +87,7 @@ impl Stage<'_> {
         neighbours.iter_mut().try_for_each(Playing::begin)?;
         let begun = BootTime::now();
         let front = self.start_front(combination.foreground)?;
-        daemon.as_ref().map_or(Ok(()), |daemon| daemon.put_in_front(front.child.id()))?;
+        daemon.as_ref().map_or(Ok(()), |daemon| daemon.put_in_foreground(front.child.id()))?;
         let front: Front = front.end()?;
         let lasted_ms = BootTime::now().since(begun).as_secs_f64() * 1000.0;
         let told = neighbours.into_iter().map(Playing::end).collect::<anyhow::Result<Vec<Beside>>>()?;

@@ -119,7 +119,7 @@ impl Daemon {
     }
 
     /// Tells it the foreground.
-    pub(super) fn put_in_front(&self, pid: u32) -> anyhow::Result<()> {
+    pub(super) fn put_in_foreground(&self, pid: u32) -> anyhow::Result<()> {
         let answer = self.ask(&format!("{{\"version\":1,\"request\":\"foreground\",\"pids\":[{pid}]}}\n"))?;
         if answer["ok"] == true { Ok(()) } else { bail!("the daemon did not take the foreground: {answer}") }
     }

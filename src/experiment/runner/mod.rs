@@ -213,7 +213,7 @@ impl Runner<'_> {
                 let window_ms = work_ms + self.workload.window_beyond_work_ms;
                 let window = Duration::from_millis(u64::from(window_ms));
                 let mut launched = launch::Application::start(self, work_ms)?;
-                daemon.map_or(Ok(()), |daemon| daemon.put_in_front(launched.pid()))?;
+                daemon.map_or(Ok(()), |daemon| daemon.put_in_foreground(launched.pid()))?;
                 let screen = launched.first_screen()?;
                 if BootTime::now() >= started + window {
                     bail!("the launch took longer than the window");

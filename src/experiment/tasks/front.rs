@@ -46,7 +46,7 @@ impl Player {
     ///
     /// # Errors
     /// When a thread, a socket or a process cannot be had.
-    pub fn play_in_front(&self, what: Foreground, rounds: u32) -> io::Result<Front> {
+    pub fn play_in_foreground(&self, what: Foreground, rounds: u32) -> io::Result<Front> {
         let begun = Instant::now();
         let lasts_ms = u64::from(what.lasts_ms());
         let length = Duration::from_millis(lasts_ms);
@@ -267,7 +267,7 @@ mod tests {
         // So fast that only what is paced takes its time; all at once, so that they take it together.
         let player = &Player { turns_per_ms: 1, program: "none".into() };
         thread::scope(|scope| {
-            let crew = Foreground::ALL.map(|what| (what, scope.spawn(move || player.play_in_front(what, 3))));
+            let crew = Foreground::ALL.map(|what| (what, scope.spawn(move || player.play_in_foreground(what, 3))));
             for (what, handle) in crew {
                 let played = handle.join().unwrap();
                 let is_refused = [Foreground::Compile, Foreground::Suite].contains(&what);

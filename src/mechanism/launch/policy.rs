@@ -46,7 +46,7 @@ pub struct LaunchPolicy {
     boost: Option<Boost>,
     leases: Holdings,
     limiter: RateLimiter,
-    in_front: Vec<u32>,
+    in_foreground: Vec<u32>,
     helped_lately: HelpedLately,
     quiet_periods: u64,
     watched: bool,
@@ -77,7 +77,7 @@ impl LaunchPolicy {
             pids: Vec::new(),
             boost: None,
             leases: Holdings::default(),
-            in_front: Vec::new(),
+            in_foreground: Vec::new(),
             helped_lately: HelpedLately::default(),
             quiet_periods: 0,
             watched: false,
@@ -194,7 +194,7 @@ impl LaunchPolicy {
             });
         }
         let resumed = |process: &&Process| {
-            !self.in_front.contains(&process.pid)
+            !self.in_foreground.contains(&process.pid)
                 && !self.launches.iter().any(|launch| launch.is(process.pid))
                 && !self.helped_lately.has(now, process)
                 && self.config.filter.passes(process)
@@ -204,7 +204,7 @@ impl LaunchPolicy {
                 self.begin(now, Trigger::Foreground, process.command.as_deref(), Some(process), decisions);
             }
         }
-        self.in_front = processes.iter().map(|process| process.pid).collect();
+        self.in_foreground = processes.iter().map(|process| process.pid).collect();
     }
 
     fn on_load(&mut self, now: BootTime, busy_permille: u16) {
@@ -271,7 +271,7 @@ impl Mechanism for LaunchPolicy {
             Event::Load { busy_permille } => self.on_load(now, *busy_permille),
             // The foreground may have gone: whatever comes now is new. Launches keep their deadlines.
             Event::ProcessEventsLost => {
-                self.in_front.clear();
+                self.in_foreground.clear();
                 self.deference.hear_of_process(now, None);
             }
             Event::Facts(Facts::OtherManagers { found }) => self.hear_of_managers(now, found, decisions),
@@ -327,7 +327,7 @@ impl Mechanism for LaunchPolicy {
     }
 
     fn begin_in_foreground(&mut self, pids: &[u32]) {
-        self.in_front = pids.to_vec();
+        self.in_foreground = pids.to_vec();
     }
 
     fn take_questions(&mut self, questions: &mut Vec<Question>) {

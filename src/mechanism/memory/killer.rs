@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_that_return_the_same_the_one_that_was_in_front_longer_ago_goes() {
+    fn of_two_that_return_the_same_the_one_that_was_in_foreground_longer_ago_goes() {
         let one = |pid, oom_score_adj, rss_anonymous_kib| Candidate {
             pid,
             name: format!("application{pid}"),

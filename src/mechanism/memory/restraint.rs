@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_front_or_limited_or_new_is_left_alone() {
+    fn who_is_in_foreground_or_limited_or_new_is_left_alone() {
         let changes: [fn(&mut GroupLook); 3] =
             [|batch| batch.is_free = false, |batch| batch.lowest_adj = 499, |batch| batch.folder = "/cg/new".into()];
         for change in changes {

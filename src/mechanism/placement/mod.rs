@@ -2,17 +2,17 @@
 //!
 //! `classify` says what a thread is, `roster` which threads there are, `gain` what could be won, `cores` which cores can be kept
 //! free, `step` what is done to a thread, `neighbours` whose group may weigh less as a whole, `heirs` which threads
-//! inherited it, `broods` whose children are bulk work together, `trial` whether it helped, `back_off` when what did not
+//! inherited it, `fork_parents` whose children are bulk work together, `trial` whether it helped, `back_off` when what did not
 //! is tried again, and `policy` decides. `resources` tells which process takes how much of everything else, and `storage`
 //! lowers the I/O priority of threads that keep the foreground waiting for disks.
 //! Paper: "Developing scheduler to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
 
 mod back_off;
-mod broods;
 pub mod classify;
 pub mod config;
 mod contention;
 pub mod cores;
+mod fork_parents;
 pub mod gain;
 mod heirs;
 mod neighbours;

@@ -210,7 +210,7 @@ mod tests {
             ("a download", 37, 3, false),
         ] {
             let mut roster = Roster::default();
-            roster.put_in_front([1].into());
+            roster.put_in_foreground([1].into());
             roster.take(at(0), 0, &Look { born: vec![thread(1), thread(2), thread(3)], ..Look::default() });
             for tick in 1..=20 {
                 let used = |tid, run_ms: u64, slices| ThreadUsage {

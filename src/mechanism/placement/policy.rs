@@ -181,8 +181,8 @@ impl PlacementPolicy {
         usize::try_from(self.config.maximum_threads).unwrap_or(usize::MAX)
     }
 
-    fn put_in_front(&mut self, pids: BTreeSet<u32>, decisions: &mut Vec<Decision>) {
-        if self.roster.put_in_front(pids) {
+    fn put_in_foreground(&mut self, pids: BTreeSet<u32>, decisions: &mut Vec<Decision>) {
+        if self.roster.put_in_foreground(pids) {
             self.release_all("something else came to the front", decisions);
             self.back_off.clear();
             self.neighbours.clear();
@@ -202,9 +202,9 @@ impl PlacementPolicy {
         online: &[u32],
         decisions: &mut Vec<Decision>,
     ) {
-        self.rejoin_front(decisions);
+        self.rejoin_foreground(decisions);
         let wall_ns = self.looked_at.replace(now).map_or(0, |before| now.since(before).as_nanos() as u64);
-        self.roster.take_broods(now, facts, self.machine.cores().len());
+        self.roster.take_fork_parents(now, facts, self.machine.cores().len());
         let totals = self.roster.take(now, wall_ns, look);
         self.release_where("it has ended", decisions, |tid| look.ended.contains(&tid));
         self.late.retain(|tid| !look.ended.contains(tid));
@@ -220,7 +220,7 @@ impl PlacementPolicy {
         self.follow_online(online, decisions);
         self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
         self.unknown.extend(self.heirs.tids());
-        self.unknown.extend(self.roster.unknown_broods(now));
+        self.unknown.extend(self.roster.unknown_fork_parents(now));
         let light: Vec<u32> = self.unknown_light().collect();
         self.unknown.extend(light);
         if !self.roster.has_front() {
@@ -311,11 +311,11 @@ impl Mechanism for PlacementPolicy {
                 self.on_look(now, (look, facts, groups.as_deref()), online, decisions);
             }
             Event::Foreground { processes } => {
-                self.put_in_front(processes.iter().map(|process| process.pid).collect(), decisions);
+                self.put_in_foreground(processes.iter().map(|process| process.pid).collect(), decisions);
             }
-            Event::Session { pids } => self.put_in_front(pids.iter().copied().collect(), decisions),
+            Event::Session { pids } => self.put_in_foreground(pids.iter().copied().collect(), decisions),
             Event::LaunchAnnounced { process: Some(process), .. } => {
-                self.put_in_front(BTreeSet::from([process.pid]), decisions);
+                self.put_in_foreground(BTreeSet::from([process.pid]), decisions);
             }
             _ => {}
         }

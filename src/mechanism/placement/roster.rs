@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::broods::Broods;
 use super::classify::{Class, Habits};
+use super::fork_parents::ForkParents;
 use super::gain::Totals;
 use crate::device::BootTime;
 use crate::device::schedstat::Usage;
@@ -44,7 +44,7 @@ pub struct Roster {
     roots: BTreeSet<u32>,
     /// Those and their descendants.
     front: BTreeSet<u32>,
-    broods: Broods,
+    fork_parents: ForkParents,
 }
 
 impl Roster {
@@ -69,7 +69,7 @@ impl Roster {
     }
 
     /// The processes `pids` are the foreground now, and no other. True when that changes anything.
-    pub fn put_in_front(&mut self, pids: BTreeSet<u32>) -> bool {
+    pub fn put_in_foreground(&mut self, pids: BTreeSet<u32>) -> bool {
         if pids == self.roots {
             return false;
         }
@@ -143,16 +143,16 @@ impl Roster {
         }
         // In the first sample all threads are new.
         if wall_ns > 0 {
-            self.broods.note(now, look);
+            self.fork_parents.note(now, look);
         }
-        let of_broods = self.broods.bulk().filter(|&(pid, _)| self.makes_room_for_children(pid));
-        totals.bulk_run_ns += of_broods.map(|(_, rate)| (rate * wall_ns as f64) as u64).sum::<u64>();
+        let of_fork_parents = self.fork_parents.bulk().filter(|&(pid, _)| self.makes_room_for_children(pid));
+        totals.bulk_run_ns += of_fork_parents.map(|(_, rate)| (rate * wall_ns as f64) as u64).sum::<u64>();
         totals
     }
 
     /// True for a process whose children are bulk work together; not for one that has the foreground among them.
     pub fn makes_room_for_children(&self, pid: u32) -> bool {
-        self.broods.is_bulk(pid) && !self.front.contains(&pid) && !self.is_before_front(pid)
+        self.fork_parents.is_bulk(pid) && !self.front.contains(&pid) && !self.is_before_front(pid)
     }
 
     /// True for an ancestor of the foreground.
@@ -171,14 +171,14 @@ impl Roster {
         })
     }
 
-    /// Takes what was asked for of broods' parents, on a device with so many CPUs.
-    pub fn take_broods(&mut self, now: BootTime, facts: &[ThreadFacts], cpus: usize) {
-        self.broods.take(now, facts, cpus);
+    /// Takes what was asked for of fork parents, on a device with so many CPUs.
+    pub fn take_fork_parents(&mut self, now: BootTime, facts: &[ThreadFacts], cpus: usize) {
+        self.fork_parents.take(now, facts, cpus);
     }
 
-    /// The parents of broods of which something is wanted with the next look.
-    pub fn unknown_broods(&self, now: BootTime) -> impl Iterator<Item = u32> {
-        self.broods.unknown(now)
+    /// The fork parents of which something is wanted with the next sample.
+    pub fn unknown_fork_parents(&self, now: BootTime) -> impl Iterator<Item = u32> {
+        self.fork_parents.unknown(now)
     }
 
     fn meet(&mut self, now: BootTime, thread: Thread) {
@@ -234,11 +234,11 @@ impl Roster {
             !member.is_front && habits.class() >= least && habits.demand() >= AT_WORK && !habits.is_newcomer()
         };
         let parents: BTreeSet<u32> =
-            self.broods.bulk().map(|(pid, _)| pid).filter(|&pid| self.makes_room_for_children(pid)).collect();
-        let has_brood = |member: &&Member| !is_busy(member) && parents.contains(&member.thread.pid);
-        let with_broods = self.members.values().filter(|member| !parents.is_empty() && has_brood(member));
+            self.fork_parents.bulk().map(|(pid, _)| pid).filter(|&pid| self.makes_room_for_children(pid)).collect();
+        let is_fork_parent = |member: &&Member| !is_busy(member) && parents.contains(&member.thread.pid);
+        let with_fork_parents = self.members.values().filter(|member| !parents.is_empty() && is_fork_parent(member));
         let may_go = |member: &&Member| !excluded.iter().any(|glob| glob.matches(&member.thread.command));
-        most_demanding(awake.filter(is_busy).chain(with_broods).filter(may_go), maximum)
+        most_demanding(awake.filter(is_busy).chain(with_fork_parents).filter(may_go), maximum)
     }
 
     /// Foreground threads that are busy: those that would be in each other's way with bulk work.
@@ -300,11 +300,11 @@ mod tests {
     const WALL: u64 = 100_000_000;
 
     #[test]
-    fn descendants_are_in_front_with_their_ancestor() {
+    fn descendants_are_in_foreground_with_their_ancestor() {
         let mut roster = Roster::default();
         let family = [thread(10, 10, 1), thread(20, 20, 10), thread(21, 20, 10), thread(30, 30, 20), thread(40, 40, 1)];
         roster.take(at(0), WALL, &look(&family, &[], &[]));
-        assert!(roster.put_in_front(BTreeSet::from([10])) && !roster.put_in_front(BTreeSet::from([10])));
+        assert!(roster.put_in_foreground(BTreeSet::from([10])) && !roster.put_in_foreground(BTreeSet::from([10])));
         assert_eq!(roster.front(), &BTreeSet::from([10, 20, 30]));
         assert!(roster.get(21).unwrap().is_front && !roster.get(40).unwrap().is_front);
         roster.take(at(100), WALL, &look(&[thread(50, 50, 30), thread(60, 60, 40)], &[], &[20]));
@@ -314,9 +314,9 @@ mod tests {
     }
 
     #[test]
-    fn a_process_may_be_in_front_before_it_is_known() {
+    fn a_process_may_be_in_foreground_before_it_is_known() {
         let mut roster = Roster::default();
-        roster.put_in_front(BTreeSet::from([7]));
+        roster.put_in_foreground(BTreeSet::from([7]));
         assert!(!roster.has_front());
         roster.take(at(0), WALL, &look(&[thread(7, 7, 1)], &[], &[]));
         assert!(roster.has_front() && roster.get(7).unwrap().is_front);
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn totals_tell_foreground_from_bulk() {
         let mut roster = Roster::default();
-        roster.put_in_front(BTreeSet::from([1]));
+        roster.put_in_foreground(BTreeSet::from([1]));
         roster.take(at(0), WALL, &look(&[thread(1, 1, 0), thread(2, 2, 0), thread(3, 3, 0)], &[], &[]));
         let busy = [used(1, 100, 40, 20), used(2, 100, 70, 30), used(3, 100, 5, 0)];
         let mut totals = Totals::default();

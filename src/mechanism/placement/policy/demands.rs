@@ -94,7 +94,7 @@ impl PlacementPolicy {
     }
 
     pub(super) fn release_all(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
-        self.rejoin_front(decisions);
+        self.rejoin_foreground(decisions);
         if self.held.take().is_some() || !self.leased.is_empty() {
             self.window.clear();
         }

@@ -49,7 +49,7 @@ impl PlacementPolicy {
     }
 
     /// Lets the foreground run on any of its CPUs again.
-    pub(super) fn rejoin_front(&mut self, decisions: &mut Vec<Decision>) {
+    pub(super) fn rejoin_foreground(&mut self, decisions: &mut Vec<Decision>) {
         self.parted.release_where("it may go where it likes", decisions, |_| true);
     }
 }

@@ -60,7 +60,7 @@ fn played(mut device: Device, front: &[Habit], background: &[Habit]) -> Device {
     for (tid, &habit) in (FRONT..).zip(front) {
         device.start(tid, FRONT, 1, habit);
     }
-    device.put_in_front(&[FRONT]);
+    device.put_in_foreground(&[FRONT]);
     device
 }
 
@@ -187,7 +187,7 @@ fn a_build_makes_room_by_its_parent() {
     device.start(200, 200, 1, sleeper);
     build(&mut device, 6000);
     device.start(FRONT, FRONT, 1, HOG);
-    device.put_in_front(&[FRONT]);
+    device.put_in_foreground(&[FRONT]);
     build(&mut device, 3000);
     assert!(device.treated().contains(&200), "{}", device.policy.reason);
     device.fork(999, 200, HOG);
@@ -196,11 +196,11 @@ fn a_build_makes_room_by_its_parent() {
     device.end(999);
 
     // The same where the foreground is one of its children.
-    device.put_in_front(&[]);
+    device.put_in_foreground(&[]);
     assert_eq!(device.treated(), [0; 0]);
     device.end(FRONT);
     device.fork(FRONT, 200, HOG);
-    device.put_in_front(&[FRONT]);
+    device.put_in_foreground(&[FRONT]);
     build(&mut device, 3000);
     assert!(!touched(&device).contains(&FRONT) && device.treated().is_empty(), "{}", device.policy.reason);
 }
@@ -235,7 +235,7 @@ fn no_thread_is_deprioritised_without_a_foreground() {
     assert_eq!((download.priority.nice, download.mask), (0, vec![0]), "busy, if not bulk: it leaves the core free");
     assert_eq!(touched(&device), BTreeSet::from([200, 201, 202, 203]));
     assert_eq!(device.treated(), [201, 202, 203], "music may stay where it is heard");
-    device.put_in_front(&[]);
+    device.put_in_foreground(&[]);
     assert_eq!(device.treated(), [0; 0]);
     assert!(device.policy.leased.is_empty() && device.policy.held.is_none());
     let decided = device.decisions.len();
@@ -298,7 +298,7 @@ fn bound_and_special_threads_are_left_alone() {
     bound.facts.allowed = vec![0];
     device.run(4000);
     device.start(FRONT, FRONT, 1, HOG);
-    device.put_in_front(&[FRONT]);
+    device.put_in_foreground(&[FRONT]);
     device.run(10_000);
     let confined = device.decisions.iter().filter_map(|(_, decision)| match &decision.action {
         Action::Lease { target: Target::CpuAffinity { tid, .. }, .. } if *tid != FRONT => Some(*tid),
@@ -403,7 +403,7 @@ fn who_was_bound_for_a_while_is_asked_again() {
     }
     device.run(4000);
     device.start(FRONT, FRONT, 1, HOG);
-    device.put_in_front(&[FRONT]);
+    device.put_in_foreground(&[FRONT]);
     let known = |device: &Device| device.policy.roster.get(201).and_then(|it| it.facts.clone()).map(|it| it.allowed);
     device.run(2000);
     assert_eq!(known(&device), Some(vec![0]));
@@ -480,7 +480,7 @@ fn the_thesis_gives_a_core_to_each_that_took_half_of_one() {
     assert_eq!([masks(100), masks(101), masks(200)], ["3", "2", "1"], "the burst of 5 % has a core too");
     assert_eq!([masks(201), masks(202)], ["0", "0"]);
     assert_eq!((device.threads[&201].priority.nice, device.threads[&202].priority.nice), (-5, 0));
-    device.put_in_front(&[]);
+    device.put_in_foreground(&[]);
     assert_eq!(device.treated(), [0; 0]);
 }
 
@@ -495,7 +495,7 @@ fn by_the_thesis_a_light_thread_does_not_keep_the_mask_that_it_began_with() {
     device.start(300, 300, 200, seldom).mask = mask;
     device.threads.get_mut(&300).unwrap().wakes_at = u64::MAX;
     device.run(500);
-    device.put_in_front(&[]);
+    device.put_in_foreground(&[]);
     assert_eq!(format_list(&device.threads[&300].mask), "0-1");
 }
 
@@ -603,8 +603,8 @@ fn whatever_happens_and_is_refused_every_lease_ends_and_no_mask_is_empty() {
                         device.start(tid, tid - tid % 3, parent, habits[random.below(habits.len())]);
                     }
                     2 if device.threads.contains_key(&tid) => device.end(tid),
-                    3 => device.put_in_front(&[tid - tid % 3]),
-                    4 if round % 4 == 0 => device.put_in_front(&[]),
+                    3 => device.put_in_foreground(&[tid - tid % 3]),
+                    4 if round % 4 == 0 => device.put_in_foreground(&[]),
                     5 => {
                         let left = 1 + random.below(cores.len());
                         device.online = cores[..left].iter().map(|&(cpu, _)| cpu).collect();

@@ -31,7 +31,7 @@ fn bulk_work_that_weighs_less_claims_no_big_core_where_cores_are_unequal() {
         assert_eq!((snapshot.upper_clamp, snapshot.reason.contains("uclamp.max 400")), (expected, expected.is_some()));
         let leased = snapshot.threads.iter().find(|view| view.tid == 200).unwrap().leased.clone().unwrap();
         assert_eq!(leased.ends_with(", uclamp.max 400"), expected.is_some(), "{leased}");
-        device.put_in_front(&[]);
+        device.put_in_foreground(&[]);
         assert_eq!((device.clamped(), device.treated()), (vec![], vec![]));
     }
 }
@@ -54,7 +54,7 @@ fn where_cores_are_kept_free_masks_say_so_and_clamps_nothing() {
     device.policy.held = Some(weight);
     device.next_look();
     assert_eq!(device.clamped(), bulk().collect::<Vec<_>>(), "{}", device.policy.reason);
-    device.put_in_front(&[]);
+    device.put_in_foreground(&[]);
     assert_eq!((device.clamped(), device.treated()), (vec![], vec![]));
 }
 
@@ -72,10 +72,10 @@ fn who_has_a_clamp_of_his_own_or_may_not_be_on_the_smallest_keeps_it() {
     sim(&mut device, 203, |sim| (sim.clamp, sim.facts.clamps.maximum) = (900, 900));
     device.run(3000);
     device.start(FRONT, FRONT, 1, HOG);
-    device.put_in_front(&[FRONT]);
+    device.put_in_foreground(&[FRONT]);
     device.run(2000);
     assert_eq!(device.clamped(), [203, 204, 205, 206, 207]);
-    device.put_in_front(&[]);
+    device.put_in_foreground(&[]);
     assert_eq!([200, 203, 204].map(|tid| device.threads[&tid].clamp), [300, 900, 1024]);
 }
 
@@ -90,7 +90,7 @@ fn a_child_of_a_clamped_thread_gets_what_its_parent_had() {
     assert_eq!((child.clamp, child.priority.nice), (1024, 0), "{}", device.policy.reason);
     assert_eq!(device.clamped(), bulk().collect::<Vec<_>>());
     // What becomes the foreground is freed at once, and no thread in it is clamped.
-    device.put_in_front(&[200]);
+    device.put_in_foreground(&[200]);
     assert_eq!(device.threads[&200].clamp, 1024);
     device.run(1000);
     assert!(!device.clamped().contains(&200), "{:?}", device.clamped());
@@ -123,7 +123,7 @@ fn beside_a_group_that_weighs_less_each_thread_claims_less() {
     assert_eq!((device.clamped(), device.treated()), (bulk().collect(), vec![]));
     let view = device.policy.snapshot().threads.into_iter().find(|view| view.tid == 200).unwrap();
     assert_eq!(view.leased.as_deref(), Some("its group weighs 11, uclamp.max 400"));
-    device.put_in_front(&[]);
+    device.put_in_foreground(&[]);
     assert!(device.clamped().is_empty() && device.weights.is_empty());
 }
 
@@ -133,7 +133,7 @@ fn who_makes_room_for_its_children_keeps_what_it_gave_though_it_is_asked_about_a
     device.start(200, 200, 1, Habit { work_ms: 1, sleep_ms: 500, period_ms: 0 });
     build(&mut device, 6000);
     device.start(FRONT, FRONT, 1, HOG);
-    device.put_in_front(&[FRONT]);
+    device.put_in_foreground(&[FRONT]);
     build(&mut device, 6000);
     let about = |decision: &Decision| match &decision.action {
         Action::Lease { target, value, .. } if target.thread() == Some(200) => Some(value.clone()),

@@ -218,7 +218,7 @@ impl Device {
         self.tell(&event);
     }
 
-    pub fn put_in_front(&mut self, pids: &[u32]) {
+    pub fn put_in_foreground(&mut self, pids: &[u32]) {
         let process = |&pid: &u32| crate::mechanism::Process { pid, ..Default::default() };
         self.tell(&Event::Foreground { processes: pids.iter().map(process).collect() });
         self.next_look_ms = self.now_ms;

@@ -4,7 +4,7 @@ use super::*;
 use crate::mechanism::placement::gain::Totals;
 
 #[test]
-fn what_is_in_front_is_put_where_there_is_room_and_may_leave() {
+fn what_is_in_foreground_is_put_where_there_is_room_and_may_leave() {
     let mut device = cell(&equal(4), config(), &[HOG, HOG], &[HOG; 8]);
     let bound = device.threads.get_mut(&101).unwrap();
     bound.mask = vec![0, 1, 2];
@@ -23,7 +23,7 @@ fn what_is_in_front_is_put_where_there_is_room_and_may_leave() {
 }
 
 #[test]
-fn threads_in_front_go_apart_once_where_bulk_work_weighs_less() {
+fn threads_in_foreground_go_apart_once_where_bulk_work_weighs_less() {
     let mut device = cell(&equal(2), config(), &[HOG, HOG], &[HOG]);
     device.run(400);
     let put = |tid: u32| {
@@ -99,7 +99,7 @@ fn what_comes_to_the_front_is_freed_at_once() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
     device.run(2000);
     assert_eq!(device.treated(), [200, 201]);
-    device.put_in_front(&[200]);
+    device.put_in_foreground(&[200]);
     assert_eq!(device.treated(), [0; 0]);
     device.run(5000);
     assert!(!device.treated().contains(&200), "{:?}", device.treated());

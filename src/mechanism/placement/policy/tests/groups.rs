@@ -21,7 +21,7 @@ fn by_groups_the_foreground_gains_no_less() {
         let bulk = background.len() as u32;
         assert_eq!(device.treated(), (200..200 + bulk).collect::<Vec<_>>(), "{name}: {}", device.policy.reason);
         assert!(!device.members.is_empty() && !device.groups.is_empty());
-        device.put_in_front(&[]);
+        device.put_in_foreground(&[]);
         assert!(device.treated().is_empty() && device.members.is_empty() && device.groups.is_empty());
     }
 }
@@ -52,7 +52,7 @@ fn a_bound_thread_stays_in_its_group() {
     for tid in FRONT..FRONT + 2 {
         device.start(tid, FRONT, 1, HOG);
     }
-    device.put_in_front(&[FRONT]);
+    device.put_in_foreground(&[FRONT]);
     device.run(3000);
     assert!(
         device.treated().contains(&200) && !device.members.keys().any(|&(_, tid)| tid == 201),
@@ -111,16 +111,16 @@ fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
     device.end(300);
     device.run(8000);
     assert!(weighed(&device, "11"), "{:?}", device.weights);
-    device.put_in_front(&[]);
+    device.put_in_foreground(&[]);
     device.kernel = Kernel::refusing(|_, action| match action {
         Action::Lease { target: Target::GroupWeight(_), .. } => Some(Effect::Refused("EROFS".to_owned())),
         _ => None,
     });
-    device.put_in_front(&[FRONT]);
+    device.put_in_foreground(&[FRONT]);
     device.run(3000);
     assert!(device.weights.is_empty(), "{:?}", device.weights);
     assert_eq!(device.treated(), [200, 201]);
-    device.put_in_front(&[]);
+    device.put_in_foreground(&[]);
     assert!(device.weights.is_empty() && device.treated().is_empty());
     let mut device = beside(weight, &[HOG, HOG], &[HOG, HOG]);
     device.tree[1].pids.clear();
@@ -137,6 +137,6 @@ fn a_group_of_bulk_work_becomes_idle() {
     device.policy.held = Some(held);
     device.next_look();
     assert_eq!(device.weights, BTreeMap::from([("/t/back".into(), "idle".into())]), "{}", device.policy.reason);
-    device.put_in_front(&[]);
+    device.put_in_foreground(&[]);
     assert!(device.weights.is_empty());
 }

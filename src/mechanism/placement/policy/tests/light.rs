@@ -15,7 +15,7 @@ fn they_leave_the_free_cores_by_their_masks_alone() {
     let music = device.threads[&200].clone();
     assert_eq!((music.mask, music.priority.nice, music.group_weight), (vec![0], 0, None));
     assert!(!device.members.keys().any(|&(_, tid)| tid == 200), "{:?}", device.members);
-    device.put_in_front(&[]);
+    device.put_in_foreground(&[]);
     assert_eq!(masks(&device, [200]), [[0, 1]]);
 }
 
@@ -36,7 +36,7 @@ fn bound_excluded_and_prioritised_threads_stay() {
     }
     device.run(4000);
     device.start(FRONT, FRONT, 1, FRAMES);
-    device.put_in_front(&[FRONT]);
+    device.put_in_foreground(&[FRONT]);
     device.run(10_000);
     let all = vec![0, 1, 2, 3];
     assert_eq!(masks(&device, 200..204), [vec![0, 1, 2], all.clone(), vec![2, 3], all], "{}", device.policy.reason);
@@ -65,7 +65,7 @@ fn late_music_returns_and_leaves_again_for_another_foreground() {
     assert_eq!((rung(&device), masks(&device, [200, 203])), (Some(Rung::Isolate), vec![vec![0, 1], vec![0]]));
     assert_eq!(device.policy.late, BTreeSet::from([200]));
     device.start(300, 300, 1, FRAMES);
-    device.put_in_front(&[300]);
+    device.put_in_foreground(&[300]);
     assert!(device.policy.late.is_empty());
 }
 

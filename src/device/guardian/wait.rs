@@ -15,7 +15,7 @@ use crate::device::{BootTime, Timer};
 const BLIND_CHECK: Duration = Duration::from_secs(2);
 
 /// Everything that can wake the guardian.
-pub(super) struct Vigil {
+pub(super) struct Wait {
     lifeline: io::Stdin,
     timer: Timer,
     /// Readable when the log was written; none where the kernel has no watch to give.
@@ -30,7 +30,7 @@ enum Woken {
     Changed,
 }
 
-impl Vigil {
+impl Wait {
     /// Over the journal in `folder` and the daemon that holds standard input.
     ///
     /// # Errors
