@@ -160,7 +160,7 @@ fn functions_of_the_cache() -> BTreeSet<String> {
 #[test]
 #[ignore = "builds a kernel, and takes long; ./dev test --deep"]
 fn no_access_races_with_another_on_linux_6_12_that_watches_for_it() {
-    let Some(mut job) = job_beside_hazards("binder-6.12-races", &["sh", "/races.sh", "200000"]) else { return };
+    let Some(mut job) = job_beside_hazards("binder-6.12-races", &["sh", "/races.sh", "50000"]) else { return };
     // The reports go to the program that reads them, and not to the console, where each would end the guest.
     job.scenario.kernel.command_line.push_str(" loglevel=3");
     job.busybox = true;

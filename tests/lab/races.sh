@@ -8,7 +8,7 @@ kcsan=/sys/kernel/debug/kcsan
 
 # Of the rest of the kernel nothing is reported. The driver's functions lie together.
 awk '$2 ~ /[tT]/ && $3 !~ /^__(pfx|cfi)_/ { names[++count] = $3 }
-	$3 ~ /binder/ { first = first ? first : count; last = count }
+	$3 ~ /^binder_/ { first = first ? first : count; last = count }
 	END { for (i = first; i <= last; i++) print names[i] }' /proc/kallsyms >/functions
 while read -r function; do
 	echo "!$function" >"$kcsan"
@@ -17,12 +17,13 @@ echo whitelist >"$kcsan"
 echo "functions: $(wc -l </functions)"
 
 # While the race runs: the log would overflow.
-sed -n 's/.*BUG: KCSAN: data-race in /report: /p' /dev/kmsg >/reports &
+cat /dev/kmsg >/messages &
 reader=$!
 echo on >"$kcsan"
 /bin/hazards race "$1"
 echo off >"$kcsan"
 sleep 1
 kill "$reader"
-sort /reports | uniq -c | sed 's/ *\([0-9]*\) report: \(.*\)/report: \2 (\1 times)/'
+sed -n 's/.*BUG: KCSAN: data-race in //p' /messages | sort | uniq -c |
+	while read -r times pair; do echo "report: $pair ($times times)"; done
 grep -E '^(setup_watchpoints|data_races):' "$kcsan"
