@@ -8,7 +8,7 @@ kcsan=/sys/kernel/debug/kcsan
 
 # Of the rest of the kernel nothing is reported. The driver's functions lie together.
 awk '$2 ~ /[tT]/ && $3 !~ /^__(pfx|cfi)_/ { names[++count] = $3 }
-	$3 ~ /^binder_/ { first = first ? first : count; last = count }
+	$2 ~ /[tT]/ && $3 ~ /^binder_/ { first = first ? first : count; last = count }
 	END { for (i = first; i <= last; i++) print names[i] }' /proc/kallsyms >/functions
 while read -r function; do
 	echo "!$function" >"$kcsan"
