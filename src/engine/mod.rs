@@ -11,6 +11,7 @@ mod mechanisms;
 pub mod metrics;
 mod options;
 mod poller;
+mod probing;
 pub mod recording;
 #[cfg(feature = "lab")]
 pub mod replay;
@@ -20,6 +21,7 @@ mod signals;
 mod state_file;
 pub mod status;
 mod subscriptions;
+mod wakeups;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -31,28 +33,20 @@ use sd_notify::NotifyState;
 
 use crate::config::{Config, Layers};
 use crate::device::affinity::OwnMask;
-use crate::device::cgroup::membership::Groups;
-use crate::device::error::sentence;
 use crate::device::journal::{Holder, Journal};
-use crate::device::process_events::monotonic_ns;
-use crate::device::session::Sessions;
-use crate::device::{BootTime, Root, Timer, grant, own_code, scheduling};
-use crate::mechanism::{
-    Decision, Effect, Event, Mechanism, Outcome, Process, ProcessEvent, ProcessEventKind, Question, Surroundings,
-    Target, ThreadSampling, list,
-};
+use crate::device::{BootTime, Root, Timer, own_code, scheduling};
+use crate::mechanism::{Decision, Effect, Event, Mechanism, Outcome, Question, Surroundings, Target, list};
 use child::Children;
 use control::Control;
 use executor::{Executor, Output, Sink};
 use foresight::Shown;
 use guarding::Guarding;
-use mechanisms::{Decided, Mechanisms};
+use mechanisms::Mechanisms;
 use metrics::Metrics;
 pub use options::{Options, Purpose};
 use poller::{Poller, Token};
 use recording::Recorder;
 use sensor::facts;
-use sensor::processes::look_up;
 use signals::Signals;
 use state_file::KeptFiles;
 use subscriptions::Subscriptions;
@@ -259,180 +253,6 @@ impl Engine {
         self.save();
     }
 
-    fn take(&mut self, token: Token) {
-        let now = BootTime::now();
-        match token {
-            Token::Stop => self.stopping = true,
-            Token::Reload => {
-                self.signals.iter().for_each(Signals::drain_reload);
-                self.reload(now);
-            }
-            Token::Timer => self.take_timer(now),
-            Token::Processes => self.take_processes(),
-            Token::CpufreqFiles => {
-                if let Some(files) = &self.subscriptions.cpufreq_files {
-                    files.drain();
-                }
-                self.probe_soon(now);
-            }
-            Token::KernelObjects => {
-                if self.subscriptions.kernel_objects.as_ref().is_some_and(|objects| objects.drain()) {
-                    self.probe_soon(now);
-                }
-            }
-            Token::Foreground => self.take_foreground(now),
-            Token::Session => self.take_session(now),
-            Token::Guardian => self.lose_guardian(now),
-            Token::Child(index) => self.hear_child(now, index as usize),
-            Token::Pressure => drop(self.dispatch(now, &Event::MemoryStall)),
-            Token::Listener => self.at_leisure(|engine| {
-                if let Some(control) = &mut engine.control {
-                    control.accept(now, &engine.poller);
-                }
-            }),
-            Token::Client(number) => self.at_leisure(|engine| engine.serve(number, now)),
-            Token::Exit(pid) => self.take_exit(now, pid),
-        }
-    }
-
-    fn take_timer(&mut self, now: BootTime) {
-        self.timer.acknowledge();
-        if self.mechanisms.deadline().is_some_and(|deadline| deadline <= now) {
-            self.dispatch(now, &Event::Deadline);
-        }
-        if let Some(busy_permille) = self.subscriptions.load.sample(now, &self.options.root) {
-            self.dispatch(now, &Event::Load { busy_permille });
-        }
-        if self.subscriptions.stalls.sample(now, &self.options.root) {
-            self.dispatch(now, &Event::MemoryStall);
-        }
-        // What is in the foreground already need not change first.
-        if self.subscriptions.sessions.as_ref().is_some_and(|sessions| sessions.is_new) {
-            self.take_session(now);
-        }
-        if self.subscriptions.threads.deadline().is_some_and(|due| due <= now) {
-            self.at_leisure(|engine| engine.look_at_threads(now));
-        }
-        let mut ended = self.executor.expire(now);
-        ended.append(&mut self.executor.lost());
-        self.tell_ended(now, ended);
-        if self.executor.has_restored_late() {
-            self.probe_soon(now);
-        }
-        self.replace_guardian(now);
-        if let Some(control) = self.control.as_mut().filter(|control| control.deadline().is_some_and(|due| due <= now))
-        {
-            control.expire(now, &self.poller);
-        }
-        // What is asked now may change what is shown.
-        if self.questions.is_empty() && self.shown.due.is_some_and(|due| due <= now) {
-            self.at_leisure(|engine| engine.show(now));
-        }
-        self.start_children(now);
-        if self.probe_due.is_some_and(|due| due <= now) {
-            self.probe_due = None;
-            self.probe(now);
-        }
-    }
-
-    fn look_at_threads(&mut self, now: BootTime) {
-        let demand = self.mechanisms.thread_demand(now);
-        if let Some(event) = self.subscriptions.threads.look(now, &self.options.root, &demand) {
-            self.dispatch(now, &event);
-        }
-    }
-
-    /// Does what may take its time as an ordinary task: in real time no other task, not even music, would get its CPU.
-    fn at_leisure(&mut self, work: impl FnOnce(&mut Self)) {
-        let is_ordinary = self.scheduling == REAL_TIME && scheduling::become_ordinary().is_ok();
-        work(self);
-        if is_ordinary && let Err(error) = scheduling::become_real_time() {
-            self.scheduling = format!("ordinary ({error})");
-        }
-    }
-
-    /// Does for a client what is urgent: what it announces is as good as an event.
-    fn at_once<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        let is_real_time = self.scheduling == REAL_TIME && scheduling::become_real_time().is_ok();
-        let done = work(self);
-        if is_real_time && let Err(error) = scheduling::become_ordinary() {
-            tracing::debug!("clients are served in real time: {error}");
-        }
-        done
-    }
-
-    fn take_processes(&mut self) {
-        let Some(mut processes) = self.subscriptions.processes.take() else { return };
-        let woken_ns = monotonic_ns();
-        let received = processes.receive();
-        loop {
-            let ignored = |kind, pid| self.mechanisms.ignore(BootTime::now(), kind, pid);
-            let next = processes.next(&self.options.root, &self.subscriptions.interest(), ignored);
-            let Some(stamped) = next else { break };
-            let now = BootTime::now();
-            if stamped.event == Event::ProcessEventsLost {
-                self.metrics.process_events_lost += 1;
-                for pid in self.subscriptions.exits.gone(&self.options.root) {
-                    self.take_exit(now, pid);
-                }
-            } else {
-                self.metrics.process_events += 1;
-            }
-            if self.dispatch(now, &stamped.event) && stamped.monotonic_ns > 0 {
-                let written_ns = monotonic_ns();
-                let since = |start_ns| Duration::from_nanos(written_ns.saturating_sub(start_ns));
-                self.metrics.event_to_write.observe(since(stamped.monotonic_ns));
-                self.metrics.wake_to_write.observe(since(woken_ns));
-            }
-        }
-        self.subscriptions.processes = Some(processes);
-        if let Err(error) = received {
-            tracing::error!("{error}; subscribing again");
-            self.subscriptions.close_processes(&self.poller);
-        }
-        self.listen(BootTime::now());
-    }
-
-    fn take_foreground(&mut self, now: BootTime) {
-        let pids = match self.subscriptions.foreground.as_mut().map(|foreground| {
-            foreground.moved()?;
-            foreground.pids()
-        }) {
-            Some(Ok(pids)) => pids,
-            Some(Err(error)) => return tracing::warn!("{}", error.with_advice()),
-            None => return,
-        };
-        self.tell_foreground(now, pids);
-    }
-
-    fn take_session(&mut self, now: BootTime) {
-        match self.subscriptions.sessions.as_mut().map(Sessions::pids) {
-            Some(Ok(pids)) => {
-                self.dispatch(now, &Event::Session { pids });
-                self.subscriptions.threads.look_now(now);
-            }
-            Some(Err(error)) => tracing::warn!("{}", error.with_advice()),
-            None => {}
-        }
-    }
-
-    fn tell_foreground(&mut self, now: BootTime, pids: Vec<u32>) {
-        let facts = self.subscriptions.interest().facts;
-        let processes = pids.into_iter().map(|pid| {
-            let mut process = Process { pid, ..Process::default() };
-            look_up(&self.options.root, &mut process, facts);
-            process
-        });
-        let event = Event::Foreground { processes: processes.collect() };
-        self.dispatch(now, &event);
-        self.subscriptions.threads.look_now(now);
-    }
-
-    fn take_exit(&mut self, now: BootTime, pid: u32) {
-        let process = Process { pid, ..Process::default() };
-        self.dispatch(now, &Event::Process(ProcessEvent { kind: ProcessEventKind::Exit, process }));
-    }
-
     /// Lets every mechanism decide about `event` and carries the decisions out. True when something was written.
     fn dispatch(&mut self, now: BootTime, event: &Event) -> bool {
         let mut written = false;
@@ -589,99 +409,6 @@ impl Engine {
             self.shown.due,
         ];
         self.timer.set(moments.into_iter().flatten().min())
-    }
-
-    fn probe_soon(&mut self, now: BootTime) {
-        self.probe_due.get_or_insert(now + PROBE_DELAY);
-    }
-
-    /// Looks at the device again.
-    fn probe(&mut self, now: BootTime) {
-        self.last_probe = now;
-        self.dispatch(now, &Event::DeviceChanged);
-        let before = self.mechanisms.describe();
-        self.rebuild(now, false);
-        let described = self.mechanisms.describe();
-        if described != before {
-            tracing::info!("the device changed; {described}");
-        }
-    }
-
-    /// Lets the mechanisms go on under the configuration and the device as they are now.
-    fn rebuild(&mut self, now: BootTime, is_new_configuration: bool) {
-        // What is leased is not what the device has: it is restored before the device is read.
-        let (root, settings) = (&self.options.root, &self.layers.config);
-        self.mechanisms.note_configuration(settings);
-        let decided = self.mechanisms.let_go(now, Surroundings { root, settings, is_new_configuration });
-        self.follow_children(now);
-        self.carry_out(now, decided);
-        let ended = self.executor.retry(now);
-        self.tell_ended(now, ended);
-        let (root, settings) = (&self.options.root, &self.layers.config);
-        note_other_probes(&mut self.mechanisms, self.options.mechanisms, root);
-        let decided = self.mechanisms.follow(now, Surroundings { root, settings, is_new_configuration });
-        if self.executor.prepare(&self.mechanisms.tunables()) {
-            self.ask_for_grant();
-        }
-        self.carry_out(now, decided);
-        self.follow_device();
-        self.follow_mechanisms(now);
-        self.listen(now);
-    }
-
-    /// Tunables have come since `brisk grant` was run: has it run again, where a service manager waits for that.
-    fn ask_for_grant(&self) {
-        match grant::ask(&self.options.root) {
-            Ok(()) => tracing::info!("tunables have come that are not granted yet: brisk-grant.path is asked for them"),
-            Err(error) => tracing::debug!("cannot ask for tunables to be granted: {error}"),
-        }
-    }
-
-    fn follow_device(&mut self) {
-        let root = &self.options.root;
-        self.subscriptions.watch_device(root, &self.poller);
-        if let Some(ThreadSampling { sensing, groups }) = self.mechanisms.thread_sampling() {
-            self.subscriptions.threads.groups = Groups::of(root, groups);
-            self.subscriptions.threads.set_sensing(sensing);
-        }
-    }
-
-    fn carry_out(&mut self, now: BootTime, decided: Decided) {
-        for (index, decisions) in decided.into_iter().enumerate() {
-            self.settle(now, index, decisions);
-        }
-    }
-
-    /// Reads the configuration again; one that is not right changes nothing.
-    fn reload(&mut self, now: BootTime) {
-        let reloading = NotifyState::monotonic_usec_now().map(|usec| vec![NotifyState::Reloading, usec]);
-        self.notify(&reloading.unwrap_or_else(|_| vec![NotifyState::Reloading]));
-        match self.try_reload() {
-            Ok(layers) => {
-                self.layers = layers;
-                self.config_error = None;
-                self.rebuild(now, true);
-                self.follow_dry_run_config(now);
-                tracing::info!("configuration reloaded; {}", self.mechanisms.describe());
-            }
-            Err(error) => {
-                let reason = sentence(error.as_ref());
-                tracing::error!("the configuration stays as it was: {reason}");
-                self.config_error = Some(reason);
-            }
-        }
-        self.save();
-        self.notify(&[NotifyState::Ready]);
-    }
-
-    fn try_reload(&mut self) -> anyhow::Result<Layers> {
-        let layers = self.options.read_config()?;
-        if let Some(control) = &mut self.control
-            && layers.config.control != self.layers.config.control
-        {
-            control.reconfigure(&self.options.root, &layers.config.control)?;
-        }
-        Ok(layers)
     }
 
     fn save(&mut self) {
