@@ -214,8 +214,8 @@ static const struct {
 	void (*step)(void);
 	void (*verify)(void);
 } steps[] = {
-	{ "a look-up that misses", forget, look_up_fresh, all_is_well },
-	{ "a look-up that hits", know, look_up_fresh, all_is_well },
+	{ "a lookup that misses", forget, look_up_fresh, all_is_well },
+	{ "a lookup that hits", know, look_up_fresh, all_is_well },
 	{ "a registration", open_fresh, register_fresh, it_can_be_registered },
 	{ "opening and closing", nothing_to_do, open_and_close, client_finds },
 	{ "writing settings", nothing_to_do, write_settings, client_finds },

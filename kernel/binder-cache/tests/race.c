@@ -235,7 +235,7 @@ bool no_stale_answer(uint64_t look_ups)
 	waitpid(killer, NULL, 0);
 	end(manager);
 	hits = stat_of("hits") - hits;
-	printf("race (%s): %llu look-ups, %ld hits, %llu replacements, %llu deaths, "
+	printf("race (%s): %llu lookups, %ld hits, %llu replacements, %llu deaths, "
 	       "%llu bereaved, %llu failed, %llu stale, %llu unloaded\n",
 	       cooperative ? "cooperative" : "transparent",
 	       (unsigned long long)shared->look_ups, hits,

@@ -131,7 +131,7 @@ static void warm(void)
 			return;
 		usleep(100000);
 	}
-	CHECK(!"a look-up is answered from the cache");
+	CHECK(!"a lookup is answered from the cache");
 }
 
 static void answer_nothing(struct client *c, const struct binder_transaction_data *t)

@@ -171,9 +171,9 @@ pub fn watch(options: &Options) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// By how much look number `look` is late on purpose. Most kernels charge the whole time between two ticks of their clock to
-/// whoever the second one strikes; looks in step with it would be struck each time or never, and what they seem to have
-/// taken then hides what others do. Parts of the golden ratio are spread evenly, however many there are.
+/// By how much sample number `look` is late on purpose. Most kernels charge the whole time between two ticks of their clock to
+/// the task that runs at the second one; samples in step with the ticks would be charged each time or never, and their
+/// own time would hide that of other tasks. Multiples of the golden ratio are spread evenly, however many there are.
 fn stagger(period: Duration, look: u32) -> Duration {
     (period / 4).mul_f64((f64::from(look) * 0.618_033_988_75).fract())
 }

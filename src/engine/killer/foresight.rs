@@ -28,7 +28,7 @@ pub fn foresee_line(root: &Root, line: &str) -> Option<Foreseen> {
 
 fn of_config(root: &Root, config: &KillerConfig) -> Vec<Foreseen> {
     let kill = kill(root, config).unwrap_or_else(|error| {
-        Foreseen::new("kill", "nobody", format!("memory cannot be sampled: {}", root.as_on_device(&error)))
+        Foreseen::new("kill", "no process", format!("memory cannot be sampled: {}", root.as_on_device(&error)))
     });
     let mut foreseen = vec![kill];
     foreseen.extend(swap_out(root, &config.pageout));
@@ -60,7 +60,7 @@ fn kill(root: &Root, config: &KillerConfig) -> Result<Foreseen, DeviceError> {
     let group_of = |pid| process::group(root, pid);
     let Some(victim) = killer::choose(config, &look, threshold, &mut found, (&protection, &group_of)) else {
         let reason = format!("no process with an oom_score_adj of {} or more may go", config.lowest_adj);
-        return Ok(Foreseen::new("kill", "nobody", reason));
+        return Ok(Foreseen::new("kill", "no process", reason));
     };
     let when = match need {
         Some(need) => format!("now, because {}", need.cause),

@@ -28,14 +28,14 @@ impl ThreadSampler {
         }
     }
 
-    /// Looks every `period` from `now` on, or not at all.
+    /// Samples every `period` from `now` on, or not at all.
     pub fn set_period(&mut self, now: BootTime, period: Option<Duration>, root: &Root) {
         if self.period == period {
             return;
         }
         self.period = period;
         self.threads = period.and_then(|_| self.threads.take().or_else(|| Some(Threads::by(root, self.sensing))));
-        // A shorter period begins with a look: something has changed.
+        // A shorter period begins with a sample: something has changed.
         self.next = period.map(|period| self.next.map_or(now, |next| next.min(now + period)));
     }
 
@@ -47,12 +47,12 @@ impl ThreadSampler {
         }
     }
 
-    /// When the next look is due.
+    /// When the next sample is due.
     pub fn deadline(&self) -> Option<BootTime> {
         self.next
     }
 
-    /// A look, when one is due, with what `demand` asks for.
+    /// A sample, when one is due, with what `demand` asks for.
     pub fn look(&mut self, now: BootTime, root: &Root, demand: &ThreadDemand) -> Option<Event> {
         let (threads, period) = (self.threads.as_mut()?, self.period?);
         if self.next.is_some_and(|next| next > now) {
