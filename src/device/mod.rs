@@ -32,6 +32,7 @@ pub mod kernel;
 pub mod kinship;
 pub mod load;
 pub mod loadavg;
+pub mod locked_file;
 pub mod meminfo;
 pub mod memory_lock;
 pub mod other_managers;

@@ -7,11 +7,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::plan::Line;
 use crate::device::durable_file;
+use crate::device::locked_file::LockedFile;
 
 /// What a run is a run of: it can be continued by a run of the same only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ pub struct Store {
     file: File,
     header: Header,
     /// Held as long as the folder is open; beside the folder, which may be renamed.
-    _lock: Lock,
+    _lock: LockedFile,
 }
 
 impl Store {
@@ -258,25 +258,12 @@ fn lock_path(folder: &Path) -> PathBuf {
     folder.with_file_name(format!("{name}.lock"))
 }
 
-/// The lock of a run's folder; the kernel releases it when its process ends, however it does.
-#[derive(Debug)]
-struct Lock(File);
-
-impl Drop for Lock {
-    /// Closing is not enough: a child that another thread is just forking has the same open file until it executes.
-    fn drop(&mut self) {
-        let _ = flock(&self.0, FlockOperation::Unlock);
-    }
-}
-
-fn lock(folder: &Path) -> Result<Lock, StoreError> {
+/// The lock of a run's folder.
+fn lock(folder: &Path) -> Result<LockedFile, StoreError> {
     let path = lock_path(folder);
     let file = File::options().create(true).append(true).open(&path).map_err(fault("open", &path))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Lock(file)),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::Busy { path: folder.to_owned() }),
-        Err(errno) => Err(fault("lock", &path)(errno.into())),
-    }
+    let locked = LockedFile::attempt(file).map_err(fault("lock", &path))?;
+    locked.map_err(|_| StoreError::Busy { path: folder.to_owned() })
 }
 
 /// Renames the run in `folder`, if it has measured or noted anything: where it is now.
@@ -348,7 +335,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join("x-quick");
         let held = lock(&folder).unwrap();
-        let of_a_child = held.0.try_clone().unwrap();
+        let of_a_child = held.try_clone().unwrap();
         assert!(matches!(lock(&folder), Err(StoreError::Busy { .. })));
         drop(held);
         assert!(lock(&folder).is_ok(), "{of_a_child:?}");

@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, kill_process};
 
 use super::{Arguments, Beginning, finish, in_form, set_aside};
+use crate::device::locked_file::LockedFile;
 use crate::device::{Root, process};
 use crate::experiment::campaign::{Member, Outcome};
 use crate::experiment::catalogue::Entry;
@@ -105,21 +105,22 @@ pub fn stop(root: &Root) -> anyhow::Result<ExitCode> {
 }
 
 /// Makes this the one program that goes on with the series, for as long as what is returned lives; it says which one that is.
-fn take_turn(folder: &Path) -> anyhow::Result<File> {
-    let mut turn = open_turn(folder)?;
-    flock(&turn, FlockOperation::NonBlockingLockExclusive).context("another brisk goes on with this series")?;
+fn take_turn(folder: &Path) -> anyhow::Result<LockedFile> {
+    let turn = LockedFile::attempt(open_turn(folder)?).context("cannot lock the series")?;
+    let mut turn = turn.ok().context("another brisk goes on with this series")?;
     turn.set_len(0).and_then(|()| write!(turn, "{}", std::process::id())).context("cannot say who goes on")?;
     Ok(turn)
 }
 
 /// The same, once the process that goes on has been asked to end.
-fn take_turn_by_force(folder: &Path) -> anyhow::Result<File> {
-    let turn = open_turn(folder)?;
+fn take_turn_by_force(folder: &Path) -> anyhow::Result<LockedFile> {
+    let mut turn = open_turn(folder)?;
     let mut is_asked = false;
     for _ in 0..STOP_ROUNDS {
-        if flock(&turn, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            return Ok(turn);
-        }
+        turn = match LockedFile::attempt(turn).context("cannot lock the series")? {
+            Ok(locked) => return Ok(locked),
+            Err(turn) => turn,
+        };
         let pid = std::fs::read_to_string(folder.join(TURN)).ok().and_then(|pid| pid.parse().ok());
         if let (false, Some(pid)) = (is_asked, pid.and_then(process::id)) {
             is_asked = kill_process(pid, Signal::TERM).is_ok();

@@ -13,6 +13,7 @@ use rustix::process::geteuid;
 
 use super::JournalError;
 use super::record::{self, Contents, Record};
+use crate::device::locked_file::LockedFile;
 use crate::device::process;
 
 /// The log's name in its folder.
@@ -29,7 +30,7 @@ const READ_LIMIT_BYTES: u64 = 16 << 20;
 /// The locked log. The lock ends with the descriptor, so with the process, however it dies.
 #[derive(Debug)]
 pub(super) struct Log {
-    file: File,
+    file: LockedFile,
     path: PathBuf,
     /// Bytes of complete records: what a failed append is cut back to.
     length: u64,
@@ -46,8 +47,8 @@ impl Log {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| unusable(folder, error))?;
         let path = folder.join(FILE);
         own(folder, &path)?;
-        let mut file = open(&path, true).map_err(|error| unusable(&path, error))?;
-        wait_for_lock(&mut file, &path)?;
+        let file = open(&path, true).map_err(|error| unusable(&path, error))?;
+        let mut file = wait_for_lock(file, &path)?;
         let log = read(&mut file).map_err(|error| unusable(&path, error))?;
         let length = log.len() as u64;
         let contents = record::parse(&log);
@@ -143,24 +144,16 @@ impl Log {
     }
 }
 
-impl Drop for Log {
-    fn drop(&mut self) {
-        // Closing is not enough: a child that another thread is just forking has the same open file until it executes.
-        let _ = flock(&self.file, FlockOperation::Unlock);
-    }
-}
-
 /// Takes the lock, or says who has it: a living writer is believed, a dead one's heirs are waited for.
-fn wait_for_lock(file: &mut File, path: &Path) -> Result<(), JournalError> {
+fn wait_for_lock(mut file: File, path: &Path) -> Result<LockedFile, JournalError> {
     let begun = Instant::now();
     loop {
-        match flock(&*file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
-            Err(Errno::WOULDBLOCK) => {}
-            Err(error) => return Err(unusable(path, error.into())),
-        }
+        file = match LockedFile::attempt(file).map_err(|error| unusable(path, error))? {
+            Ok(locked) => return Ok(locked),
+            Err(file) => file,
+        };
         // The name changes when a new writer comes; a log without one is being begun or was just emptied.
-        let pid = read(file).ok().and_then(|log| record::parse(&log).writer);
+        let pid = read(&mut file).ok().and_then(|log| record::parse(&log).writer);
         let patience = if pid.is_none_or(process::has_ended) { LAST_RITES } else { LOOK };
         if begun.elapsed() >= patience {
             return Err(JournalError::Locked { path: path.to_owned(), pid });
@@ -237,7 +230,7 @@ fn read(file: &mut File) -> io::Result<Vec<u8>> {
 impl Log {
     /// A log whose records go to `path`, for instance /dev/full.
     pub(super) fn on(path: &Path) -> Self {
-        let file = OpenOptions::new().write(true).open(path).unwrap();
+        let file = LockedFile::on(OpenOptions::new().write(true).open(path).unwrap());
         Self { file, path: path.to_owned(), length: 0, header: Vec::new(), starts_with_header: true, torn: false }
     }
 
@@ -248,6 +241,6 @@ impl Log {
 
     /// Loses the descriptor without a word, as a killed process does.
     pub(super) fn lose(&mut self) {
-        self.file = File::open("/dev/null").unwrap();
+        self.file.lose(File::open("/dev/null").unwrap());
     }
 }
