@@ -96,10 +96,14 @@ impl Access {
             Target::GroupWeight(folder) => weight::read(&self.root, folder),
             Target::LookupProfile(context) => cache::profile(&self.root, context),
             Target::GroupMember { hierarchy, tid, start_time_ticks } => {
-                self.same_process(*tid, *start_time_ticks, Operation::Read)?;
+                let stat = self.same_process(*tid, *start_time_ticks, Operation::Read)?;
+                let gone = || task_error(&self.root, *tid, Operation::Read, io::ErrorKind::NotFound.into());
+                // The kernel takes a write that would move it, and leaves it in its group.
+                if stat.is_exiting {
+                    return Err(gone());
+                }
                 let text = self.root.read(format!("/proc/{tid}/cgroup"))?;
                 let group = hierarchy::group_in(&text, *hierarchy);
-                let gone = || task_error(&self.root, *tid, Operation::Read, io::ErrorKind::NotFound.into());
                 group.map(str::to_owned).ok_or_else(gone)
             }
         }
@@ -241,9 +245,6 @@ impl Access {
         if governs || removed || found == *original {
             return Ok(Outcome::Restored);
         }
-        if matches!(target, Target::GroupMember { .. }) && target.thread().is_some_and(|tid| self.is_exiting(tid)) {
-            return Ok(Outcome::Vanished);
-        }
         let error = format!("{target} holds {found:?} after {original:?} was written back");
         if confined {
             // The kernel restores only the CPUs that are online; the others follow when they are.
@@ -350,16 +351,17 @@ impl Access {
     }
 
     /// A pid is used again: only the start time says that it is still the process that was leased.
-    fn same_process(&self, pid: u32, start_time_ticks: u64, operation: Operation) -> Result<(), DeviceError> {
-        if process::start_time_ticks(&self.root, pid)? == start_time_ticks {
-            return Ok(());
+    fn same_process(
+        &self,
+        pid: u32,
+        start_time_ticks: u64,
+        operation: Operation,
+    ) -> Result<process::StatFacts, DeviceError> {
+        let stat = process::stat(&self.root, pid)?;
+        if stat.start_time_ticks == start_time_ticks {
+            return Ok(stat);
         }
         Err(task_error(&self.root, pid, operation, io::ErrorKind::NotFound.into()))
-    }
-
-    /// True for a thread that ends: the kernel takes the write that would move it, and leaves it in its group.
-    fn is_exiting(&self, tid: u32) -> bool {
-        process::stat(&self.root, tid).is_ok_and(|stat| stat.is_exiting)
     }
 }
 
