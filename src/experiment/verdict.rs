@@ -78,6 +78,16 @@ struct Figures {
     far: [f64; 2],
 }
 
+impl Figures {
+    /// What the intervals say about `requirement`.
+    fn by_interval(&self, requirement: Requirement) -> Verdict {
+        match verdict(requirement, self.ci) {
+            Verdict::NotShown if verdict(requirement, self.far) != Verdict::NotShown => Verdict::Inconclusive,
+            verdict => verdict,
+        }
+    }
+}
+
 /// One claim with the samples that it is about, point by point.
 struct Judged<'a> {
     claim: &'a Claim,
@@ -198,23 +208,14 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// What the intervals `ci` and `far` say about `requirement`.
-    fn by_interval(requirement: Requirement, ci: [f64; 2], far: [f64; 2]) -> Verdict {
-        match verdict(requirement, ci) {
-            Verdict::NotShown if verdict(requirement, far) != Verdict::NotShown => Verdict::Inconclusive,
-            verdict => verdict,
-        }
-    }
-
     /// What the estimate and the test say about `requirement`; `count` results are tested at the same time. A quick form's few
     /// replicates do not make an estimate that is judged by itself.
     fn by_estimate(&self, requirement: Requirement, figures: &Figures, quick: bool, count: usize) -> Verdict {
-        let Figures { measured, ci, far } = *figures;
-        let is_worse = measured < 0.0 && self.p().is_some_and(|p| p < CHANCE / count as f64);
-        match (is_worse, verdict(requirement, [measured; 2])) {
+        let is_worse = figures.measured < 0.0 && self.p().is_some_and(|p| p < CHANCE / count as f64);
+        match (is_worse, verdict(requirement, [figures.measured; 2])) {
             (true, _) => Verdict::NotShown,
-            (_, Verdict::NotShown) if !quick && !self.is_wide(ci) => Verdict::NotShown,
-            (_, Verdict::NotShown) => Self::by_interval(requirement, ci, far),
+            (_, Verdict::NotShown) if !quick && !self.is_wide(figures.ci) => Verdict::NotShown,
+            (_, Verdict::NotShown) => figures.by_interval(requirement),
             (_, verdict) => verdict,
         }
     }
@@ -230,13 +231,13 @@ impl<'a> Judged<'a> {
         let all: Vec<Vec<usize>> = blocks.iter().map(|&blocks| (0..blocks).collect()).collect();
         let measured = if blocks.contains(&0) { f64::NAN } else { self.figure(&all) };
         let ci = stratified_bootstrap(&blocks, &mut |drawn| self.figure(drawn));
-        let far = far_interval(measured, ci, &blocks);
+        let figures = Figures { measured, ci, far: far_interval(measured, ci, &blocks) };
         let too_wide = !quick && self.is_wide(ci);
         let judged = match claim.required {
             Some(requirement) if claim.judged_by == Judge::Estimate => {
-                self.by_estimate(requirement, &Figures { measured, ci, far }, quick, count)
+                self.by_estimate(requirement, &figures, quick, count)
             }
-            Some(requirement) => Self::by_interval(requirement, ci, far),
+            Some(requirement) => figures.by_interval(requirement),
             None if ci.iter().all(|end| end.is_finite()) => Verdict::Shown,
             None => Verdict::Inconclusive,
         };
