@@ -155,7 +155,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The page of help costs a quarter of a millisecond, which no other start is to take.
+/// Making the page of help takes a quarter of a millisecond: only a start that asks for it makes it.
 fn parse() -> Cli {
     let is_help = |word: OsString| ["-h", "--help", "help"].iter().any(|it| word == *it);
     let is_asked_for = std::env::args_os().len() < 2 || std::env::args_os().any(is_help);

@@ -4,7 +4,7 @@
 //! Under the recorded configuration they hear what became of each decision on the device. Under another one they decide otherwise,
 //! so every decision counts as carried out, as in a dry run, and deadlines come when the mechanisms ask for them.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, BufRead};
 use std::path::Path;
 
@@ -343,21 +343,24 @@ impl Replay {
 }
 
 /// What is in one of the two alone. A decision is the same when its mechanism made it at the same moment.
-fn only_in_one(mut recorded: Vec<Made>, mut made: Vec<Made>) -> (Vec<Made>, Vec<Made>) {
-    let order = |(at, index, decision): &Made| (*at, *index, format!("{decision:?}"));
-    recorded.sort_by_cached_key(order);
-    made.sort_by_cached_key(order);
-    let (mut recorded, mut made) = (recorded.into_iter().peekable(), made.into_iter().peekable());
-    let (mut only_recorded, mut only_made) = (Vec::new(), Vec::new());
-    loop {
-        match (recorded.peek(), made.peek()) {
-            (Some(one), Some(other)) if one == other => drop((recorded.next(), made.next())),
-            (Some(one), Some(other)) if order(one) > order(other) => only_made.extend(made.next()),
-            (Some(_), _) => only_recorded.extend(recorded.next()),
-            (None, Some(_)) => only_made.extend(made.next()),
-            (None, None) => return (only_recorded, only_made),
+fn only_in_one(recorded: Vec<Made>, made: Vec<Made>) -> (Vec<Made>, Vec<Made>) {
+    let alike = |all: Vec<Made>| {
+        let mut alike: BTreeMap<_, Vec<Made>> = BTreeMap::new();
+        for one in all {
+            let (at, index, decision) = &one;
+            alike.entry((*at, *index, format!("{decision:?}"))).or_default().push(one);
+        }
+        alike
+    };
+    let (mut recorded, mut made) = (alike(recorded), alike(made));
+    for (key, recorded) in &mut recorded {
+        if let Some(made) = made.get_mut(key) {
+            let common = recorded.len().min(made.len());
+            recorded.drain(..common);
+            made.drain(..common);
         }
     }
+    (recorded.into_values().flatten().collect(), made.into_values().flatten().collect())
 }
 
 /// What an event is called when there is none of it.
