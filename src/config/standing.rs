@@ -120,17 +120,8 @@ fn of_lookup(root: &Root, config: &Config) -> Standing {
 mod tests {
     use super::*;
     use crate::device::other_managers;
-    use crate::device::root::root_of;
+    use crate::device::root::{ONDEMAND, root_of};
 
-    const ONDEMAND: [(&str, &str); 7] = [
-        ("proc/self/schedstat", "1 2 3\n"),
-        ("sys/devices/system/cpu/online", "0\n"),
-        ("sys/devices/system/cpu/cpufreq/policy0/affected_cpus", "0\n"),
-        ("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "ondemand\n"),
-        ("sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq", "200000\n"),
-        ("sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq", "1200000\n"),
-        ("sys/devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate", "100000\n"),
-    ];
     const BINDER: [(&str, &str); 6] = [
         ("dev/binder", ""),
         ("sys/kernel/binder_cache/binder/mode", "off\n"),
@@ -146,7 +137,14 @@ mod tests {
     ];
     const TUNED: (&str, &str) = ("sys/fs/cgroup/system.slice/tuned.service/cgroup.procs", "7\n");
 
-    fn on(files: &[(&str, &str)], text: &str) -> Vec<(&'static str, bool)> {
+    type File = (&'static str, &'static str);
+
+    /// A device under ondemand that tells how long threads ran, and `more`.
+    fn device(more: &[File]) -> Vec<File> {
+        [&[("proc/self/schedstat", "1 2 3\n")], &ONDEMAND[..], more].concat()
+    }
+
+    fn on(files: &[File], text: &str) -> Vec<(&'static str, bool)> {
         let (_folder, root) = root_of(files);
         let config = Config::parse(text).unwrap();
         let found = other_managers::find(&root);
@@ -159,8 +157,8 @@ mod tests {
         assert_eq!(on(&[], ""), off);
         let mut launch_alone = off;
         launch_alone[0].1 = true;
-        assert_eq!(on(&ONDEMAND, ""), launch_alone);
-        let beside_tuned: Vec<_> = ONDEMAND.into_iter().chain([TUNED]).collect();
+        assert_eq!(on(&device(&[]), ""), launch_alone);
+        let beside_tuned = device(&[TUNED]);
         assert_eq!(on(&beside_tuned, ""), off);
         for text in ["[launch]\nenabled = true", "[launch]\nforce = true"] {
             assert_eq!(on(&beside_tuned, text), launch_alone, "a person's word counts: {text}");
@@ -170,14 +168,14 @@ mod tests {
     #[test]
     fn what_a_person_switches_on_is_on_where_the_kernel_allows_it() {
         let all = "placement.enabled = true\nmemory.zram.enabled = true\nmemory.killer.enabled = true\nlookup.enabled = true\n";
-        let with_binder: Vec<_> = ONDEMAND.into_iter().chain(BINDER).chain(ZRAM).collect();
+        let with_binder = device(&[&BINDER[..], &ZRAM].concat());
         assert_eq!(on(&with_binder, all), SWITCHED.map(|name| (name, true)));
-        assert!(!on(&ONDEMAND, all)[4].1, "without the driver's cache nothing is set");
+        assert!(!on(&device(&[]), all)[4].1, "without the driver's cache nothing is set");
         for text in ["mode = \"off\"", "context = \"hwbinder\"", "mode = \"transparent\"\nformat = \"android-4\""] {
             let text = format!("[lookup]\nenabled = true\n{text}\n");
             assert!(!on(&with_binder, &text)[4].1, "{text}");
         }
         assert!(!on(&[], all)[1].1, "without schedstat no thread is seen");
-        assert!(!on(&ONDEMAND, all)[2].1, "without zram nothing is set up");
+        assert!(!on(&device(&[]), all)[2].1, "without zram nothing is set up");
     }
 }

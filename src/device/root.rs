@@ -196,6 +196,17 @@ pub(crate) fn root_of(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
     (folder, root)
 }
 
+/// The files of one CPU under ondemand at 100 ms, for [`root_of`].
+#[cfg(test)]
+pub(crate) const ONDEMAND: [(&str, &str); 6] = [
+    ("sys/devices/system/cpu/online", "0\n"),
+    ("sys/devices/system/cpu/cpufreq/policy0/affected_cpus", "0\n"),
+    ("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "ondemand\n"),
+    ("sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq", "200000\n"),
+    ("sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq", "1200000\n"),
+    ("sys/devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate", "100000\n"),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

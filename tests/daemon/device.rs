@@ -114,6 +114,22 @@ impl Device {
     }
 }
 
+/// A process of this machine; dropped, it ends.
+pub struct Running(pub Child);
+
+impl Running {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A daemon; dropped, it is told to stop.
 pub struct Daemon<'device> {
     device: &'device Device,

@@ -4,36 +4,20 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::device::{Daemon, Device, eventually};
+use super::device::{Daemon, Device, Running, eventually};
 
 const CONFIG: &str = "[launch]\nenabled = false\n[placement]\nenabled = true\nexcluded_commands = [\"*\"]\n";
 /// sway refuses to run as root.
 const NOBODY: u32 = 65_534;
 
-/// A program; dropped, it ends.
-struct Program(Child);
-
-impl Program {
-    fn start(command: &mut Command) -> Self {
-        let name = command.get_program().to_owned();
-        let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
-        Self(child.unwrap_or_else(|error| panic!("{}: {error}; ./dev test --deep installs it", name.display())))
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn start(command: &mut Command) -> Running {
+    let name = command.get_program().to_owned();
+    let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
+    Running(child.unwrap_or_else(|error| panic!("{}: {error}; ./dev test --deep installs it", name.display())))
 }
 
 /// The listener `name`, which tells the daemon of `device`.
@@ -66,7 +50,7 @@ fn the_active_window_of_x11_is_in_the_foreground() {
     let daemon = device.daemon();
     let mut server = Command::new("Xvfb");
     server.args(["-displayfd", "1", "-screen", "0", "640x480x24", "-nolisten", "tcp"]).stdout(Stdio::piped());
-    let mut server = Program::start(&mut server);
+    let mut server = start(&mut server);
     let mut number = String::new();
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut number).unwrap();
     let display = format!(":{}", number.trim());
@@ -76,16 +60,16 @@ fn the_active_window_of_x11_is_in_the_foreground() {
         command
     };
     // Before the window manager, as a session may start it.
-    let mut listener = Program::start(listener(&device, "brisk-foreground-x11").env("DISPLAY", &display));
+    let mut listener = start(listener(&device, "brisk-foreground-x11").env("DISPLAY", &display));
     // A window that is there before the window manager is ready would not become active.
     let ready = device.path("ready");
     let startup = format!("touch {}", ready.display());
-    let _manager = Program::start(&mut on_display("openbox", &["--startup", &startup]));
+    let _manager = start(&mut on_display("openbox", &["--startup", &startup]));
     eventually("the window manager is ready", || ready.exists());
     let active = || said_by(on_display("xprop", &["-root", "_NET_ACTIVE_WINDOW"]).stdout(Stdio::piped()));
 
     let window = |name: &str| {
-        let program = Program::start(&mut on_display("xev", &["-name", name]));
+        let program = start(&mut on_display("xev", &["-name", name]));
         let mut id = None;
         eventually("it has a window", || {
             let text = said_by(on_display("xwininfo", &["-name", name]).stdout(Stdio::piped()));
@@ -98,12 +82,12 @@ fn the_active_window_of_x11_is_in_the_foreground() {
     };
     let (first, id) = window("first");
     // xev itself does not say who it is.
-    let of_window = ["-id", &id, "-f", "_NET_WM_PID", "32c", "-set", "_NET_WM_PID", &first.pid().to_string()];
+    let of_window = ["-id", &id, "-f", "_NET_WM_PID", "32c", "-set", "_NET_WM_PID", &first.id().to_string()];
     assert!(on_display("xprop", &of_window).status().unwrap().success());
     let (second, _) = window("second");
     eventually("a window without a process is", || is_foreground(&daemon, None));
     drop(second);
-    eventually("the other window is active again", || is_foreground(&daemon, Some(first.pid())));
+    eventually("the other window is active again", || is_foreground(&daemon, Some(first.id())));
     drop(first);
     eventually("no window is left", || is_foreground(&daemon, None));
     drop(server);
@@ -161,20 +145,20 @@ fn the_focused_window_of_sway_is_in_the_foreground() {
     ] {
         sway.env(name, value);
     }
-    let _sway = Program::start(&mut sway);
+    let _sway = start(&mut sway);
     let message = |arguments: &[&str]| of_session(folder, "swaymsg").args(arguments).status().unwrap().success();
     eventually("sway answers", || socket(folder).exists() && message(&["-t", "get_version"]));
-    let mut listener = Program::start(listener(&device, "brisk-foreground-sway").env("SWAYSOCK", socket(folder)));
-    let terminal = || Program::start(of_session(folder, "foot").args(["sleep", "600"]));
+    let mut listener = start(listener(&device, "brisk-foreground-sway").env("SWAYSOCK", socket(folder)));
+    let terminal = || start(of_session(folder, "foot").args(["sleep", "600"]));
     let first = terminal();
-    eventually("the only window has the focus", || is_foreground(&daemon, Some(first.pid())));
+    eventually("the only window has the focus", || is_foreground(&daemon, Some(first.id())));
     let second = terminal();
-    eventually("a new window has it", || is_foreground(&daemon, Some(second.pid())));
-    assert!(!is_foreground(&daemon, Some(first.pid())), "one window has the focus");
+    eventually("a new window has it", || is_foreground(&daemon, Some(second.id())));
+    assert!(!is_foreground(&daemon, Some(first.id())), "one window has the focus");
     assert!(message(&["focus", "left"]));
-    eventually("the user goes back", || is_foreground(&daemon, Some(first.pid())));
+    eventually("the user goes back", || is_foreground(&daemon, Some(first.id())));
     drop(first);
-    eventually("the other one is left", || is_foreground(&daemon, Some(second.pid())));
+    eventually("the other one is left", || is_foreground(&daemon, Some(second.id())));
     drop(second);
     eventually("no window is left", || is_foreground(&daemon, None));
     message(&["exit"]);

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::device::{Daemon, Device, PATIENCE};
+use super::device::{Daemon, Device, PATIENCE, Running};
 
 /// Ondemand samples rarely here, so launches are helped.
 const BOARD: &str = "06-embedded-board";
@@ -76,16 +76,6 @@ fn launches_are_left_to_a_manager_that_starts_later_until_it_has_been_gone_for_a
     assert_ne!(device.read(RATE), rate, "launches are helped again");
 }
 
-/// A process of this machine that is to become another one; on the recorded device it is a manager.
-struct Manager(Child);
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn the_exec_of_a_manager_is_noticed_within_seconds() {
     const CONFIG: &str = "
@@ -106,8 +96,9 @@ away_s = 0
         return;
     }
     let shell = ["-c", "read -r line && exec sleep 600"];
-    let mut manager = Manager(Command::new("sh").args(shell).stdin(Stdio::piped()).spawn().unwrap());
-    let pid = manager.0.id();
+    // A process of this machine that becomes another one; on the recorded device it is a manager.
+    let mut manager = Running(Command::new("sh").args(shell).stdin(Stdio::piped()).spawn().unwrap());
+    let pid = manager.id();
     device.write(&format!("proc/{pid}/comm"), "gamemoded\n");
     device.write(&format!("proc/{pid}/status"), "Name:\tgamemoded\nUid:\t1000\t1000\t1000\t1000\n");
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

@@ -3,16 +3,16 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::{Child, Command};
+use std::process::Command;
 
-use super::device::{Device, eventually};
+use super::device::{Device, Running, eventually};
 
 const TREE: &str = "03-android-gki-phone";
 const TOP_APP: &str = "dev/cpuset/top-app/cgroup.procs";
 const LIMIT: &str = "sys/devices/system/cpu/cpufreq/policy0/schedutil/rate_limit_us";
 
 /// An application of `device`: a process that exists here as well, so that its end is not noticed before it has begun.
-struct Application(Child);
+struct Application(Running);
 
 impl Application {
     fn forked_on(device: &Device) -> Self {
@@ -23,20 +23,13 @@ impl Application {
         for file in ["status", "oom_score_adj"] {
             device.write(&format!("proc/{pid}/{file}"), &device.read(&format!("proc/5402/{file}")));
         }
-        Self(child)
+        Self(Running(child))
     }
 
     /// Android moves its thread group beside who is there.
     fn comes_to_the_foreground(&self, device: &Device) {
         let mut members = fs::OpenOptions::new().append(true).open(device.path(TOP_APP)).unwrap();
         writeln!(members, "{}", self.0.id()).unwrap();
-    }
-}
-
-impl Drop for Application {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

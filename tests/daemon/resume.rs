@@ -1,10 +1,10 @@
 //! An application that is resumed comes to the foreground and starts nothing; a program tells the daemon of it.
 
-use std::process::{Child, Command};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::device::{Daemon, Device, eventually};
+use super::device::{Daemon, Device, Running, eventually};
 
 /// Ondemand samples rarely here, so launches are helped.
 const BOARD: &str = "06-embedded-board";
@@ -21,7 +21,7 @@ deadline_ms = 1500
 ";
 
 /// A process that lives on this machine and has a name on the device.
-struct Application(Child);
+struct Application(Running);
 
 impl Application {
     fn on(device: &Device, name: &str) -> Self {
@@ -31,19 +31,12 @@ impl Application {
             &format!("proc/{pid}/stat"),
             &format!("{pid} ({name}) S 1 {pid} {pid} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {pid} 0\n"),
         );
-        Self(child)
+        Self(Running(child))
     }
 
     fn comes_to_the_foreground(&self, daemon: &Daemon<'_>) -> Value {
         daemon.ask(&json!({"version": 1, "request": "foreground", "pids": [self.0.id()]}));
         daemon.status()
-    }
-}
-
-impl Drop for Application {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

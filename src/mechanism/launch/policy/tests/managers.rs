@@ -5,18 +5,13 @@ use std::any::Any;
 use super::*;
 use crate::device::Root;
 use crate::device::other_managers::OtherManager;
-use crate::device::root::root_of;
+use crate::device::root::{ONDEMAND, root_of};
 use crate::mechanism::Settings;
 
-const ONDEMAND: [(&str, &str); 7] = [
-    ("proc/net/connector", "Name ID\ncn_proc 1:1\n"),
-    ("sys/devices/system/cpu/online", "0\n"),
-    ("sys/devices/system/cpu/cpufreq/policy0/affected_cpus", "0\n"),
-    ("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "ondemand\n"),
-    ("sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq", "200000\n"),
-    ("sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq", "1200000\n"),
-    ("sys/devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate", "100000\n"),
-];
+/// A device that tells of processes, one of whose CPUs samples rarely.
+fn device() -> (tempfile::TempDir, Root) {
+    root_of(&[&ONDEMAND[..], &[("proc/net/connector", "Name ID\ncn_proc 1:1\n")]].concat())
+}
 
 struct Section(LaunchConfig);
 
@@ -65,7 +60,7 @@ impl<'a> Daemon<'a> {
 
 #[test]
 fn a_manager_that_starts_is_left_the_job_until_it_has_been_gone_for_a_while() {
-    let (_folder, root) = root_of(&ONDEMAND);
+    let (_folder, root) = device();
     let mut daemon = Daemon::at(&root, Enabled::Auto);
     assert!(daemon.is_on(), "{:?}", daemon.policy.support());
     let begun = ask(&mut daemon.policy, at(1_000), &process(ProcessEventKind::Exec, 5, "browser"));
@@ -106,7 +101,7 @@ fn a_manager_that_starts_is_left_the_job_until_it_has_been_gone_for_a_while() {
 
 #[test]
 fn managers_are_asked_for_after_processes_have_started_and_never_where_a_person_has_decided() {
-    let (_folder, root) = root_of(&ONDEMAND);
+    let (_folder, root) = device();
     let mut daemon = Daemon::at(&root, Enabled::Auto);
     let exec = |pid, command| process(ProcessEventKind::Exec, pid, command);
     assert_eq!(daemon.policy.deadline(), Some(at(60_000)));
