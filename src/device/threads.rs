@@ -23,7 +23,7 @@ const KTHREADD: u32 = 2;
 /// Threads that may be new in a sample, for which there is room beside those that are known.
 const ROOM_FOR_NEW: usize = 64;
 
-/// By what threads are looked at.
+/// By what threads are sampled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sensing {
@@ -39,7 +39,7 @@ pub enum Sensing {
 /// What was seen in one look.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// Threads that ran or waited since they were looked at last, those among them that were born and busy since then.
+    /// Threads that ran or waited since they were sampled last, those among them that were born and busy since then.
     pub used: Vec<ThreadUsage>,
     /// Threads that were not known before.
     pub born: Vec<Thread>,
@@ -52,7 +52,7 @@ pub struct Look {
 pub struct ThreadUsage {
     /// The thread.
     pub tid: u32,
-    /// Since it was looked at last.
+    /// Since it was sampled last.
     #[serde(flatten)]
     pub usage: Usage,
 }
@@ -128,7 +128,7 @@ impl Threads {
         let tasks = match sensing {
             Sensing::Schedstat => None,
             Sensing::Bpf | Sensing::Auto => Tasks::open(&self.root, std::process::id())
-                .inspect_err(|refusal| tracing::debug!("threads are looked at by their files: {refusal}"))
+                .inspect_err(|refusal| tracing::debug!("threads are sampled by their files: {refusal}"))
                 .ok(),
         };
         match (tasks, &self.sensor) {
@@ -141,7 +141,7 @@ impl Threads {
         }
     }
 
-    /// By what they are looked at now.
+    /// By what they are sampled now.
     pub fn sensing(&self) -> Sensing {
         match self.sensor {
             Sensor::Files(_) => Sensing::Schedstat,
@@ -174,7 +174,7 @@ impl Threads {
                 }
                 Err(error) => {
                     tracing::warn!(
-                        "threads are looked at by their files from now on: the kernel's iterator says {error}"
+                        "threads are sampled by their files from now on: the kernel's iterator says {error}"
                     );
                     self.turn_to(Sensing::Schedstat);
                 }
@@ -192,7 +192,7 @@ impl Threads {
     }
 }
 
-/// Why threads of the system below `root` cannot be looked at as `sensing` says; `None` where they can.
+/// Why threads of the system below `root` cannot be sampled as `sensing` says; `None` where they can.
 pub fn refusal(root: &Root, sensing: Sensing) -> Option<Refusal> {
     match sensing {
         Sensing::Schedstat => None,

@@ -1,6 +1,6 @@
 //! Threads by their files: each thread's `schedstat` stays open, so that a sample of it is one system call.
 //!
-//! Threads that sleep are looked at once a second at first, and every four seconds after a while. New ones are found by
+//! Threads that sleep are sampled once a second at first, and every four seconds after a while. New ones are found by
 //! their numbers: /proc/loadavg shows the last one given out, so while it stands still /proc need not be listed. The kernel
 //! gives a number out before its thread is there, and may let others run in between, so that a number without a thread is
 //! asked for again.

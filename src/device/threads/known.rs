@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::device::BootTime;
 use crate::device::schedstat::{Schedstat, Usage};
 
-/// A thread that used nothing is looked at again after this long, then after twice and four times as long.
+/// A thread that used nothing is sampled again after this long, then after twice and four times as long.
 const QUIET_LOOK_NS: u64 = 950_000_000;
 const QUIET_DOUBLINGS: u32 = 2;
-/// One that was awake is looked at every time for so long: it may only have waited for a moment.
+/// One that was awake is sampled every time for so long: it may only have waited for a moment.
 const DOZE: Duration = Duration::from_millis(400);
 /// Who has run and waited for more than this part of the time since the last look is asked when it was born.
 const BUSY_PART: u64 = 10;
@@ -17,7 +17,7 @@ const BUSY_PART: u64 = 10;
 /// One thread.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// Its `schedstat`. `None` where it is not looked at so, or where descriptors have run out.
+    /// Its `schedstat`. `None` where it is not sampled so, or where descriptors have run out.
     pub(super) file: Option<OwnedFd>,
     last: Schedstat,
     /// Where the sensor tells.
@@ -67,7 +67,7 @@ impl Known {
         self.quiet_looks = 0;
     }
 
-    /// Takes what it has used up to `now`; returns what it used since it was looked at last, if anything.
+    /// Takes what it has used up to `now`; returns what it used since it was sampled last, if anything.
     pub(super) fn take(&mut self, now: BootTime, present: Schedstat) -> Option<Usage> {
         let usage = present.since(self.last, now.since(self.read_at).as_nanos() as u64);
         let is_quiet = usage.slices == 0 && usage.run_ns == 0 && usage.wait_ns == 0;

@@ -36,7 +36,7 @@ impl Device {
     }
 }
 
-/// True when some may be there that were not looked at yet.
+/// True when some may be there that were not sampled yet.
 fn are_left(threads: &Threads) -> bool {
     matches!(&threads.sensor, Sensor::Files(files) if !files.candidates.is_empty())
 }
@@ -79,7 +79,7 @@ fn new_threads_are_met_and_the_kernels_are_not() {
     device.number(61);
     device.used(50, "30000000 20000000 4\n");
     let look = threads.look(at(1200)).unwrap();
-    assert_eq!(tids(&look), (vec![60], vec![]), "50 was quiet, and is looked at in a second");
+    assert_eq!(tids(&look), (vec![60], vec![]), "50 was quiet, and is sampled in a second");
     let look = threads.look(at(2200)).unwrap();
     let usage = Usage { wall_ns: 1_100_000_000, run_ns: 30_000_000, wait_ns: 20_000_000, slices: 4 };
     assert_eq!(look.used, [ThreadUsage { tid: 50, usage }]);
