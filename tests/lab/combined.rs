@@ -48,7 +48,7 @@ fn ended(scenario: &str, ways: &[&str], sleepers: &str, change: impl FnOnce(&mut
     let mut job = job(binary, scenario, &command);
     device(&mut job.scenario);
     change(&mut job.scenario);
-    let report = Report::of(job, "/combined.sh", include_str!("combined.sh"), Duration::from_secs(3600));
+    let report = Report::of_whole_state(job, "/combined.sh", include_str!("combined.sh"), Duration::from_secs(3600));
     let lines: u32 = report.one("lines").parse().unwrap();
     assert!(lines > 500, "what is compared: {report:#?}");
     for way in ways {

@@ -16,6 +16,8 @@ recording=$work/recording.jsonl
 
 # shellcheck source=tests/lab/steps.sh
 . /steps.sh
+# shellcheck source=tests/lab/state_steps.sh
+. /state_steps.sh
 
 in_vain() {
 	diff "$work/before" "$work/now" >&2 || :
@@ -69,72 +71,6 @@ load() {
 		sleep 100000 &
 		count=$((count + 1))
 	done
-}
-
-# Lists the threads that are compared: all that there are, but for the kernel's workers, which come and go, for what ends by itself
-# (a build's children) and for this script.
-list_threads() {
-	status_files='' stat_files='' group_files='' adj_files=''
-	for thread in /proc/[0-9]*/task/[0-9]*; do
-		process=${thread%/task/*}
-		process=${process#/proc/}
-		name=$(cat "/proc/$process/comm" 2>/dev/null) || continue
-		parent=$(sed -n 's/^PPid:[^0-9]*//p' "/proc/$process/status" 2>/dev/null) || continue
-		case $name in kworker* | ls) continue ;; esac
-		if [ "$process" = $$ ] || [ "$parent" = "$build" ]; then continue; fi
-		status_files="$status_files $thread/status"
-		stat_files="$stat_files $thread/stat"
-		group_files="$group_files $thread/cgroup"
-		adj_files="$adj_files /proc/$process/oom_score_adj"
-	done
-}
-
-# shellcheck disable=SC2086 # lists of files
-threads() {
-	grep -H '^Cpus_allowed_list' $status_files
-	# Without the name in brackets the nice value is field 18, the priority in real time 39, the policy 40.
-	sed 's/^\([0-9]*\) (.*) /\1 /' $stat_files | awk '{ print "nice, priority, policy of", $1, $18, $39, $40 }'
-	grep -H . $group_files
-	grep -H . $adj_files
-	for pid in $hogs $build $cached; do
-		echo "I/O priority of $pid: $(ionice -p "$pid")"
-	done
-}
-
-tunables() {
-	grep -rH . $cpufreq /sys/kernel/mm/lru_gen /proc/sys/vm /sys/module/zswap 2>/dev/null | grep -v '/stats/\|cur_freq'
-	for name in disksize comp_algorithm backing_dev initstate writeback_limit_enable writeback_limit; do
-		grep -H . "/sys/block/zram0/$name" 2>/dev/null || :
-	done
-}
-
-groups() {
-	find /sys/fs/cgroup -type d | grep -v '/brisk[a-z-]*\.service'
-	for name in cpu.weight cpu.shares cpu.idle cpu.max memory.high memory.max memory.limit_in_bytes cpuset.cpus \
-		cpuset.mems cgroup.subtree_control cgroup.type; do
-		find /sys/fs/cgroup -name "$name" -exec grep -H . {} + 2>/dev/null | grep -v '/brisk[a-z-]*\.service' || :
-	done
-}
-
-# But for what is brisk's own by promise: /run/brisk and what it has learned.
-files() {
-	find / \( -path /proc -o -path /sys -o -path $work -o -path /run/brisk -o -path /run/systemd -o -path /var/lib/brisk \) \
-		-prune -o -print
-	find /etc -type f -exec cksum {} +
-}
-
-state() {
-	threads
-	tunables | sort
-	groups | sort
-	awk '{ print "swap", $1, $2, $3, $5 }' /proc/swaps
-	sort /proc/mounts
-	files | sort
-}
-
-is_as_before() {
-	state >$work/now 2>/dev/null
-	cmp -s $work/before $work/now
 }
 
 hog_states() {

@@ -30,6 +30,11 @@ impl Report {
         Self::of(job.with_file("/launch_steps.sh", include_str!("launch_steps.sh")), path, script, patience)
     }
 
+    /// The same with the functions of `state_steps.sh` beside it: the whole state is compared.
+    pub fn of_whole_state(job: Job, path: &str, script: &str, patience: Duration) -> Self {
+        Self::of(job.with_file("/state_steps.sh", include_str!("state_steps.sh")), path, script, patience)
+    }
+
     /// All that was said of `name`.
     pub fn all(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(of, _)| of == name).map(|(_, text)| text.as_str()).collect()
