@@ -1,62 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Modes, formats and what is forgotten when; nothing here knows the driver. */
 
-#include <linux/debugfs.h>
-#include <linux/jiffies.h>
 #include <linux/jump_label.h>
 #include <linux/mm.h>
-#include <linux/moduleparam.h>
 #include <linux/mutex.h>
-#include <linux/random.h>
-#include <linux/security.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/uidgid.h>
-#include <linux/user_namespace.h>
 
 #include "cache.h"
 
-/* Room for all names: some hundred names times the users who ask for them. */
-#define CAPACITY	2048
-/* Room for 300 names of 60 characters, by either of two calls, for one user. */
-#define USER_LIMIT	262144
-
 /* One size for all spares clearing them and finding out their size. */
 #define ENTRY_BYTES	(sizeof(struct bc_entry) + BC_KEY_MAX)
-
-/*
- * A manager with a policy cache of its own hears of a new policy a little
- * later than we do.
- */
-#define QUIET_AFTER_POLICY	(2 * HZ)
 
 DEFINE_STATIC_KEY_FALSE(binder_cache_key);
 
 atomic_t binder_cache_questions = ATOMIC_INIT(0);
 
-static bool cache_user_namespaces;
-module_param(cache_user_namespaces, bool, 0600);
-MODULE_PARM_DESC(cache_user_namespaces,
-		 "Devices in a binderfs that is mounted in another user namespace have caches, off at first");
-
-/* Also for the modes, the tables, and whose account the driver's hooks are awake on. */
-static DEFINE_MUTEX(caches_lock);
-static LIST_HEAD(caches);
+/* For the modes, the tables, and whose account the driver's hooks are awake on. */
+static DEFINE_MUTEX(modes_lock);
 static int awake_caches;
 bool binder_cache_hooks_awake;
 unsigned long binder_cache_hooks_switched;
 
-/* Not the one above: that is taken while the notifiers are, for reading. */
-static DEFINE_MUTEX(roots_lock);
-static bool hears_of_policies;
 struct kmem_cache *binder_cache_entries;
-static struct kobject *sysfs_root;
-static struct dentry *debugfs_root;
 
 /* Called for each object once: what is reused was filled as far as it is read. */
 static void clear_entry(void *entry)
 {
 	memset(entry, 0, ENTRY_BYTES);
+}
+
+/* Until there is memory for it: the caller lets no two try at once. */
+bool binder_cache_prepare_entries(void)
+{
+	if (!binder_cache_entries)
+		binder_cache_entries = kmem_cache_create("binder_cache_entry", ENTRY_BYTES, 0,
+							 SLAB_ACCOUNT, clear_entry);
+	return binder_cache_entries;
 }
 
 void binder_cache_free_entry(struct bc_entry *entry)
@@ -187,11 +167,21 @@ static void let_hooks_sleep_locked(struct binder_cache *cache)
 		switch_hooks_locked(false);
 }
 
+/* Before the cache goes: making and removing devices must not switch the hooks. */
+void binder_cache_leave_hooks(struct binder_cache *cache)
+{
+	mutex_lock(&modes_lock);
+	if (cache->is_awake)
+		awake_caches--;
+	cache->is_awake = false;
+	mutex_unlock(&modes_lock);
+}
+
 void binder_cache_set_mode(struct binder_cache *cache, enum binder_cache_mode mode)
 {
 	LIST_HEAD(gone);
 
-	mutex_lock(&caches_lock);
+	mutex_lock(&modes_lock);
 	if (mode == BINDER_CACHE_TRANSPARENT)
 		wake_hooks_locked(cache);
 	spin_lock(&cache->lock);
@@ -201,7 +191,7 @@ void binder_cache_set_mode(struct binder_cache *cache, enum binder_cache_mode mo
 	spin_unlock(&cache->lock);
 	if (mode == BINDER_CACHE_OFF)
 		let_hooks_sleep_locked(cache);
-	mutex_unlock(&caches_lock);
+	mutex_unlock(&modes_lock);
 	binder_cache_free_entries(&gone);
 }
 
@@ -211,7 +201,7 @@ int binder_cache_set_profile(struct binder_cache *cache,
 	int result = 0;
 	LIST_HEAD(gone);
 
-	mutex_lock(&caches_lock);
+	mutex_lock(&modes_lock);
 	if (format)
 		result = furnish_locked(cache);
 	if (!result) {
@@ -223,7 +213,7 @@ int binder_cache_set_profile(struct binder_cache *cache,
 		settle_locked(cache, &gone);
 		spin_unlock(&cache->lock);
 	}
-	mutex_unlock(&caches_lock);
+	mutex_unlock(&modes_lock);
 	binder_cache_free_entries(&gone);
 	return result;
 }
@@ -278,13 +268,13 @@ int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
 		return -EINVAL;
 	if (READ_ONCE(cache->manager) != manager)
 		return -EPERM;
-	mutex_lock(&caches_lock);
+	mutex_lock(&modes_lock);
 	if (cache->mode != BINDER_CACHE_COOPERATIVE)
 		result = -EOPNOTSUPP;
 	else if (profile->lookup_codes)
 		result = furnish_locked(cache);
 	if (result) {
-		mutex_unlock(&caches_lock);
+		mutex_unlock(&modes_lock);
 		return result;
 	}
 	if (profile->lookup_codes)
@@ -299,7 +289,7 @@ int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
 		result = -EPERM;
 	}
 	spin_unlock(&cache->lock);
-	mutex_unlock(&caches_lock);
+	mutex_unlock(&modes_lock);
 	binder_cache_free_entries(&gone);
 	return result;
 }
@@ -352,128 +342,8 @@ void binder_cache_refuse_format_locked(struct binder_cache *cache, struct list_h
 	settle_locked(cache, gone);
 }
 
-static int policy_changed(struct notifier_block *block, unsigned long event, void *data)
-{
-	struct binder_cache *cache;
-
-	if (event != LSM_POLICY_CHANGE)
-		return NOTIFY_DONE;
-	mutex_lock(&caches_lock);
-	list_for_each_entry(cache, &caches, link) {
-		spin_lock(&cache->lock);
-		cache->quiet_until = jiffies + QUIET_AFTER_POLICY;
-		spin_unlock(&cache->lock);
-		binder_cache_forget_all(cache);
-	}
-	mutex_unlock(&caches_lock);
-	return NOTIFY_OK;
-}
-
-static struct notifier_block policy_notifier = { .notifier_call = policy_changed };
-
-/* Each once; what there was no memory for, when the next cache is made. */
-static void prepare_roots(void)
-{
-	mutex_lock(&roots_lock);
-	if (!binder_cache_entries)
-		binder_cache_entries = kmem_cache_create("binder_cache_entry", ENTRY_BYTES, 0,
-							 SLAB_ACCOUNT, clear_entry);
-	if (!sysfs_root)
-		sysfs_root = kobject_create_and_add("binder_cache", kernel_kobj);
-	if (IS_ERR_OR_NULL(debugfs_root)) {
-		debugfs_root = debugfs_create_dir("binder_cache", NULL);
-		binder_cache_show_hooks(debugfs_root);
-	}
-	if (!hears_of_policies)
-		hears_of_policies = !register_blocking_lsm_notifier(&policy_notifier);
-	mutex_unlock(&roots_lock);
-}
-
-static struct binder_cache *create(const char *name, enum binder_cache_mode mode)
-{
-	struct binder_cache *cache = kzalloc(sizeof(*cache), GFP_KERNEL_ACCOUNT);
-
-	if (!cache)
-		return NULL;
-	spin_lock_init(&cache->lock);
-	bc_init(&cache->core, get_random_u64());
-	cache->core.capacity = CAPACITY;
-	cache->core.user_limit = USER_LIMIT;
-	cache->mode = mode;
-	cache->quiet_until = jiffies;
-
-	prepare_roots();
-	mutex_lock(&caches_lock);
-	list_add_tail(&cache->link, &caches);
-	mutex_unlock(&caches_lock);
-	if (!binder_cache_entries || !sysfs_root ||
-	    kobject_init_and_add(&cache->kobj, &binder_cache_type, sysfs_root, "%s", name)) {
-		binder_cache_destroy(cache);
-		return NULL;
-	}
-	binder_cache_show_entries(cache, debugfs_root, name);
-	return cache;
-}
-
-/* NULL when there is no memory: the context is then a stock one. */
-struct binder_cache *binder_cache_create(const char *name)
-{
-	return create(name, BINDER_CACHE_COOPERATIVE);
-}
-
-/*
- * Of a device in a binderfs, of which there may be many of the same name.  Who
- * mounts one in a user namespace need have no rights outside: its devices are
- * stock ones, unless root wants them to have caches, which root then turns on.
- */
-struct binder_cache *binder_cache_create_minor(const char *name, int minor,
-					       const struct user_namespace *owner)
-{
-	bool is_roots = owner == &init_user_ns;
-	struct binder_cache *cache;
-	char *unique;
-
-	if (!is_roots && !READ_ONCE(cache_user_namespaces))
-		return NULL;
-	unique = kasprintf(GFP_KERNEL, "%s.%d", name, minor);
-	if (!unique)
-		return NULL;
-	cache = create(unique, is_roots ? BINDER_CACHE_COOPERATIVE : BINDER_CACHE_OFF);
-	kfree(unique);
-	return cache;
-}
-
 void binder_cache_free(struct binder_cache *cache)
 {
 	kvfree(cache->tables);
 	kfree(cache);
-}
-
-/* The device is gone, its last user may not be. */
-void binder_cache_hide(struct binder_cache *cache)
-{
-	if (!cache)
-		return;
-	debugfs_remove(cache->debugfs);
-	cache->debugfs = NULL;
-	if (cache->kobj.state_in_sysfs)
-		kobject_del(&cache->kobj);
-}
-
-void binder_cache_destroy(struct binder_cache *cache)
-{
-	if (!cache)
-		return;
-	binder_cache_hide(cache);
-	mutex_lock(&caches_lock);
-	list_del(&cache->link);
-	/* the hooks do not sleep: making and removing devices must not switch them */
-	if (cache->is_awake)
-		awake_caches--;
-	mutex_unlock(&caches_lock);
-	binder_cache_set_manager(cache, NULL, 0, NULL, NULL);
-	if (cache->kobj.state_initialized)
-		kobject_put(&cache->kobj);
-	else
-		binder_cache_free(cache);
 }

@@ -123,11 +123,6 @@ extern unsigned long binder_cache_hooks_switched;
  */
 extern atomic_t binder_cache_questions;
 
-struct binder_cache *binder_cache_create(const char *name);
-struct binder_cache *binder_cache_create_minor(const char *name, int minor,
-					       const struct user_namespace *owner);
-void binder_cache_hide(struct binder_cache *cache);
-void binder_cache_destroy(struct binder_cache *cache);
 void binder_cache_free_entries(struct list_head *gone);
 void binder_cache_forget_all(struct binder_cache *cache);
 void binder_cache_forget_object(struct binder_cache *cache, const void *object);
@@ -142,6 +137,8 @@ int binder_cache_opt_in(struct binder_cache *cache, const void *manager,
 int binder_cache_flush(struct binder_cache *cache, const void *manager,
 		       u64 *key, u32 size);
 
+bool binder_cache_prepare_entries(void);
+void binder_cache_leave_hooks(struct binder_cache *cache);
 void binder_cache_free(struct binder_cache *cache);
 void binder_cache_free_entry(struct bc_entry *entry);
 bool binder_cache_is_readonly(const struct binder_cache *cache, u32 code);
@@ -159,5 +156,12 @@ extern struct kobj_type binder_cache_type;
 void binder_cache_show_entries(struct binder_cache *cache, struct dentry *root,
 			       const char *name);
 void binder_cache_show_hooks(struct dentry *root);
+
+/* contexts.c */
+struct binder_cache *binder_cache_create(const char *name);
+struct binder_cache *binder_cache_create_minor(const char *name, int minor,
+					       const struct user_namespace *owner);
+void binder_cache_hide(struct binder_cache *cache);
+void binder_cache_destroy(struct binder_cache *cache);
 
 #endif /* _BINDER_CACHE_H */
