@@ -76,9 +76,6 @@ pub fn reservation(mechanism: &str) -> Option<&'static str> {
             "zram can be removed only while all that is swapped out fits into memory, so this could not always be undone",
         ),
         "memory.killer" => Some("a process that was killed cannot be restored"),
-        "lookup" => {
-            Some("what it gains depends on how often the same services are looked up, which shows only while it runs")
-        }
         _ => None,
     }
 }
@@ -109,7 +106,7 @@ mod tests {
             ("memory.zram", Enabled::Auto, None, false, "could not always be undone"),
             ("memory.killer", Enabled::Auto, Some("lmkd (x)"), false, "left to lmkd (x)"),
             ("memory.killer", Enabled::Auto, None, false, "cannot be restored"),
-            ("lookup", Enabled::Auto, None, false, "shows only while it runs"),
+            ("lookup", Enabled::Auto, None, true, "on by itself"),
             ("lookup", Enabled::On, None, true, "lookup.enabled is true"),
         ] {
             let decision = decide(mechanism, enabled, doers);

@@ -49,16 +49,17 @@ fn the_drivers_cache_is_set_and_restored_after_any_death() {
 
 #[test]
 fn another_mode_is_taken_by_a_reload_and_off_leaves_the_driver_alone() {
-    let device = device("[launch]\nenabled = false\n");
+    const OFF: &str = "[launch]\nenabled = false\n[lookup]\nenabled = false\n";
+    let device = device(OFF);
     let mut daemon = device.daemon();
-    assert_eq!(values(&device), originals(), "it is off by itself");
+    assert_eq!(values(&device), originals(), "it is switched off");
     let lookup = || {
         let status = daemon.status();
         status["mechanisms"].as_array().unwrap().iter().find(|it| it["name"] == "lookup").unwrap().clone()
     };
     assert_eq!(lookup()["state"], "available", "what the driver does by itself is not brisk's");
-    assert!(lookup()["reason"].as_str().unwrap().contains("off by itself: what it gains"), "{}", lookup());
-    for off in [ON.replace("enabled = true", "enabled = \"auto\""), ON.replace("transparent", "off")] {
+    assert!(lookup()["reason"].as_str().unwrap().contains("lookup.enabled is false"), "{}", lookup());
+    for off in [ON.replace("enabled = true", "enabled = false"), ON.replace("transparent", "off")] {
         device.configure(&off);
         daemon.signal(Signal::HUP);
         daemon.says("configuration reloaded");
@@ -74,7 +75,7 @@ fn another_mode_is_taken_by_a_reload_and_off_leaves_the_driver_alone() {
     assert_eq!(values(&device)[2], "128");
     // What another process writes meanwhile stays.
     device.write(&format!("{FOLDER}/capacity"), "7\n");
-    device.configure("[launch]\nenabled = false\n");
+    device.configure(OFF);
     daemon.signal(Signal::HUP);
     daemon.says("configuration reloaded");
     let [mode, policy, capacity, profile] = values(&device);

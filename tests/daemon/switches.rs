@@ -162,7 +162,7 @@ fn lookups_are_switched_as_every_other_mechanism_is() {
     const MODE: &str = "sys/kernel/binder_cache/binder/mode";
     let device = Device::of_tree("09-binder-cache-board");
     let shown = say(&device, &["setup"]);
-    for part in ["lookup         off\n", "why      off by itself: what it gains depends on how often"] {
+    for part in ["lookup         off\n", "binder_cache/binder/mode is off, which is not the driver's default"] {
         assert!(shown.out.contains(part), "{part:?} is missing in {}", shown.out);
     }
     let daemon = device.daemon();

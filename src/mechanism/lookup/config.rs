@@ -9,7 +9,7 @@ use crate::mechanism::launch::config::within;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LookupConfig {
-    /// Only true lets the daemon set the driver, for as long as it runs.
+    /// False keeps the daemon from setting the driver; else it is set wherever it has the cache, for as long as the daemon runs.
     pub enabled: Enabled,
     /// What the driver's cache is to do then.
     pub mode: Mode,

@@ -8,7 +8,7 @@ use crate::device::binder::cache::{self, CacheStatus};
 use crate::device::{BootTime, Root};
 use crate::mechanism::enabled::decide;
 use crate::mechanism::sequence::{Change, Sequence};
-use crate::mechanism::{Decision, Event, Mechanism, Outcome, Support, SupportState, Surroundings, Target};
+use crate::mechanism::{Decision, Enabled, Event, Mechanism, Outcome, Support, SupportState, Surroundings, Target};
 
 /// The mechanism's name.
 pub const NAME: &str = "lookup";
@@ -44,6 +44,13 @@ pub fn changes(config: &LookupConfig, contexts: &[CacheStatus]) -> Result<Vec<Ch
     let Some(found) = contexts.iter().find(|context| context.context == config.context) else {
         return Err(format!("{} has no folder {}: no such binder device is open", cache::folder(), config.context));
     };
+    if config.enabled == Enabled::Auto && found.mode == "off" {
+        let file = cache::control_file(&config.context, "mode");
+        return Err(format!(
+            "{} is off, which is not the driver's default: another writer's choice stays",
+            file.display()
+        ));
+    }
     let mut changes = Vec::new();
     let mut change = |target: Target, value: &str| {
         let reason = format!("lookup.mode is {mode}");
@@ -124,8 +131,11 @@ impl Mechanism for LookupControl {
         let (is_wanted, _) = decision(&self.config);
         if is_wanted && self.changes.is_idle() && self.offered.state != SupportState::Unsupported {
             let contexts = cache::status(surroundings.root).unwrap_or_default();
-            let changes = changes(&self.config, &contexts).inspect_err(|reason| tracing::warn!("{NAME}: {reason}"));
+            let changes = changes(&self.config, &contexts);
             self.obstacle = changes.as_ref().err().cloned();
+            if let Some(obstacle) = self.obstacle.as_ref().filter(|_| self.config.enabled.is_on()) {
+                tracing::warn!("{NAME}: {obstacle}");
+            }
             self.changes.begin(changes.unwrap_or_default());
             self.changes.go_on(decisions);
         }
@@ -163,7 +173,7 @@ mod tests {
     use super::*;
     use crate::mechanism::lookup::config::Policy;
     use crate::mechanism::simulated::Kernel;
-    use crate::mechanism::{Action, Effect, Enabled};
+    use crate::mechanism::{Action, Effect};
 
     fn driver(mode: &str) -> CacheStatus {
         CacheStatus {
@@ -177,7 +187,8 @@ mod tests {
     }
 
     fn files(config: &LookupConfig, mode: &str) -> Vec<String> {
-        let changes = changes(config, &[driver(mode)]).unwrap();
+        let config = LookupConfig { enabled: Enabled::On, ..config.clone() };
+        let changes = changes(&config, &[driver(mode)]).unwrap();
         changes.iter().map(|change| change.target.to_string().rsplit('/').next().unwrap().to_owned()).collect()
     }
 
@@ -201,14 +212,28 @@ mod tests {
             LookupConfig { context: "hwbinder".to_owned(), ..transparent.clone() },
             LookupConfig { format: "android-4".to_owned(), ..transparent },
         ] {
+            let config = LookupConfig { enabled: Enabled::On, ..config };
             assert!(changes(&config, &[driver("off")]).is_err(), "{config:?}");
         }
     }
 
     #[test]
-    fn the_driver_is_set_only_where_a_person_has_said_so() {
+    fn by_itself_it_leaves_a_driver_that_is_off() {
+        for (enabled, mode, is_set) in [
+            (Enabled::Auto, "off", false),
+            (Enabled::On, "off", true),
+            (Enabled::Auto, "cooperative", true),
+            (Enabled::Auto, "transparent", true),
+        ] {
+            let changes = changes(&LookupConfig { enabled, ..LookupConfig::default() }, &[driver(mode)]);
+            assert_eq!(changes.is_ok(), is_set, "{enabled} {mode}: {changes:?}");
+        }
+    }
+
+    #[test]
+    fn the_driver_is_set_unless_a_person_said_no() {
         for (enabled, mode, on, reason) in [
-            (Enabled::Auto, Mode::Cooperative, false, "off by itself: what it gains"),
+            (Enabled::Auto, Mode::Cooperative, true, "on by itself"),
             (Enabled::On, Mode::Cooperative, true, "lookup.enabled is true"),
             (Enabled::On, Mode::Transparent, true, "lookup.enabled is true"),
             (Enabled::Off, Mode::Transparent, false, "lookup.enabled is false"),
