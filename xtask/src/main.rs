@@ -1,9 +1,11 @@
-//! What the repository makes from the program: man pages and completions from its command tree, numbers of its daemon and
-//! its charts, and the record of what was run when.
+//! What the repository makes from the program: man pages and completions from its command tree, the book's source, numbers of its
+//! daemon and its charts, and the record of what was run when.
 
 mod bench;
+mod book;
 mod chart;
 mod evidence;
+mod settings;
 mod threads;
 
 use std::fs;
@@ -13,6 +15,7 @@ use anyhow::Context as _;
 use brisk::cli::Cli;
 use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use settings::{EXAMPLE, Settings};
 
 /// What the repository makes from the program
 #[derive(Debug, Parser)]
@@ -23,7 +26,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Write man pages and completions
+    /// Write man pages, completions and the book's source; docs/configuration.md as well
     Docs {
         /// Where to write them
         #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/docs"))]
@@ -85,11 +88,17 @@ fn main() -> anyhow::Result<()> {
 fn docs(folder: &Path) -> anyhow::Result<()> {
     let pages = write_man_pages(&folder.join("man"))?;
     let scripts = write_completions(&folder.join("completions"))?;
-    println!("{pages} man pages and {scripts} completion scripts in {}", folder.canonicalize()?.display());
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    write_if_other(&repository.join("docs/configuration.md"), &Settings::read(EXAMPLE).page())?;
+    let documents = book::write(&repository, &folder.join("book-source"))?;
+    println!(
+        "{pages} man pages, {scripts} completion scripts and {documents} documents of the book in {}",
+        folder.canonicalize()?.display()
+    );
     Ok(())
 }
 
-/// One page a visible subcommand: `brisk.1`, `brisk-launch.1`, `brisk-config-show.1`.
+/// One page a visible subcommand (`brisk.1`, `brisk-launch.1`, `brisk-config-show.1`), and `brisk.toml.5`.
 fn write_man_pages(folder: &Path) -> anyhow::Result<usize> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let commands = visible_commands();
@@ -99,7 +108,18 @@ fn write_man_pages(folder: &Path) -> anyhow::Result<usize> {
         clap_mangen::Man::new(command.clone()).render(&mut page)?;
         fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    Ok(commands.len())
+    let file = folder.join("brisk.toml.5");
+    let page = Settings::read(EXAMPLE).man_page(env!("CARGO_PKG_VERSION"));
+    fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(commands.len() + 1)
+}
+
+/// Leaves a file alone that holds `text` already.
+fn write_if_other(file: &Path, text: &str) -> anyhow::Result<()> {
+    if fs::read_to_string(file).is_ok_and(|present| present == text) {
+        return Ok(());
+    }
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn write_completions(folder: &Path) -> anyhow::Result<usize> {
@@ -156,7 +176,7 @@ mod tests {
     #[test]
     fn pages_and_completions_are_written() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(write_man_pages(folder.path()).unwrap(), visible_commands().len());
+        assert_eq!(write_man_pages(folder.path()).unwrap(), visible_commands().len() + 1);
         assert_eq!(write_completions(folder.path()).unwrap(), 5);
         let page = fs::read_to_string(folder.path().join("brisk.1")).unwrap();
         assert!(page.contains(".TH brisk 1"), "{page}");
