@@ -105,13 +105,35 @@ fn write_man_pages(folder: &Path) -> anyhow::Result<usize> {
     for command in &commands {
         let file = folder.join(format!("{}.1", page_name(command)));
         let mut page = Vec::new();
-        clap_mangen::Man::new(command.clone()).render(&mut page)?;
-        fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))?;
+        let source = format!("brisk {}", env!("CARGO_PKG_VERSION"));
+        clap_mangen::Man::new(command.clone()).source(source).manual("brisk").render(&mut page)?;
+        fs::write(&file, readable(&String::from_utf8(page)?))
+            .with_context(|| format!("cannot write {}", file.display()))?;
     }
     let file = folder.join("brisk.toml.5");
     let page = Settings::read(EXAMPLE).man_page(env!("CARGO_PKG_VERSION"));
     fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(commands.len() + 1)
+}
+
+/// A page whose notes are called so, whose examples keep their lines, and that names what it does not say.
+fn readable(page: &str) -> String {
+    let mut text = String::new();
+    let mut has_examples = false;
+    for line in page.lines() {
+        let begins = line.starts_with(".SH ");
+        if begins && has_examples {
+            text += ".fi\n";
+            has_examples = false;
+        }
+        if line == "Examples:" {
+            text += ".nf\n";
+            has_examples = true;
+        }
+        text += if line == ".SH EXTRA" { ".SH NOTES" } else { line };
+        text.push('\n');
+    }
+    text + if has_examples { ".fi\n" } else { "" } + ".SH \"SEE ALSO\"\n\\fBbrisk\\fR(1), \\fBbrisk.toml\\fR(5)\n"
 }
 
 /// Leaves a file alone that holds `text` already.
@@ -171,6 +193,12 @@ mod tests {
         for command in hidden {
             assert!(!names.contains(&format!("brisk-{}", command.get_name())));
         }
+    }
+
+    #[test]
+    fn examples_of_a_page_keep_their_lines() {
+        let page = readable(".TH x\n.SH EXTRA\nNote.\n\nExamples:\n  a\n  b\n.SH VERSION\nv1\n");
+        assert!(page.contains(".SH NOTES\nNote.\n\n.nf\nExamples:\n  a\n  b\n.fi\n.SH VERSION\nv1\n"), "{page}");
     }
 
     #[test]
