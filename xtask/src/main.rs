@@ -185,6 +185,50 @@ mod tests {
         }
     }
 
+    /// The commands of brisk in the shell blocks of `text`, as words.
+    fn commands_of(text: &str) -> Vec<Vec<&str>> {
+        let mut shell = false;
+        let mut commands = Vec::new();
+        for line in text.lines() {
+            if let Some(language) = line.strip_prefix("```") {
+                shell = ["sh", "console"].contains(&language);
+                continue;
+            }
+            let command = line.split(" #").next().unwrap_or_default();
+            let words = command.split_whitespace().skip_while(|word| ["$", "sudo", "su", "-c"].contains(word));
+            let words: Vec<&str> = words.collect();
+            if shell && words.first().is_some_and(|first| first.trim_start_matches("./") == "brisk") {
+                commands.push(words);
+            }
+        }
+        commands
+    }
+
+    #[test]
+    fn commands_in_the_book_are_understood() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut commands = 0;
+        let mut wrong = Vec::new();
+        for folder in ["docs", "docs/guides", "docs/install", "docs/inside"] {
+            for path in fs::read_dir(repository.join(folder)).unwrap().map(|entry| entry.unwrap().path()) {
+                let Ok(text) = fs::read_to_string(&path) else { continue };
+                for command in commands_of(&text) {
+                    commands += 1;
+                    // Names in capitals stand for numbers as well.
+                    let words = command.iter().map(|word| if *word == "PID" { "1" } else { word });
+                    if let Err(error) = Cli::try_parse_from(words)
+                        && error.use_stderr()
+                    {
+                        wrong.push(format!("{}: {}: {error}", path.display(), command.join(" ")));
+                    }
+                }
+            }
+        }
+        assert!(commands > 30, "the commands are found: {commands}");
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert_eq!(commands_of("```sh\nsudo brisk why  # now\nls\n```\nbrisk x\n"), [["brisk", "why"]]);
+    }
+
     #[test]
     fn hidden_subcommands_have_no_page() {
         let hidden: Vec<_> = Cli::command().get_subcommands().filter(|c| c.is_hide_set()).cloned().collect();
