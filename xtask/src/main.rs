@@ -116,24 +116,22 @@ fn write_man_pages(folder: &Path) -> anyhow::Result<usize> {
     Ok(commands.len() + 1)
 }
 
-/// A page whose notes are called so, whose examples keep their lines, and that names what it does not say.
+/// A page whose notes are called so, with lists and examples in their own lines, and that names what it does not say.
 fn readable(page: &str) -> String {
     let mut text = String::new();
     let mut has_examples = false;
+    let mut keeps_lines = false;
     for line in page.lines() {
-        let begins = line.starts_with(".SH ");
-        if begins && has_examples {
-            text += ".fi\n";
-            has_examples = false;
-        }
-        if line == "Examples:" {
-            text += ".nf\n";
-            has_examples = true;
+        has_examples = (has_examples || line == "Examples:") && !line.starts_with(".SH ");
+        let keeps = has_examples || line.starts_with(' ');
+        if keeps != keeps_lines {
+            text += if keeps { ".nf\n" } else { ".fi\n" };
+            keeps_lines = keeps;
         }
         text += if line == ".SH EXTRA" { ".SH NOTES" } else { line };
         text.push('\n');
     }
-    text + if has_examples { ".fi\n" } else { "" } + ".SH \"SEE ALSO\"\n\\fBbrisk\\fR(1), \\fBbrisk.toml\\fR(5)\n"
+    text + if keeps_lines { ".fi\n" } else { "" } + ".SH \"SEE ALSO\"\n\\fBbrisk\\fR(1), \\fBbrisk.toml\\fR(5)\n"
 }
 
 /// Leaves a file alone that holds `text` already.
@@ -241,8 +239,9 @@ mod tests {
 
     #[test]
     fn examples_of_a_page_keep_their_lines() {
-        let page = readable(".TH x\n.SH EXTRA\nNote.\n\nExamples:\n  a\n  b\n.SH VERSION\nv1\n");
-        assert!(page.contains(".SH NOTES\nNote.\n\n.nf\nExamples:\n  a\n  b\n.fi\n.SH VERSION\nv1\n"), "{page}");
+        let page = readable(".TH x\n.SH EXTRA\nNote:\n  item\nMore.\n\nExamples:\n  a\n  b\n.SH VERSION\nv1\n");
+        let notes = ".SH NOTES\nNote:\n.nf\n  item\n.fi\nMore.\n\n.nf\nExamples:\n  a\n  b\n.fi\n.SH VERSION\nv1\n";
+        assert!(page.contains(notes), "{page}");
     }
 
     #[test]
