@@ -131,8 +131,86 @@ fn every_claim_is_a_promise() {
     assert!(missing.is_empty(), "SPECIFICATION.md does not name\n{}", missing.join("\n"));
 }
 
+/// The pages of the book, by their path in docs/.
+fn pages() -> Vec<String> {
+    let folder = repository().join("docs");
+    let mut files = Vec::new();
+    documents(&folder, &mut files);
+    files.iter().map(|file| file.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_books_contents_name_each_page_once() {
+    let contents = fs::read_to_string(repository().join("docs/SUMMARY.md")).unwrap();
+    let mut named = links(&contents);
+    named.push("SUMMARY.md".to_owned());
+    named.sort();
+    let mut pages = pages();
+    pages.sort();
+    assert_eq!(named, pages);
+}
+
+/// What makes `text` hard to read: long lines, and long cells in tables, whose lines may be longer.
+fn hard_to_read(text: &str) -> Vec<usize> {
+    const LINE: usize = 140;
+    const CELL: usize = 200;
+    let is_hard = |line: &str| match line.starts_with('|') {
+        true => line.split('|').any(|cell| cell.trim().chars().count() > CELL),
+        false => line.chars().count() > LINE,
+    };
+    text.lines().enumerate().filter(|(_, line)| is_hard(line)).map(|(number, _)| number + 1).collect()
+}
+
+#[test]
+fn lines_and_cells_of_the_book_are_short() {
+    let mut wrong = Vec::new();
+    for page in pages().into_iter().filter(|page| page != "results.md") {
+        let text = fs::read_to_string(repository().join("docs").join(&page)).unwrap();
+        wrong.extend(hard_to_read(&text).into_iter().map(|line| format!("docs/{page}:{line}")));
+        if page.starts_with("decisions/0") && text.lines().count() > 30 {
+            wrong.push(format!("docs/{page} has more than 30 lines"));
+        }
+    }
+    assert!(wrong.is_empty(), "lines of at most 140 characters, cells of 200:\n{}", wrong.join("\n"));
+}
+
+/// Files of src/device/, tests left out, that docs/kernel-interfaces.md does not name, neither by themselves nor by a folder.
+fn interfaces_without_a_row() -> Vec<String> {
+    let table = fs::read_to_string(repository().join("docs/kernel-interfaces.md")).unwrap();
+    let named: BTreeSet<&str> = table.split('`').skip(1).step_by(2).collect();
+    let device = repository().join("src/device");
+    let mut folders = vec![device.clone()];
+    let mut missing = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = path.strip_prefix(&device).unwrap().to_str().unwrap().to_owned();
+            if name.ends_with("tests") || name.ends_with("tests.rs") || named.contains(format!("{name}/").as_str()) {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if name.ends_with(".rs") && !named.contains(name.as_str()) {
+                missing.push(name);
+            }
+        }
+    }
+    missing
+}
+
+#[test]
+fn each_file_of_kernel_interfaces_has_its_row() {
+    assert_eq!(interfaces_without_a_row(), Vec::<String>::new(), "docs/kernel-interfaces.md");
+    let table = fs::read_to_string(repository().join("docs/kernel-interfaces.md")).unwrap();
+    let files = table.lines().filter_map(|row| row.strip_prefix("| ")?.split(" | ").nth(1));
+    let files = files.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let gone: Vec<&str> = files.filter(|file| !repository().join("src/device").join(file).exists()).collect();
+    assert_eq!(gone, Vec::<&str>::new(), "docs/kernel-interfaces.md names files that are not there");
+}
+
 #[test]
 fn the_checks_find_what_is_wrong() {
+    let long = "x".repeat(150);
+    assert_eq!(hard_to_read(&format!("a\n{long}\n| {long} | {long} |\n| {long}{long} |")), [2, 4]);
     assert_eq!(links("see [a](b.md#c) and ```[x](y)``` <img src=\"d.png\">"), ["b.md#c", "d.png"]);
     assert!(anchors("# How to add a mechanism\n## 2. `x`!").contains("how-to-add-a-mechanism"));
     assert_eq!(references("| p | `tests/a.rs::b`, `e.toml#f.g`, `plain` |"), [("tests/a.rs", "b"), ("e.toml", "f.g")]);

@@ -1,9 +1,11 @@
-//! What the repository makes from the program: man pages and completions from its command tree, numbers of its daemon and
-//! its charts, and the record of what was run when.
+//! What the repository makes from the program: man pages and completions from its command tree, the book's source, numbers of its
+//! daemon and its charts, and the record of what was run when.
 
 mod bench;
+mod book;
 mod chart;
 mod evidence;
+mod settings;
 mod threads;
 
 use std::fs;
@@ -13,6 +15,7 @@ use anyhow::Context as _;
 use brisk::cli::Cli;
 use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use settings::{EXAMPLE, Settings};
 
 /// What the repository makes from the program
 #[derive(Debug, Parser)]
@@ -23,7 +26,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Write man pages and completions
+    /// Write man pages, completions and the book's source; docs/configuration.md as well
     Docs {
         /// Where to write them
         #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/docs"))]
@@ -85,21 +88,58 @@ fn main() -> anyhow::Result<()> {
 fn docs(folder: &Path) -> anyhow::Result<()> {
     let pages = write_man_pages(&folder.join("man"))?;
     let scripts = write_completions(&folder.join("completions"))?;
-    println!("{pages} man pages and {scripts} completion scripts in {}", folder.canonicalize()?.display());
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    write_if_other(&repository.join("docs/configuration.md"), &Settings::read(EXAMPLE).page())?;
+    let documents = book::write(&repository, &folder.join("book-source"))?;
+    println!(
+        "{pages} man pages, {scripts} completion scripts and {documents} documents of the book in {}",
+        folder.canonicalize()?.display()
+    );
     Ok(())
 }
 
-/// One page a visible subcommand: `brisk.1`, `brisk-launch.1`, `brisk-config-show.1`.
+/// One page a visible subcommand (`brisk.1`, `brisk-launch.1`, `brisk-config-show.1`), and `brisk.toml.5`.
 fn write_man_pages(folder: &Path) -> anyhow::Result<usize> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let commands = visible_commands();
     for command in &commands {
         let file = folder.join(format!("{}.1", page_name(command)));
         let mut page = Vec::new();
-        clap_mangen::Man::new(command.clone()).render(&mut page)?;
-        fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))?;
+        let source = format!("brisk {}", env!("CARGO_PKG_VERSION"));
+        clap_mangen::Man::new(command.clone()).source(source).manual("brisk").render(&mut page)?;
+        fs::write(&file, readable(&String::from_utf8(page)?))
+            .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    Ok(commands.len())
+    let file = folder.join("brisk.toml.5");
+    let page = Settings::read(EXAMPLE).man_page(env!("CARGO_PKG_VERSION"));
+    fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(commands.len() + 1)
+}
+
+/// A page whose notes are called so, with lists and examples in their own lines, and that names what it does not say.
+fn readable(page: &str) -> String {
+    let mut text = String::new();
+    let mut has_examples = false;
+    let mut keeps_lines = false;
+    for line in page.lines() {
+        has_examples = (has_examples || line == "Examples:") && !line.starts_with(".SH ");
+        let keeps = has_examples || line.starts_with(' ');
+        if keeps != keeps_lines {
+            text += if keeps { ".nf\n" } else { ".fi\n" };
+            keeps_lines = keeps;
+        }
+        text += if line == ".SH EXTRA" { ".SH NOTES" } else { line };
+        text.push('\n');
+    }
+    text + if keeps_lines { ".fi\n" } else { "" } + ".SH \"SEE ALSO\"\n\\fBbrisk\\fR(1), \\fBbrisk.toml\\fR(5)\n"
+}
+
+/// Leaves a file alone that holds `text` already.
+fn write_if_other(file: &Path, text: &str) -> anyhow::Result<()> {
+    if fs::read_to_string(file).is_ok_and(|present| present == text) {
+        return Ok(());
+    }
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn write_completions(folder: &Path) -> anyhow::Result<usize> {
@@ -143,6 +183,50 @@ mod tests {
         }
     }
 
+    /// The commands of brisk in the shell blocks of `text`, as words.
+    fn commands_of(text: &str) -> Vec<Vec<&str>> {
+        let mut shell = false;
+        let mut commands = Vec::new();
+        for line in text.lines() {
+            if let Some(language) = line.strip_prefix("```") {
+                shell = ["sh", "console"].contains(&language);
+                continue;
+            }
+            let command = line.split(" #").next().unwrap_or_default();
+            let words = command.split_whitespace().skip_while(|word| ["$", "sudo", "su", "-c"].contains(word));
+            let words: Vec<&str> = words.collect();
+            if shell && words.first().is_some_and(|first| first.trim_start_matches("./") == "brisk") {
+                commands.push(words);
+            }
+        }
+        commands
+    }
+
+    #[test]
+    fn commands_in_the_book_are_understood() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut commands = 0;
+        let mut wrong = Vec::new();
+        for folder in ["docs", "docs/guides", "docs/install", "docs/inside"] {
+            for path in fs::read_dir(repository.join(folder)).unwrap().map(|entry| entry.unwrap().path()) {
+                let Ok(text) = fs::read_to_string(&path) else { continue };
+                for command in commands_of(&text) {
+                    commands += 1;
+                    // Names in capitals stand for numbers as well.
+                    let words = command.iter().map(|word| if *word == "PID" { "1" } else { word });
+                    if let Err(error) = Cli::try_parse_from(words)
+                        && error.use_stderr()
+                    {
+                        wrong.push(format!("{}: {}: {error}", path.display(), command.join(" ")));
+                    }
+                }
+            }
+        }
+        assert!(commands > 30, "the commands are found: {commands}");
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert_eq!(commands_of("```sh\nsudo brisk why  # now\nls\n```\nbrisk x\n"), [["brisk", "why"]]);
+    }
+
     #[test]
     fn hidden_subcommands_have_no_page() {
         let hidden: Vec<_> = Cli::command().get_subcommands().filter(|c| c.is_hide_set()).cloned().collect();
@@ -154,9 +238,16 @@ mod tests {
     }
 
     #[test]
+    fn examples_of_a_page_keep_their_lines() {
+        let page = readable(".TH x\n.SH EXTRA\nNote:\n  item\nMore.\n\nExamples:\n  a\n  b\n.SH VERSION\nv1\n");
+        let notes = ".SH NOTES\nNote:\n.nf\n  item\n.fi\nMore.\n\n.nf\nExamples:\n  a\n  b\n.fi\n.SH VERSION\nv1\n";
+        assert!(page.contains(notes), "{page}");
+    }
+
+    #[test]
     fn pages_and_completions_are_written() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(write_man_pages(folder.path()).unwrap(), visible_commands().len());
+        assert_eq!(write_man_pages(folder.path()).unwrap(), visible_commands().len() + 1);
         assert_eq!(write_completions(folder.path()).unwrap(), 5);
         let page = fs::read_to_string(folder.path().join("brisk.1")).unwrap();
         assert!(page.contains(".TH brisk 1"), "{page}");
