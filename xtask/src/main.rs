@@ -29,7 +29,7 @@ enum Task {
         #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/docs"))]
         folder: PathBuf,
     },
-    /// Enter what was run today into tests/evidence.toml
+    /// Write docs/traceability.md, and enter what was run today
     Evidence(evidence::Arguments),
     /// Measure the daemon, here and in the lab, with real process events and a device tree on a tmpfs; needs root
     Bench {
@@ -132,6 +132,7 @@ fn page_name(command: &Command) -> &str {
 mod tests {
     use super::*;
 
+    // Verifies HOUSE-1.
     #[test]
     fn every_subcommand_and_argument_says_what_it_does() {
         let commands = visible_commands();
