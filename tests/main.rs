@@ -27,5 +27,7 @@ mod report_properties;
 mod service_user;
 mod static_brisk;
 mod top;
+#[path = "../xtask/src/evidence/traceability.rs"]
+mod traceability;
 mod undo;
 mod vocabulary;

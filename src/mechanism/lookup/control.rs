@@ -181,6 +181,7 @@ mod tests {
         changes.iter().map(|change| change.target.to_string().rsplit('/').next().unwrap().to_owned()).collect()
     }
 
+    // Verifies LOOKUP-6.
     #[test]
     fn only_what_differs_is_set_and_the_mode_comes_last() {
         let transparent = LookupConfig { mode: Mode::Transparent, ..LookupConfig::default() };
@@ -205,6 +206,7 @@ mod tests {
         }
     }
 
+    // Verifies LOOKUP-6.
     #[test]
     fn the_driver_is_set_only_where_a_person_has_said_so() {
         for (enabled, mode, on, reason) in [
@@ -228,6 +230,7 @@ mod tests {
         }
     }
 
+    // Verifies LOOKUP-6.
     #[test]
     fn the_driver_is_set_whole_or_not_at_all() {
         for (refused, expected_held) in [(None, 2), (Some("transparent"), 0)] {
