@@ -159,7 +159,8 @@ fn unfounded(results: &str, evidence: &BTreeMap<String, Measured>) -> (Vec<Strin
             Some(("not yet as data", _)) => not_yet += 1,
             Some(("measured elsewhere", _)) => {}
             _ => {
-                unfounded.push(format!("a table says not where its figures come from: {source:?}, {:?}", cells.first()))
+                unfounded
+                    .push(format!("a table says not where its figures come from: {source:?}, {:?}", cells.first()));
             }
         }
     }

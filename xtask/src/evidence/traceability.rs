@@ -117,8 +117,8 @@ pub fn checks(repository: &Path) -> anyhow::Result<Vec<Check>> {
     let mut folders: Vec<PathBuf> = SOURCES.iter().map(|folder| repository.join(folder)).collect();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
-            let (path, name) = (entry.as_ref().map(fs::DirEntry::path), entry.as_ref().map(fs::DirEntry::file_name));
-            let (Ok(path), Ok(name)) = (path, name) else { continue };
+            let entry = entry?;
+            let (path, name) = (entry.path(), entry.file_name());
             if path.is_dir() && !SKIPPED.iter().any(|skipped| name == *skipped) {
                 folders.push(path);
             } else if path.extension().is_some_and(|ending| ending == "rs" || ending == "java") {
