@@ -46,6 +46,7 @@ fn install(module: &Path, architecture: &str, cpus: &Path) -> Output {
     shell.output().unwrap()
 }
 
+// Verifies ANDROID-3.
 #[test]
 fn it_installs_on_a_device_that_it_can_serve() {
     let module = unpacked();
@@ -61,6 +62,7 @@ fn it_installs_on_a_device_that_it_can_serve() {
     assert_eq!(String::from_utf8_lossy(&version.stdout), format!("brisk {}\n", env!("CARGO_PKG_VERSION")));
 }
 
+// Verifies ANDROID-3.
 #[test]
 fn it_refuses_what_it_cannot_serve_and_says_why() {
     let cpus = tempfile::tempdir().unwrap();
@@ -93,12 +95,14 @@ fn serve(brisk: &str) -> Vec<String> {
     fs::read_to_string(folder.join("log")).unwrap().lines().map(str::to_owned).collect()
 }
 
+// Verifies ANDROID-3.
 #[test]
 fn the_service_restores_after_a_death_and_starts_again() {
     let noted = serve("[ \"$1\" = restore ] || [ \"$(grep -c run log)\" -gt 1 ]");
     assert_eq!(noted, ["run", "restore", "run"]);
 }
 
+// Verifies ANDROID-3.
 #[test]
 fn the_service_gives_up_after_five_failures_at_once_with_everything_restored() {
     let noted = serve("[ \"$1\" = restore ]");
@@ -114,6 +118,7 @@ fn uninstall(data: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+// Verifies BOOT-4.
 #[test]
 fn its_removal_gives_back_what_an_arm_of_a_series_had_set_and_leaves_nothing() {
     for (record, expected) in [
@@ -157,6 +162,7 @@ fn shown(device: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+// Verifies ANDROID-2.
 #[test]
 fn a_phones_configuration_is_shipped_both_ways_and_found_there() {
     let settings = fs::read_to_string(SETTINGS).unwrap();

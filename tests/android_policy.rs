@@ -50,12 +50,14 @@ fn refusal(more: &str) -> String {
     }
 }
 
+// Verifies ANDROID-3.
 #[test]
 fn nothing_in_it_is_what_androids_neverallow_rules_refuse() {
     let refused = refusal("");
     assert!(refused.is_empty(), "{refused}");
 }
 
+// Verifies ANDROID-3.
 #[test]
 fn what_they_refuse_is_noticed() {
     let rules = [
@@ -107,6 +109,7 @@ fn labels() -> Vec<(String, String)> {
 }
 
 /// As AOSP's own tests of a policy ask for.
+// Verifies ANDROID-3.
 #[test]
 fn files_are_labelled_as_their_partition_asks_for() {
     let (types, labels) = (types(), labels());
@@ -126,6 +129,7 @@ fn files_are_labelled_as_their_partition_asks_for() {
     }
 }
 
+// Verifies ANDROID-3.
 #[test]
 fn the_services_ask_for_nothing_that_the_policy_does_not_grant() {
     let rc = shipped("brisk.rc");

@@ -35,12 +35,14 @@ fn calls_of_programs(programs: u32, seed: u64) -> u64 {
     calls.unwrap_or_else(|| panic!("it says how many calls it made: {said}"))
 }
 
+// Verifies LOOKUP-1, LOOKUP-2.
 #[test]
 fn the_core_keeps_its_promises_and_agrees_with_the_model() {
     assert!(calls_of_programs(200, 1) > 200_000);
 }
 
 /// Another course each time; the seed is told when it fails.
+// Verifies LOOKUP-1.
 #[test]
 #[ignore = "a minute; ./dev test --deep"]
 fn the_core_agrees_with_the_model_in_millions_of_calls() {
@@ -50,6 +52,7 @@ fn the_core_agrees_with_the_model_in_millions_of_calls() {
 
 /// A service becomes lazy, dies, or is let go and freed while another thread learns or finds it: every order with two
 /// switches.
+// Verifies LOOKUP-3, LOOKUP-4, LOOKUP-1.
 #[test]
 fn two_threads_in_the_hooks_keep_the_rules_in_every_order() {
     let folder = tempfile::tempdir().unwrap();
@@ -59,6 +62,7 @@ fn two_threads_in_the_hooks_keep_the_rules_in_every_order() {
     println!("{said}");
 }
 
+// Verifies LOOKUP-3.
 #[test]
 fn what_reads_the_bytes_of_others_agrees_with_a_plain_reading() {
     let folder = tempfile::tempdir().unwrap();
@@ -100,6 +104,7 @@ fn with_fault<T>(copy: &Path, file: &str, right: &str, wrong: &str, tried: impl 
     result
 }
 
+// Verifies LOOKUP-3.
 #[test]
 fn a_fault_planted_in_what_reads_bytes_is_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -133,6 +138,7 @@ const MISPLACED: &[(&str, &str, &str, &str)] = &[
     ("caller.c", "cache->core.removals != removals", "false", "freed memory is accessed"),
 ];
 
+// Verifies LOOKUP-1.
 #[test]
 fn a_misplaced_step_of_the_hooks_is_found() {
     let folder = tempfile::tempdir().unwrap();

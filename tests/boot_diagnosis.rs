@@ -119,6 +119,7 @@ fn first(diagnosis: &Value) -> (&str, &str) {
     (finding["opportunity"].as_str().unwrap_or("none"), finding["advice"].as_str().unwrap_or(""))
 }
 
+// Verifies CHART-3.
 #[test]
 fn a_saturated_disk_is_not_one_cpu() {
     let stretch = Stretch { ms: 6000, busy: &[17, 25, 20, 22], wait: 70, disk: 98, work: &[30, 30], ..IDLE };
@@ -130,6 +131,7 @@ fn a_saturated_disk_is_not_one_cpu() {
     assert!((4100..=4300).contains(&gain_ms), "what the busiest process works would remain: {gain_ms}");
 }
 
+// Verifies CHART-3.
 #[test]
 fn four_quarters_of_a_cpu_are_not_one_cpu() {
     let stretch = Stretch { ms: 6000, busy: &[25, 25, 25, 25], work: &[98], ..IDLE };
@@ -146,6 +148,7 @@ fn four_quarters_of_a_cpu_are_not_one_cpu() {
     assert_eq!(limits(&log(1)), ["one-cpu"]);
 }
 
+// Verifies CHART-3.
 #[test]
 fn a_process_is_the_cause_only_with_its_share() {
     let log = |work: &[u32]| {
@@ -167,6 +170,7 @@ fn a_process_is_the_cause_only_with_its_share() {
     assert_eq!(of_one["findings"][0]["who"][0]["share"], 0.9, "{of_one:#}");
 }
 
+// Verifies CHART-3.
 #[test]
 fn the_work_ends_where_it_ends() {
     // Idle from 4.74 s on, in the middle of a sample.
@@ -190,6 +194,7 @@ fn the_work_ends_where_it_ends() {
     assert!(done_ms(2, &[busy, Stretch { ms: 2060, ..IDLE }, blip, idle]).abs_diff(4740) <= 20);
 }
 
+// Verifies CHART-3.
 #[test]
 fn compare_says_when_the_work_was_done() {
     let folder = tempfile::tempdir().unwrap();
@@ -207,6 +212,7 @@ fn compare_says_when_the_work_was_done() {
     assert!(!brisk(&["boot", "compare", "--json", &b, &a]).0.contains("-0.0"));
 }
 
+// Verifies CHART-3.
 #[test]
 fn cpus_that_are_idle_throughout_are_not_at_work_all_the_time() {
     let stretch = Stretch { ms: 6000, busy: &[98, 98, 0, 0], work: &[98, 98], ..IDLE };
@@ -220,6 +226,7 @@ fn cpus_that_are_idle_throughout_are_not_at_work_all_the_time() {
     assert!((2900..=3200).contains(&gain_ms), "half of it: {gain_ms}");
 }
 
+// Verifies CHART-3.
 #[test]
 fn a_boot_that_every_cpu_works_for_names_who_takes_most() {
     let stretch = Stretch { ms: 6000, busy: &[99, 99], work: &[80, 50, 40], ..IDLE };
@@ -232,6 +239,7 @@ fn a_boot_that_every_cpu_works_for_names_who_takes_most() {
     assert!((2300..=2500).contains(&gain_ms), "its own share: {gain_ms}");
 }
 
+// Verifies CHART-3.
 #[test]
 fn cpu_time_in_no_process_is_told() {
     let processes = &[("modprobe", 1, 1), ("kworker/0:1", 2, 1)];
@@ -255,6 +263,7 @@ fn cpu_time_in_no_process_is_told() {
     assert!(advice.contains("59 % of the CPU time is in no process that was sampled"), "{advice}");
 }
 
+// Verifies CHART-1.
 #[test]
 fn a_broken_archive_is_named_with_its_reason_and_nothing_reaches_the_terminal() {
     let folder = tempfile::tempdir().unwrap();
@@ -301,6 +310,7 @@ fn a_broken_archive_is_named_with_its_reason_and_nothing_reaches_the_terminal() 
     assert!(said.contains("5.tgz: proc_") && said.contains("stream"), "{said}");
 }
 
+// Verifies CHART-1.
 #[test]
 fn a_name_in_a_log_cannot_change_the_terminal() {
     let folder = tempfile::tempdir().unwrap();
@@ -314,6 +324,7 @@ fn a_name_in_a_log_cannot_change_the_terminal() {
     }
 }
 
+// Verifies CHART-1.
 #[test]
 fn both_commands_round_mebibytes_alike() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,6 +7,7 @@ use brisk::chart::generate::{self, Shape};
 /// For all that the program allocates, its threads' stacks among it (RLIMIT_DATA).
 const LIMIT_BYTES: u64 = 64 << 20;
 
+// Verifies CHART-2.
 #[test]
 fn drawing_48_mb_takes_at_most_64_mib() {
     let folder = tempfile::tempdir().unwrap();

@@ -39,6 +39,7 @@ fn remaining(folder: &Path) -> Vec<String> {
     names
 }
 
+// Verifies HOUSE-1.
 #[test]
 fn what_was_built_goes_and_the_cache_stays_until_it_is_asked_for() {
     let folder = repository();
@@ -54,6 +55,7 @@ fn what_was_built_goes_and_the_cache_stays_until_it_is_asked_for() {
     assert!(clean(path, &["--cache"]).status.success(), "there is nothing to remove any more");
 }
 
+// Verifies HOUSE-1.
 #[test]
 fn what_was_measured_stays() {
     let folder = repository();
@@ -65,6 +67,7 @@ fn what_was_measured_stays() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("cache/brisk/results"), "{output:?}");
 }
 
+// Verifies HOUSE-1.
 #[test]
 fn a_folder_with_something_of_anothers_is_left_alone() {
     let folder = repository();

@@ -1,8 +1,14 @@
-//! The documents tell the truth: links lead somewhere, and every promise names a test or a claim that exists.
+//! The documents tell the truth: links lead somewhere, and every promise is verified by a test or a claim.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::traceability::{self, Promise};
+
+/// Two to three pages.
+const LONGEST_SPECIFICATION: usize = 16 * 1024;
+const LONGEST_LINE: usize = 400;
 
 /// The folders that hold no documents of ours.
 const SKIPPED: [&str; 3] = ["target", "fuzz", ".git"];
@@ -50,6 +56,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(anchor).collect()
 }
 
+// Verifies HOUSE-1.
 #[test]
 fn every_link_leads_somewhere() {
     let mut files = Vec::new();
@@ -73,62 +80,79 @@ fn every_link_leads_somewhere() {
     assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
 }
 
-/// `file::name` or `file#claim` in backticks, as SPECIFICATION.md names what checks a promise.
-fn references(row: &str) -> Vec<(&str, &str)> {
-    let quoted = row.split('`').skip(1).step_by(2);
-    quoted.filter_map(|code| code.split_once("::").or_else(|| code.split_once('#'))).collect()
-}
-
-/// True when `file` holds the test function or the claim called `name`.
-fn holds(file: &str, name: &str) -> bool {
-    let Ok(text) = fs::read_to_string(repository().join(file)) else { return false };
-    if file.ends_with(".toml") {
-        return text.lines().any(|line| line.replace(' ', "") == format!("id=\"{name}\""));
+/// What is wrong with a specification: people read it on two to three pages, and the traceability table names the tests.
+fn faults(specification: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if specification.len() >= LONGEST_SPECIFICATION {
+        faults.push(format!("{} bytes; say it shorter", specification.len()));
     }
-    if file.ends_with(".java") {
-        return text.contains(&format!("void {name}("));
-    }
-    text.contains(&format!("fn {name}(")) || text.contains(&format!("{name}: \""))
-}
-
-#[test]
-fn every_promise_is_checked_by_something_that_exists() {
-    let text = fs::read_to_string(repository().join("SPECIFICATION.md")).unwrap();
-    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Promise"));
-    let mut wrong = Vec::new();
-    let mut promises = 0;
-    for row in rows {
-        promises += 1;
-        let references = references(row);
-        if references.is_empty() {
-            wrong.push(format!("nothing checks: {row}"));
+    for line in specification.lines() {
+        let names_a_test = ["::", ".rs", ".java", "tests/", ".toml#"].iter().any(|part| line.contains(part))
+            || line.split('`').skip(1).step_by(2).any(|code| code.matches('_').count() >= 3);
+        if names_a_test {
+            faults.push(format!("names a test: {line}"));
         }
-        for (file, name) in references.into_iter().filter(|(file, name)| !holds(file, name)) {
-            wrong.push(format!("{file} has no {name}"));
+        if line.chars().count() > LONGEST_LINE {
+            faults.push(format!("longer than {LONGEST_LINE} characters: {line}"));
         }
     }
-    assert!(promises >= 10, "SPECIFICATION.md has its tables");
-    assert!(wrong.is_empty(), "SPECIFICATION.md:\n{}", wrong.join("\n"));
+    let mut last: Option<Promise> = None;
+    for promise in traceability::promises(specification) {
+        let numbered = |promise: &Promise| {
+            let (group, number) = promise.id.split_once('-')?;
+            Some((group.to_owned(), number.parse::<u32>().ok()?))
+        };
+        let goes_on = match (last.as_ref().and_then(numbered), numbered(&promise)) {
+            (Some((before, last)), Some((group, number))) if before == group => number == last + 1,
+            (_, Some((_, number))) => number == 1,
+            (_, None) => false,
+        };
+        if !goes_on || !promise.text.ends_with('.') {
+            faults.push(format!(
+                "the numbers of a group are 1, 2 and so on, and a promise is a sentence: {}",
+                promise.id
+            ));
+        }
+        last = Some(promise);
+    }
+    faults
 }
 
-/// Every claim of an experiment is a promise, so SPECIFICATION.md names it.
+// Verifies HOUSE-1.
 #[test]
-fn every_claim_is_a_promise() {
+fn the_specification_is_short_and_names_no_test() {
     let specification = fs::read_to_string(repository().join("SPECIFICATION.md")).unwrap();
-    let mut claims = 0;
-    let mut missing = Vec::new();
-    for path in fs::read_dir(repository().join("experiments")).unwrap().map(|entry| entry.unwrap().path()) {
-        for line in fs::read_to_string(&path).unwrap().lines().map(|line| line.replace(' ', "")) {
-            let Some(id) = line.strip_prefix("id=\"").and_then(|rest| rest.strip_suffix('"')) else { continue };
-            claims += 1;
-            let reference = format!("`experiments/{}#{id}`", path.file_name().unwrap().display());
-            if !specification.contains(&reference) {
-                missing.push(reference);
-            }
-        }
-    }
-    assert!(claims > 0, "the claims are found");
-    assert!(missing.is_empty(), "SPECIFICATION.md does not name\n{}", missing.join("\n"));
+    assert_eq!(faults(&specification), Vec::<String>::new());
+    let lines = specification.lines().filter(|line| line.starts_with("- ")).count();
+    let promises = traceability::promises(&specification);
+    assert!(promises.len() > 50 && promises.len() == lines, "each line of the lists is a promise");
+    let ids: BTreeSet<&str> = promises.iter().map(|promise| promise.id.as_str()).collect();
+    assert_eq!(ids.len(), promises.len(), "a number stands for one promise");
+}
+
+/// Both ways: a promise that no test and no claim verifies is not kept, and a check of no promise verifies nothing.
+// Verifies HOUSE-1.
+#[test]
+fn each_promise_is_verified_and_each_check_has_its_promise() {
+    let promises = traceability::promises(&fs::read_to_string(repository().join("SPECIFICATION.md")).unwrap());
+    let promises: BTreeSet<&str> = promises.iter().map(|promise| promise.id.as_str()).collect();
+    let checks = traceability::checks(repository()).unwrap();
+    assert!(checks.len() > 900, "the checks are found");
+    let verified: BTreeSet<&str> = checks.iter().flat_map(|check| &check.promises).map(String::as_str).collect();
+    assert_eq!(verified.difference(&promises).collect::<Vec<_>>(), Vec::<&&str>::new(), "no promises");
+    assert_eq!(promises.difference(&verified).collect::<Vec<_>>(), Vec::<&&str>::new(), "not verified");
+    let names: BTreeSet<String> = checks.iter().map(|check| format!("{}::{}", check.file, check.name)).collect();
+    assert_eq!(names.len(), checks.len(), "a check has one comment, which may name several promises");
+}
+
+// Verifies HOUSE-1.
+#[test]
+fn the_traceability_table_is_up_to_date() {
+    let kept = fs::read_to_string(repository().join("docs/traceability.md")).unwrap();
+    let made = traceability::document(repository()).unwrap();
+    let mut lines = kept.lines().zip(made.lines());
+    let differs = lines.find(|(kept, made)| kept != made);
+    assert!(kept == made, "run `cargo xtask evidence`; kept and made first differ in {differs:#?}");
 }
 
 /// The pages of the book, by their path in docs/.
@@ -139,6 +163,7 @@ fn pages() -> Vec<String> {
     files.iter().map(|file| file.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned()).collect()
 }
 
+// Verifies HOUSE-1.
 #[test]
 fn the_books_contents_name_each_page_once() {
     let contents = fs::read_to_string(repository().join("docs/SUMMARY.md")).unwrap();
@@ -161,10 +186,13 @@ fn hard_to_read(text: &str) -> Vec<usize> {
     text.lines().enumerate().filter(|(_, line)| is_hard(line)).map(|(number, _)| number + 1).collect()
 }
 
+// Verifies HOUSE-1.
 #[test]
 fn lines_and_cells_of_the_book_are_short() {
     let mut wrong = Vec::new();
-    for page in pages().into_iter().filter(|page| page != "results.md") {
+    // Generated lines hold paths; the lines of results.md have markers.
+    let exempt = ["results.md", "traceability.md"];
+    for page in pages().into_iter().filter(|page| !exempt.contains(&page.as_str())) {
         let text = fs::read_to_string(repository().join("docs").join(&page)).unwrap();
         wrong.extend(hard_to_read(&text).into_iter().map(|line| format!("docs/{page}:{line}")));
         if page.starts_with("decisions/0") && text.lines().count() > 30 {
@@ -197,6 +225,7 @@ fn interfaces_without_a_row() -> Vec<String> {
     missing
 }
 
+// Verifies HOUSE-2.
 #[test]
 fn each_file_of_kernel_interfaces_has_its_row() {
     assert_eq!(interfaces_without_a_row(), Vec::<String>::new(), "docs/kernel-interfaces.md");
@@ -213,8 +242,18 @@ fn the_checks_find_what_is_wrong() {
     assert_eq!(hard_to_read(&format!("a\n{long}\n| {long} | {long} |\n| {long}{long} |")), [2, 4]);
     assert_eq!(links("see [a](b.md#c) and ```[x](y)``` <img src=\"d.png\">"), ["b.md#c", "d.png"]);
     assert!(anchors("# How to add a mechanism\n## 2. `x`!").contains("how-to-add-a-mechanism"));
-    assert_eq!(references("| p | `tests/a.rs::b`, `e.toml#f.g`, `plain` |"), [("tests/a.rs", "b"), ("e.toml", "f.g")]);
-    assert!(holds("tests/documents.rs", "the_checks_find_what_is_wrong"));
-    assert!(!holds("tests/documents.rs", concat!("no_such_", "test")));
-    assert!(!holds("tests/none.rs", "any"));
+    let promise = "- **UNDO-1** It is restored.\n";
+    assert_eq!(faults(promise), Vec::<String>::new());
+    for (wrong, expected) in [
+        ("- **UNDO-2** It is restored.", "the numbers of a group"),
+        ("- **UNDO-1** It is restored", "a promise is a sentence"),
+        ("- **UNDO-one** It is restored.", "the numbers of a group"),
+        ("see `restores_it_after_sigkill`", "names a test"),
+        ("see src/device/journal/tests.rs", "names a test"),
+        (&"long ".repeat(81), "longer than"),
+        (&promise.repeat(1000), "bytes; say it shorter"),
+        (&promise.repeat(2), "the numbers of a group"),
+    ] {
+        assert!(faults(wrong).iter().any(|fault| fault.contains(expected)), "{wrong:.100}: {:.100?}", faults(wrong));
+    }
 }

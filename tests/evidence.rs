@@ -1,94 +1,51 @@
 //! When each promise was last checked that not every test run checks: `tests/evidence.toml`, kept by `cargo xtask evidence`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use serde::Deserialize;
+use crate::traceability::{self, Check, Record, Tier};
 
 /// Why a date is missing.
 const NOT_ON_RECORD: &str = "not on record";
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Evidence {
-    /// Of which day the database was that has no advisory against a dependency of which commit (`cargo deny check advisories`).
-    advisories: String,
-    /// By `FILE::TEST`, the day and commit of the last passing run.
-    deep: BTreeMap<String, String>,
-    /// By the experiment's file, the day and commit of its last run.
-    measured: BTreeMap<String, Measured>,
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Measured {
-    quick: String,
-    full: String,
+/// Those of the tests that `cargo test` runs: Maven's are not on record.
+fn deep(checks: &[Check]) -> BTreeSet<String> {
+    let deep = checks.iter().filter(|check| check.tier == Tier::Deep && check.file.ends_with(".rs"));
+    deep.map(|check| format!("{}::{}", check.file, check.name)).collect()
 }
 
-fn text(file: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap_or_default()
-}
-
-fn evidence() -> Evidence {
-    toml::from_str(&text("tests/evidence.toml")).unwrap()
-}
-
-/// True when `file` holds the test `name`, and an ordinary run leaves it out.
-fn is_deep(file: &str, name: &str) -> bool {
-    let text = text(file);
-    let Some(at) = text.find(&format!("fn {name}(")) else { return false };
-    let attributes = text[..at].rsplit("\n\n").next().unwrap_or_default();
-    attributes.contains("#[ignore")
-}
-
-/// The rows of SPECIFICATION.md and what each names as its checks.
-fn promises(specification: &str) -> Vec<(&str, Vec<(&str, &str)>)> {
-    let rows = specification.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Promise"));
-    rows.map(|row| (row, checks(row))).collect()
-}
-
-fn checks(row: &str) -> Vec<(&str, &str)> {
-    row.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::")).collect()
-}
-
-/// Each run, deep or measured: a row that no ordinary run checks says so.
+/// What an ordinary run does not check must be measured: no promise rests on deep tests alone.
 #[test]
-fn promises_that_only_deep_tests_check_are_marked() {
-    let specification = text("SPECIFICATION.md");
-    let mut wrong = Vec::new();
-    for (row, checks) in promises(&specification) {
-        let deep = !checks.is_empty() && !row.contains('#') && checks.iter().all(|(file, name)| is_deep(file, name));
-        if deep != row.contains("(deep)") {
-            wrong.push(format!("{}: {row}", if deep { "is deep" } else { "is not deep" }));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+fn no_promise_rests_on_deep_tests_alone() {
+    let checks = traceability::checks(repository()).unwrap();
+    let of = |is_deep: bool| -> BTreeSet<&String> {
+        let checks = checks.iter().filter(|check| (check.tier == Tier::Deep) == is_deep);
+        checks.flat_map(|check| &check.promises).collect()
+    };
+    assert_eq!(of(true).difference(&of(false)).collect::<Vec<_>>(), Vec::<&&String>::new());
 }
 
 #[test]
 fn every_deep_test_and_every_experiment_has_its_last_run_on_record() {
-    let evidence = evidence();
-    let specification = text("SPECIFICATION.md");
-    let deep: BTreeSet<String> = promises(&specification)
-        .into_iter()
-        .flat_map(|(_, checks)| checks)
-        .filter(|(file, name)| is_deep(file, name))
-        .map(|(file, name)| format!("{file}::{name}"))
-        .collect();
+    let record = Record::read(repository()).unwrap();
+    let checks = traceability::checks(repository()).unwrap();
+    let deep = deep(&checks);
     assert!(deep.len() > 10, "the deep tests are found");
-    assert_eq!(evidence.deep.keys().cloned().collect::<BTreeSet<_>>(), deep);
+    assert_eq!(record.deep.keys().cloned().collect::<BTreeSet<_>>(), deep);
 
-    let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
-    let experiments: BTreeSet<String> = fs::read_dir(experiments)
+    let experiments: BTreeSet<String> = fs::read_dir(repository().join("experiments"))
         .unwrap()
         .map(|entry| format!("experiments/{}", entry.unwrap().file_name().display()))
-        .filter(|file| text(file).contains("[[claim]]"))
+        .filter(|file| fs::read_to_string(repository().join(file)).unwrap().contains("[[claim]]"))
         .collect();
-    assert_eq!(evidence.measured.keys().cloned().collect::<BTreeSet<_>>(), experiments);
-    let runs = evidence.deep.values().chain([&evidence.advisories]);
-    for run in runs.chain(evidence.measured.values().flat_map(|it| [&it.quick, &it.full])) {
+    assert_eq!(record.measured.keys().cloned().collect::<BTreeSet<_>>(), experiments);
+    let runs = record.deep.values().chain([&record.advisories]);
+    for run in runs.chain(record.measured.values().flat_map(|it| [&it.quick, &it.full])) {
         assert!(run == NOT_ON_RECORD || is_run(run), "{run}: a day and a commit, or {NOT_ON_RECORD:?}");
     }
 }
@@ -103,8 +60,6 @@ fn is_run(text: &str) -> bool {
 }
 
 #[test]
-fn the_checks_find_what_is_wrong() {
+fn a_run_is_a_day_and_a_commit() {
     assert!(is_run("2026-11-23 ee0c2f3") && !is_run("yesterday ee0c2f3") && !is_run("2026-11-23"));
-    assert!(is_deep("tests/lab/undo.rs", "any_kill_on_two_cpus_leaves_nothing_changed"));
-    assert!(!is_deep("tests/evidence.rs", "the_checks_find_what_is_wrong") && !is_deep("tests/none.rs", "any"));
 }

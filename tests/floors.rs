@@ -130,6 +130,7 @@ fn floor(module: &Module) -> Option<usize> {
     FLOORS.iter().position(|floor| floor.contains(&module[0].as_str()))
 }
 
+// Verifies HOUSE-2.
 #[test]
 fn imports_only_go_down() {
     let modules = modules(&source());
@@ -143,6 +144,7 @@ fn imports_only_go_down() {
     assert!(upward.is_empty(), "{upward:#?}");
 }
 
+// Verifies HOUSE-2.
 #[test]
 fn no_two_folders_and_no_two_files_import_each_other() {
     let imports = imports(&modules(&source()));
@@ -182,6 +184,7 @@ fn the_checks_find_what_is_wrong() {
 }
 
 /// The engine drives a list of mechanisms and knows none of them; what a process of its own does beside it, may.
+// Verifies HOUSE-2.
 #[test]
 fn the_engine_names_no_mechanism() {
     const OWN_PROCESSES: [&str; 2] = ["boot", "killer"];

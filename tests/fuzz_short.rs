@@ -151,6 +151,7 @@ macro_rules! fuzz_tests {
             run($name);
         })*
 
+        // Verifies SECURITY-3.
         #[test]
         fn every_target_has_a_test() {
             let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
@@ -164,6 +165,7 @@ fuzz_tests! {
     cpu_lists: "cpu-lists",
     process_events: "process-events",
     control: "control",
+    // Verifies DAEMON-1.
     daemon_recording: "daemon-recording",
     process_files: "process-files",
     thread_files: "thread-files",
@@ -193,6 +195,7 @@ fn every_target_has_a_binary_for_cargo_fuzz() {
     }
 }
 
+// Verifies SECURITY-3.
 #[test]
 fn a_planted_fault_is_found() {
     let planted = Target {

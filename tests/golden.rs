@@ -61,6 +61,7 @@ fn memory_says(name: &str, root: &Path) {
     }
 }
 
+// Verifies MEMORY-1.
 #[test]
 fn memory_on_every_tree() {
     for tree in fs::read_dir(trees()).unwrap() {
@@ -95,10 +96,12 @@ macro_rules! doctor_on {
 doctor_on! {
     doctor_on_an_android_4_phone: "01-android-4-phone",
     doctor_on_an_android_phone_with_interactive: "02-android-interactive-phone",
+    // Verifies ANDROID-1.
     doctor_on_an_android_gki_phone: "03-android-gki-phone",
     doctor_on_a_debian_pc: "04-debian-pc",
     doctor_on_a_debian_pc_in_passive_mode: "05-debian-pc-passive",
     doctor_on_an_embedded_board: "06-embedded-board",
+    // Verifies ON-4.
     doctor_on_a_vm_without_cpufreq: "07-vm-without-cpufreq",
     doctor_on_a_board_with_the_binder_cache: "09-binder-cache-board",
 }
@@ -176,6 +179,7 @@ const OTHER_MANAGERS: [(&str, &str, Files); 14] = [
 ];
 
 /// On a board whose ondemand samples rarely, launches would be helped: each manager of frequencies switches that off.
+// Verifies ON-2.
 #[test]
 fn doctor_names_each_other_manager_and_what_is_left_to_it() {
     let report = |files: &[(&str, &str)]| -> serde_json::Value {

@@ -12,10 +12,13 @@ mod dev_clean;
 mod devtools;
 mod documents;
 mod evidence;
+mod figures;
 mod floors;
 mod fuzz_short;
 mod golden;
 mod lab;
+#[path = "../xtask/src/evidence/measured.rs"]
+mod measured;
 mod mechanism_example;
 mod packaging;
 mod prove;
@@ -24,5 +27,7 @@ mod report_properties;
 mod service_user;
 mod static_brisk;
 mod top;
+#[path = "../xtask/src/evidence/traceability.rs"]
+mod traceability;
 mod undo;
 mod vocabulary;

@@ -80,6 +80,7 @@ impl Mechanism for Nothing {
 }
 
 /// What the engine does, without an engine: events in a table, each with its time and what is expected after it.
+// Verifies HOUSE-2.
 #[test]
 fn it_counts_for_a_minute_and_decides_nothing() {
     let exec = || {
@@ -245,6 +246,7 @@ impl Mechanism for Everything {
 }
 
 /// One line in the list, and the engine drives it as it drives the product's own.
+// Verifies HOUSE-2.
 #[test]
 fn a_mechanism_plugs_in_by_one_line() {
     let folder = tempfile::tempdir().unwrap();

@@ -36,6 +36,7 @@ fn each_package_installs_the_settings_with_their_defaults() {
 }
 
 /// The real reader takes each, and none overrules what is known of a device.
+// Verifies INSTALL-1.
 #[test]
 fn each_profile_is_a_configuration_that_leaves_switching_to_the_device() {
     for profile in ["desktop", "board", "phone"] {
@@ -51,6 +52,7 @@ fn each_profile_is_a_configuration_that_leaves_switching_to_the_device() {
     assert_eq!(profiles.count(), 3, "each profile is tried here");
 }
 
+// Verifies INSTALL-1.
 #[test]
 fn each_package_installs_the_profile_of_its_devices_where_brisk_reads_it() {
     let is_installed = |file: &str, profile: &str, place: &str| {
@@ -66,6 +68,7 @@ fn each_package_installs_the_profile_of_its_devices_where_brisk_reads_it() {
     assert_eq!(text("packaging/profiles/phone.toml"), text("android/integration/brisk.toml"));
 }
 
+// Verifies INSTALL-1.
 #[test]
 fn removing_the_package_restores_and_purging_it_leaves_nothing_behind() {
     assert!(text("packaging/debian/prerm").contains("brisk restore"));

@@ -146,6 +146,7 @@ fn assert_escaped(page: &str) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
+    // Verifies PROVE-4.
     #[test]
     fn any_proof_is_rendered_and_escaped(proof in proof()) {
         let page = html::render(&proof);
@@ -159,6 +160,7 @@ proptest! {
         }
     }
 
+    // Verifies PROVE-4.
     #[test]
     fn the_table_fits_and_cannot_move_the_cursor(proof in proof(), width in 0usize..200) {
         let text = table::render(&proof, width, false);
@@ -168,6 +170,7 @@ proptest! {
         }
     }
 
+    // Verifies PROVE-4.
     #[test]
     fn the_summary_is_one_screen_and_cannot_move_the_cursor(proof in proof(), width in 0usize..200) {
         let text = brief::render(&proof, width, false);
@@ -189,6 +192,7 @@ proptest! {
         }
     }
 
+    // Verifies PROVE-4.
     #[test]
     fn json_reads_back_as_it_was_written(proof in proof()) {
         let text = json::render(&proof);
@@ -205,6 +209,7 @@ proptest! {
     }
 }
 
+// Verifies PROVE-4.
 #[test]
 fn the_fixture_shows_every_verdict_and_the_same_proof_the_same_bytes() {
     let proof = json::parse(FIXTURE).expect("the fixture is a proof");
@@ -258,6 +263,7 @@ fn of_a_whole_run() -> Proof {
     proof
 }
 
+// Verifies PROVE-4.
 #[test]
 fn the_summary_of_a_whole_run_is_one_screen_and_says_what_was_not_shown() {
     for mut proof in [json::parse(FIXTURE).expect("the fixture is a proof"), of_a_whole_run()] {
@@ -282,6 +288,7 @@ fn the_summary_of_a_whole_run_is_one_screen_and_says_what_was_not_shown() {
 }
 
 /// Who runs it beside other work learns that this is why a claim stays open.
+// Verifies PROVE-4.
 #[test]
 fn the_summary_says_what_was_rejected_and_why() {
     let mut proof = json::parse(FIXTURE).expect("the fixture is a proof");
@@ -298,6 +305,7 @@ fn the_summary_says_what_was_rejected_and_why() {
 }
 
 /// Each experiment has a line of its own where there is room for it.
+// Verifies PROVE-4.
 #[test]
 fn each_experiment_of_a_run_has_its_line() {
     let mut proof = of_a_whole_run();

@@ -100,6 +100,7 @@ fn own_lease(folder: &str, file: &str) -> String {
     }
 }
 
+// Verifies SECURITY-1.
 #[test]
 fn root_restores_every_journal_with_the_rights_of_its_owner() {
     if !is_root() {
@@ -130,6 +131,7 @@ fn root_restores_every_journal_with_the_rights_of_its_owner() {
 }
 
 /// As `brisk memory apply --keep` leaves it, after the service has run.
+// Verifies SECURITY-1.
 #[test]
 fn what_memory_apply_keeps_is_restored_after_the_service_has_run() {
     if !is_root() {
@@ -155,6 +157,7 @@ fn what_memory_apply_keeps_is_restored_after_the_service_has_run() {
     assert_eq!((code, said.as_str()), (Some(0), "Nothing is left changed.\n"));
 }
 
+// Verifies SECURITY-1.
 #[test]
 fn a_journal_can_be_restored_alone() {
     if !is_root() {
@@ -194,6 +197,7 @@ fn the_binder_drivers_settings_are_roots_to_restore_alone() {
     }
 }
 
+// Verifies SECURITY-1.
 #[test]
 fn a_strangers_log_is_not_believed() {
     if !is_root() {
@@ -244,6 +248,7 @@ fn victim(file: &str) -> Device {
     device
 }
 
+// Verifies SECURITY-1.
 #[test]
 fn a_forged_journal_of_the_service_grants_nothing() {
     if !is_root() {
@@ -262,6 +267,7 @@ fn a_forged_journal_of_the_service_grants_nothing() {
 }
 
 /// systemd gives the whole folder to root when the unit is told to run as root from now on, with what was forged in there.
+// Verifies SECURITY-1.
 #[test]
 fn a_forged_journal_that_became_roots_grants_nothing() {
     if !is_root() {
@@ -278,6 +284,7 @@ fn a_forged_journal_that_became_roots_grants_nothing() {
 }
 
 /// The guardian of a daemon that dies, and the next daemon that takes the journal, are told by the same list.
+// Verifies SECURITY-1.
 #[test]
 fn a_guardian_restores_nothing_but_what_its_holder_may_hold() {
     if !is_root() {
@@ -313,6 +320,7 @@ fn a_guardian_restores_nothing_but_what_its_holder_may_hold() {
 }
 
 /// Root's daemon in a folder that the service has left: nothing that the service's user puts there later counts.
+// Verifies SECURITY-2.
 #[test]
 fn root_takes_over_an_empty_journal_of_the_service_and_refuses_one_that_holds_something() {
     if !is_root() {
@@ -330,6 +338,7 @@ fn root_takes_over_an_empty_journal_of_the_service_and_refuses_one_that_holds_so
     assert_eq!([owner(device.path("run/brisk")), owner(device.path("run/brisk/journal"))], [0, 0]);
 }
 
+// Verifies SECURITY-2.
 #[test]
 fn tunables_are_granted_to_the_owner_of_the_runtime_folder_and_revoked() {
     if !is_root() {

@@ -29,6 +29,7 @@ fn shown(key: &[u8]) -> String {
     String::from_utf8_lossy(&seen).into_owned()
 }
 
+// Verifies ON-4.
 #[test]
 fn it_ends_with_a_key_and_leaves_the_terminal_as_it_was() {
     for key in [b"q", b"\x03"] {
@@ -41,6 +42,7 @@ fn it_ends_with_a_key_and_leaves_the_terminal_as_it_was() {
     }
 }
 
+// Verifies ON-4.
 #[test]
 fn without_a_terminal_it_prints_one_screen() {
     let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/03-android-gki-phone");

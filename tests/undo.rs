@@ -132,6 +132,7 @@ fn is_running(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
+// Verifies UNDO-4.
 #[test]
 fn any_kill_leaves_nothing_changed() {
     let device = Device::new();
@@ -148,6 +149,7 @@ fn any_kill_leaves_nothing_changed() {
     assert!(device.is_original());
 }
 
+// Verifies UNDO-2.
 #[test]
 fn a_daemon_that_hangs_loses_its_overdue_leases() {
     let device = Device::new();
@@ -184,6 +186,7 @@ fn the_guardian_survives_what_is_meant_for_the_daemon_and_ends_with_it() {
     assert_eq!(JournalState::of(&device.root().runtime_folder()).unwrap(), JournalState::Empty);
 }
 
+// Verifies UNDO-5.
 #[test]
 fn a_daemon_right_after_a_killed_one_takes_over() {
     let device = Device::new();
@@ -261,6 +264,7 @@ fn restore_says_what_it_did_and_exits_accordingly() {
     assert_eq!(fs::read_to_string(&file).unwrap(), ORIGINAL);
 }
 
+// Verifies UNDO-4.
 #[test]
 fn restore_gives_back_what_an_experiment_and_the_daemon_of_its_arm_have_left() {
     let device = Device::new();

@@ -53,6 +53,7 @@ fn has(line: &str, phrase: &str) -> bool {
     })
 }
 
+// Verifies HOUSE-1.
 #[test]
 fn phrases_that_hide_the_actor_are_not_used() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

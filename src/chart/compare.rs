@@ -148,6 +148,7 @@ mod tests {
         (1..4).map(boot).collect()
     }
 
+    // Verifies CHART-3.
     #[test]
     fn a_shorter_preload_is_what_changed() {
         let (before, after) = (boots(1.0), boots(0.6));
@@ -166,6 +167,7 @@ mod tests {
         assert!((processes[0].difference() - saved_ms).abs() < 700.0, "{:?}", processes[0]);
     }
 
+    // Verifies CHART-3.
     #[test]
     fn who_is_absent_took_nothing() {
         let set = |names: &[(&str, f64)]| {

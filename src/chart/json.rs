@@ -337,6 +337,7 @@ mod tests {
         sample::recording(&Shape::SMALL)
     }
 
+    // Verifies CHART-2.
     #[test]
     fn the_file_holds_the_whole_recording() {
         let boot = boot();
@@ -355,6 +356,7 @@ mod tests {
         assert_eq!(object["diagnosis"]["findings"][0]["bounds"][1]["cpus"], 4);
     }
 
+    // Verifies CHART-2.
     #[test]
     fn the_pages_data_cannot_end_its_script() {
         let mut boot = boot();

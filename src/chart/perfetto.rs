@@ -314,6 +314,7 @@ mod tests {
         fields.iter().find(|(number, ..)| *number == field).map(|(_, value, _)| *value)
     }
 
+    // Verifies CHART-2.
     #[test]
     fn what_is_written_reads_back_as_nested_slices_and_counters() {
         let boot = sample::recording(&Shape::SMALL);

@@ -153,6 +153,7 @@ mod tests {
         rows.iter().filter(|pixel| pixel.red() < 90 && pixel.green() < 90 && pixel.blue() < 90).count()
     }
 
+    // Verifies CHART-2.
     #[test]
     fn a_png_is_the_whole_chart_in_its_colours_with_its_text() {
         let boot = generated();
@@ -175,6 +176,7 @@ mod tests {
         assert!((300..20_000).contains(&title), "{title} dark pixels in the title's rows");
     }
 
+    // Verifies CHART-2.
     #[test]
     fn without_a_font_there_is_no_picture_but_a_reason() {
         let error = paint(&svg::render(&generated()), Database::new()).unwrap_err();
@@ -188,6 +190,7 @@ mod tests {
         assert!(plain.contains(".chart .ground { fill: #ffffff; }"), "{plain}");
     }
 
+    // Verifies CHART-2.
     #[test]
     fn four_thousand_cpus_and_nothing_at_all_are_painted() {
         use crate::chart::model::{Core, Span};

@@ -123,6 +123,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
+    // Verifies ON-3.
     #[test]
     fn what_is_written_is_a_configuration_and_leaves_a_persons_word_alone() {
         let standing = |mechanism, enabled, on| Standing {

@@ -85,6 +85,7 @@ fn insert(document: &mut Table, mechanism: &str, enabled: Enabled) {
 mod tests {
     use super::*;
 
+    // Verifies ON-3.
     #[test]
     fn one_line_changes_and_the_others_stay() {
         for (text, mechanism, enabled, expected) in [
@@ -113,6 +114,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-3.
     #[test]
     fn what_cannot_be_changed_for_sure_is_refused() {
         for (text, message) in [
@@ -127,6 +129,7 @@ mod tests {
     }
 
     proptest::proptest! {
+        // Verifies ON-3.
         #[test]
         fn what_is_changed_is_a_configuration_with_the_setting(
             lines in proptest::collection::vec(proptest::sample::select(vec![

@@ -233,6 +233,7 @@ mod tests {
         assert!(layers.settings.values().all(|setting| setting.origin.is_none()));
     }
 
+    // Verifies ON-5.
     #[test]
     fn higher_folders_and_later_names_win() {
         let (folder, root) = tree(&[
@@ -257,6 +258,7 @@ mod tests {
         assert_eq!(origin("launch.enabled"), None);
     }
 
+    // Verifies ON-3.
     #[test]
     fn a_drop_in_is_tried_where_it_would_count() {
         let (folder, root) = tree(&[
@@ -278,6 +280,7 @@ mod tests {
     }
 
     /// Its runtime folder belongs to the user of the service: what it puts there would be root's configuration.
+    // Verifies SECURITY-2.
     #[test]
     fn the_services_user_configures_no_other_user() {
         let (_folder, root) = tree(&[
@@ -287,6 +290,7 @@ mod tests {
         assert_eq!(Layers::read(&root).unwrap().config, Config::default());
     }
 
+    // Verifies ANDROID-2.
     #[test]
     fn android_has_layers_of_its_own_and_no_others() {
         let order = ["system/etc/brisk", "vendor/etc/brisk", "data/adb/modules/brisk/etc", "data/misc/brisk-config"];
@@ -313,6 +317,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-5.
     #[test]
     fn mistakes_name_file_line_and_column() {
         for (text, expected) in [
@@ -326,6 +331,7 @@ mod tests {
         }
     }
 
+    // Verifies SECURITY-3.
     #[test]
     fn what_is_no_configuration_is_refused_at_once() {
         let (folder, root) = tree(&[]);

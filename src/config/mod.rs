@@ -138,6 +138,7 @@ mod tests {
         assert_eq!(names(&example.parse().unwrap()), names(&toml::Table::try_from(Config::default()).unwrap()));
     }
 
+    // Verifies ON-5.
     #[test]
     fn wrong_values_say_what_is_right() {
         let cases = [

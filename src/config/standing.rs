@@ -151,6 +151,7 @@ mod tests {
         standings(&root, &config, &found).into_iter().map(|it| (it.mechanism, it.on)).collect()
     }
 
+    // Verifies ON-1.
     #[test]
     fn by_itself_only_what_is_predicted_to_help_and_can_be_undone_is_on() {
         let off = SWITCHED.map(|name| (name, false));
@@ -165,6 +166,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-1.
     #[test]
     fn what_a_person_switches_on_is_on_where_the_kernel_allows_it() {
         let all = "placement.enabled = true\nmemory.zram.enabled = true\nmemory.killer.enabled = true\nlookup.enabled = true\n";

@@ -104,6 +104,7 @@ mod tests {
         .unwrap();
     }
 
+    // Verifies PLACE-3.
     #[test]
     fn a_mask_of_ones_own_is_narrowed_and_wide_again() {
         std::thread::spawn(|| {
@@ -127,6 +128,7 @@ mod tests {
         .unwrap();
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn no_mask_is_empty_and_no_other_thread_is_meant() {
         assert_eq!(set(0, &[]).unwrap_err().kind(), io::ErrorKind::InvalidInput);

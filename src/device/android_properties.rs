@@ -112,6 +112,7 @@ pub(crate) mod tests {
         Root::at(folder)
     }
 
+    // Verifies BOOT-4.
     #[test]
     fn what_is_set_is_there_or_init_has_refused_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -139,6 +140,7 @@ pub(crate) mod tests {
         }
     }
 
+    // Verifies BOOT-1.
     #[test]
     fn it_is_looked_for_in_every_file_or_in_the_only_one() {
         let folder = tempfile::tempdir().unwrap();

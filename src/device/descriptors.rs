@@ -36,6 +36,7 @@ pub fn leave_standard_streams() -> io::Result<()> {
 mod tests {
     use super::*;
 
+    // Verifies UNDO-4.
     #[test]
     fn a_thread_leaves_the_pipes_of_its_process_which_keeps_them() {
         let streams = |folder: &str| {

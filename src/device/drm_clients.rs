@@ -201,6 +201,7 @@ mod tests {
         (folder, root)
     }
 
+    // Verifies ON-4.
     #[test]
     fn whatever_a_driver_counts_becomes_a_share() {
         for (name, before, after, expected) in [
@@ -242,6 +243,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-4.
     #[test]
     fn a_client_is_counted_once_and_a_process_by_its_busiest_engine() {
         let at = |render: u64, copy: u64| {

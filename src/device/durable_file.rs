@@ -101,6 +101,7 @@ mod tests {
 
     use super::*;
 
+    // Verifies SECURITY-2.
     #[test]
     fn nothing_is_written_or_read_through_a_planted_link() {
         let folder = tempfile::tempdir().unwrap();
@@ -125,6 +126,7 @@ mod tests {
         assert_eq!(read(&fifo, 100), None);
     }
 
+    // Verifies BOOT-4.
     #[test]
     fn a_draft_that_was_left_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();

@@ -93,6 +93,7 @@ mod tests {
 
     const USER: u32 = 23_456;
 
+    // Verifies SECURITY-2.
     #[test]
     fn tunables_are_given_one_by_one_and_taken_back_together() {
         if !rustix::process::geteuid().is_root() {

@@ -155,6 +155,7 @@ mod tests {
         assert_eq!(set(gone, LAST).unwrap_err().raw_os_error(), Some(libc::ESRCH));
     }
 
+    // Verifies PLACE-2.
     #[test]
     fn who_ranks_last_follows_from_the_disks_schedulers() {
         let idle = Some(IoPriority { class: IoClass::Idle, data: 0 });

@@ -27,6 +27,7 @@ mod tests {
     use super::*;
     use crate::device::root::root_of;
 
+    // Verifies ANDROID-2.
     #[test]
     fn either_file_tells_the_release() {
         let version = ("proc/version", "Linux version 5.10.157-android13-4 (build@host) (clang) #1 SMP\n");

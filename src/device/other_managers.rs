@@ -245,6 +245,7 @@ mod tests {
         find(&root).into_iter().map(|found| (found.name, found.evidence)).collect()
     }
 
+    // Verifies ON-2.
     #[test]
     fn a_service_is_seen_while_its_control_group_has_a_process() {
         for (unit, manager) in [
@@ -269,6 +270,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-2.
     #[test]
     fn a_process_of_the_system_is_seen_by_its_name_and_a_persons_is_not() {
         for signs in &SIGNS {
@@ -284,6 +286,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-2.
     #[test]
     fn what_leaves_no_process_is_seen_by_its_files() {
         assert_eq!(found(&[("run/tlp/last_pwr", "0\n")]), [(OtherManager::Tlp, "/run/tlp exists".to_owned())]);
@@ -296,6 +299,7 @@ mod tests {
         assert!(found(&[]).is_empty());
     }
 
+    // Verifies ON-2.
     #[test]
     fn androids_daemons_are_seen_and_energy_counters_are_no_power_hal() {
         let phone = |name: &str, program: &str, uid: u32| {
@@ -327,6 +331,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-2.
     #[test]
     fn names_of_processes_tell_which_may_be_one() {
         for signs in &SIGNS {
@@ -339,6 +344,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-2.
     #[test]
     fn what_is_found_can_be_recorded_and_read_again() {
         let all = OtherManager::ALL.map(|name| Found { name, evidence: "x".to_owned() });

@@ -58,6 +58,7 @@ mod tests {
         assert_eq!(find_code("nonsense\nx-y r-xp /usr/bin/brisk\n", "/usr/bin/brisk"), None);
     }
 
+    // Verifies COST-2.
     #[test]
     fn the_program_goes_on_without_its_pages() {
         assert!(unmap().unwrap() > 0);

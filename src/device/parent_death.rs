@@ -29,6 +29,7 @@ mod tests {
 
     use super::*;
 
+    // Verifies UNDO-4.
     #[test]
     fn a_child_ends_with_the_thread_that_started_it() {
         let start = || {

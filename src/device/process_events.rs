@@ -382,6 +382,7 @@ mod tests {
         false
     }
 
+    // Verifies COST-1.
     #[test]
     fn who_pauses_hears_again_and_who_ends_leaves_others_hearing() {
         let (mut ours, other) = match (ProcessEvents::open(), ProcessEvents::open()) {
@@ -430,6 +431,7 @@ mod tests {
         assert_eq!(notices[0].monotonic_ns, 7);
     }
 
+    // Verifies LAUNCH-1.
     #[test]
     fn this_kernel_reports_a_process_of_ours() {
         let mut events = match ProcessEvents::open() {
@@ -459,6 +461,7 @@ mod tests {
     }
 
     proptest! {
+        // Verifies LAUNCH-1.
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in any::<u32>(), cut in 0usize..90) {
             let _ = parse(&bytes, &mut Vec::new());

@@ -57,6 +57,7 @@ mod tests {
     const RECORDED: &str = "rchar: 323934931\nwchar: 323929600\nsyscr: 632687\nsyscw: 632675\nread_bytes: 4096\n\
                             write_bytes: 323932160\ncancelled_write_bytes: 32160\n";
 
+    // Verifies ON-4.
     #[test]
     fn all_threads_are_summed_and_children_are_not() {
         let folder = tempfile::tempdir().unwrap();
@@ -73,6 +74,7 @@ mod tests {
         assert!(read(&root, 8).unwrap_err().is_missing());
     }
 
+    // Verifies ON-4.
     #[test]
     fn what_never_reached_storage_is_not_counted() {
         for (text, expected) in [

@@ -81,6 +81,7 @@ mod tests {
 
     use super::*;
 
+    // Verifies MEMORY-4.
     #[test]
     fn a_held_process_is_killed_once_and_its_memory_is_taken() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();

@@ -401,6 +401,7 @@ mod tests {
         }
     }
 
+    // Verifies BOOT-1.
     #[test]
     fn lives_are_told_apart_and_changes_alone_are_passed_on() {
         let mut tree = Tree::new();
@@ -416,6 +417,7 @@ mod tests {
         assert!(tree.watch.is_empty());
     }
 
+    // Verifies BOOT-1.
     #[test]
     fn who_does_nothing_is_looked_at_less_often_and_nothing_is_lost() {
         let mut tree = Tree::new();
@@ -432,6 +434,7 @@ mod tests {
         assert_eq!(tree.look(), ["ran 7 S 10 1"], "who works is looked at each time");
     }
 
+    // Verifies BOOT-1.
     #[test]
     fn quiet_processes_are_not_sampled_while_the_rest_is_idle() {
         let mut tree = Tree::new();
@@ -461,6 +464,7 @@ mod tests {
         assert!((0..3).any(|_| step(&mut tree, 5).is_some()), "a process works, and it is not the hog");
     }
 
+    // Verifies BOOT-1.
     #[test]
     fn in_a_fork_storm_some_wait_for_the_next_look() {
         let mut tree = Tree::new();

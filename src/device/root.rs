@@ -219,6 +219,7 @@ mod tests {
         assert_eq!(Root::system().path("proc/stat"), Path::new("/proc/stat"));
     }
 
+    // Verifies ANDROID-2.
     #[test]
     fn android_keeps_its_files_where_it_can_write() {
         for (files, runtime, state) in [
@@ -232,6 +233,7 @@ mod tests {
         }
     }
 
+    // Verifies UNDO-1.
     #[test]
     fn reads_and_writes_name_the_path_and_the_operation() {
         let folder = tempfile::tempdir().unwrap();

@@ -83,6 +83,7 @@ mod tests {
         [fields[38], fields[16]].map(str::to_owned)
     }
 
+    // Verifies UNDO-4.
     #[test]
     fn idle_threads_of_a_process_no_longer_wait_for_an_idle_cpu() {
         let (told, hear) = std::sync::mpsc::channel();
@@ -105,6 +106,7 @@ mod tests {
         idle.join().unwrap();
     }
 
+    // Verifies PLACE-3.
     #[test]
     fn a_real_time_thread_becomes_ordinary_and_its_children_always_are() {
         std::thread::spawn(|| {

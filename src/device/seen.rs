@@ -122,6 +122,7 @@ mod tests {
     use crate::device::Root;
     use crate::device::root::root_of;
 
+    // Verifies DAEMON-1.
     #[test]
     fn tells_on_another_tree_what_it_told_here() {
         let (_folder, device) =
@@ -153,6 +154,7 @@ mod tests {
         assert!(!Root::at(copy.path()).is_folder("/sys/cpu/cpu1"), "gone since");
     }
 
+    // Verifies DAEMON-1.
     #[test]
     fn makes_nothing_outside_of_its_tree() {
         for name in ["/", "/../x", "x", "/a/../../x", "/proc/./../../x", "", "/a\0b"] {

@@ -123,6 +123,7 @@ mod tests {
         (folder, root)
     }
 
+    // Verifies DAEMON-2.
     #[test]
     fn the_active_session_is_in_foreground() {
         for (active, expected) in [("2", vec![9, 70]), ("c1", vec![5]), ("3", vec![]), ("", vec![]), ("../2", vec![])] {
@@ -132,6 +133,7 @@ mod tests {
         assert!(pids(&Root::at("/nonexistent")).is_empty());
     }
 
+    // Verifies DAEMON-2.
     #[test]
     fn a_scope_leads_nowhere_else() {
         let (_folder, root) = device("2");
@@ -141,6 +143,7 @@ mod tests {
         }
     }
 
+    // Verifies DAEMON-2.
     #[test]
     fn a_change_of_the_session_is_noticed() {
         let (_folder, root) = device("2");

@@ -131,6 +131,7 @@ fn fits(used_kib: u64, freed_kib: u64, room_kib: u64) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    // Verifies MEMORY-2.
     #[test]
     fn a_header_is_what_mkswap_writes() {
         let page = header(2560, 4096).unwrap();
@@ -144,6 +145,7 @@ mod tests {
         assert_eq!(&header(10, 65_536).unwrap()[65_526..], b"SWAPSPACE2");
     }
 
+    // Verifies MEMORY-2.
     #[test]
     fn what_does_not_fit_stays() {
         for (used, freed, room, is_fine) in [

@@ -48,6 +48,7 @@ pub fn parse(text: &str) -> Option<Switches> {
 mod tests {
     use super::*;
 
+    // Verifies PLACE-7.
     #[test]
     fn both_counters_are_found_among_the_others() {
         let text = "node (7, #threads: 11)\n---------\nse.exec_start    :   100.5\nse.nr_migrations  :     3\n\

@@ -147,6 +147,7 @@ mod tests {
         (folder, root, path)
     }
 
+    // Verifies UNDO-1.
     #[test]
     fn a_value_is_replaced_whole_whatever_its_length() {
         let (_folder, root, path) = tree("100000\n");

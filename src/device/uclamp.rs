@@ -125,6 +125,7 @@ mod tests {
     use super::*;
     use crate::device::priority::{self, SchedulingPolicy};
 
+    // Verifies PLACE-5.
     #[test]
     fn this_thread_can_be_clamped_where_the_kernel_clamps_and_stays_what_it_is() {
         let clamped = || -> io::Result<()> {
@@ -162,6 +163,7 @@ mod tests {
         assert_eq!(set_maximum(gone, MAXIMUM).unwrap_err().raw_os_error(), Some(libc::ESRCH));
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn what_fits_is_below_the_kernels_margin_before_6_2_and_the_capacity_after() {
         for (release, capacity, expected) in [

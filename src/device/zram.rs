@@ -429,6 +429,7 @@ mod tests {
         assert!(device_of(&[("zram0/disksize", "large")]).unwrap_err().to_string().contains("zram0/disksize"));
     }
 
+    // Verifies MEMORY-6.
     #[test]
     fn a_backing_device_that_is_not_there_is_named() {
         let folder = tempfile::tempdir().unwrap();

@@ -145,6 +145,7 @@ mod tests {
         owners(&root)
     }
 
+    // Verifies MEMORY-1.
     #[test]
     fn drop_ins_of_zram_generator_are_merged_by_precedence() {
         let found = owners_of(&[
@@ -164,6 +165,7 @@ mod tests {
         assert!(owners_of(&[("etc/systemd/zram-generator.conf", "")]).is_empty(), "an empty file asks for no device");
     }
 
+    // Verifies MEMORY-1.
     #[test]
     fn every_kind_of_owner_is_recognised() {
         for (file, text, name, key, value) in [

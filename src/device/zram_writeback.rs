@@ -120,6 +120,7 @@ mod tests {
         ("sys/block/zram0/bd_stat", "1 2 3\n"),
     ];
 
+    // Verifies MEMORY-6.
     #[test]
     fn all_swap_must_be_on_one_zram_with_a_device_behind_it() {
         for (areas, behind, expected) in [
@@ -142,6 +143,7 @@ mod tests {
         }
     }
 
+    // Verifies MEMORY-6.
     #[test]
     fn incompressible_pages_come_first_and_those_without_memory_not_at_all() {
         let text = "\

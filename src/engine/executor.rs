@@ -481,6 +481,7 @@ mod tests {
         (outcome.target.to_string(), effect, outcome.held.as_deref())
     }
 
+    // Verifies UNDO-6.
     #[test]
     fn each_decision_has_its_outcome_and_so_has_a_lease_that_ends_by_itself() {
         let (_folder, root) = root_of(&[(A, "1\n"), (B, "1\n"), (NOTHING, "")]);

@@ -102,6 +102,7 @@ mod tests {
         BootTime::from_milliseconds(milliseconds)
     }
 
+    // Verifies UNDO-4.
     #[test]
     fn a_dead_guardian_is_replaced_at_once_unless_they_keep_dying() {
         // When each one dies after the start of the one before, and how long its replacement waits.

@@ -228,6 +228,7 @@ mod tests {
         Recorder::create(path, &Root::at("/none"), vec!["launch".to_owned()]).unwrap()
     }
 
+    // Verifies DAEMON-1.
     #[test]
     fn writes_a_line_a_record_and_its_end() {
         let folder = tempfile::tempdir().unwrap();
@@ -251,6 +252,7 @@ mod tests {
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists, "nothing is lost");
     }
 
+    // Verifies DAEMON-1.
     #[test]
     fn ends_by_itself_when_it_is_long() {
         let folder = tempfile::tempdir().unwrap();
@@ -265,6 +267,7 @@ mod tests {
         assert!(text.len() < 1200 && text.ends_with("\"is_full\":true}\n"), "{text}");
     }
 
+    // Verifies DAEMON-1.
     #[test]
     fn a_full_disk_ends_the_recording_alone() {
         let folder = tempfile::tempdir().unwrap();
@@ -275,6 +278,7 @@ mod tests {
         written.write(&Record::Foreground { pids: vec![1] });
     }
 
+    // Verifies DAEMON-1.
     #[test]
     fn what_a_probe_finds_is_recorded_when_it_changes() {
         let folder = tempfile::tempdir().unwrap();

@@ -106,6 +106,7 @@ mod tests {
         (mechanisms, files)
     }
 
+    // Verifies DAEMON-3.
     #[test]
     fn what_was_learned_is_there_again() {
         let folder = tempfile::tempdir().unwrap();
@@ -139,6 +140,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "{", "nothing was learned since");
     }
 
+    // Verifies ANDROID-2.
     #[test]
     fn on_android_it_is_kept_on_the_data_partition() {
         let (_folder, root) = root_of(&[("system/build.prop", ""), ("data/misc/", "")]);

@@ -237,6 +237,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
         rows.map(|((taken, measured), (has, failure))| (taken, measured, has, failure)).collect()
     }
 
+    // Verifies PROVE-3.
     #[test]
     fn what_fails_ends_alone_and_goes_on_where_it_stopped() {
         let folder = tempfile::tempdir().unwrap();

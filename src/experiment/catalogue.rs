@@ -156,6 +156,7 @@ mod tests {
         Ok(entries.into_iter().map(|entry| entry.experiment.name).collect())
     }
 
+    // Verifies BOOT-4.
     #[test]
     fn experiments_are_found_by_name_mechanism_and_place() {
         let launch = names(&["launch"], false).unwrap();

@@ -162,12 +162,47 @@ impl<'de> Deserialize<'de> for Requirement {
     }
 }
 
+/// The number of a promise in SPECIFICATION.md: `LAUNCH-4`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promise(String);
+
+impl FromStr for Promise {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_promise = text.split_once('-').is_some_and(|(group, number)| {
+            let digits = !number.starts_with('0') && number.bytes().all(|byte| byte.is_ascii_digit());
+            let letters = group.bytes().all(|byte| byte.is_ascii_uppercase());
+            letters && digits && !group.is_empty() && !number.is_empty()
+        });
+        if is_promise {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(format!("{text:?} is no promise's number; write \"LAUNCH-4\", as SPECIFICATION.md does"))
+        }
+    }
+}
+
+impl fmt::Display for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Promise {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// One claim of an experiment's file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// `mechanism.claim`, as SPECIFICATION.md names it.
+    /// `mechanism.claim`.
     pub id: String,
+    /// The promise that it verifies.
+    pub promise: Promise,
     /// The claim in words.
     pub text: String,
     /// What is computed.
@@ -243,6 +278,16 @@ mod tests {
         }
         for text in ["", "90", ">=90", "> 90", "within 0", "within -1", ">= NaN", ">= inf", "<= eight"] {
             assert!(text.parse::<Requirement>().unwrap_err().contains(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_promise_has_a_group_and_a_number() {
+        for text in ["LAUNCH-4", "UNDO-12"] {
+            assert_eq!(text.parse::<Promise>().unwrap().to_string(), text);
+        }
+        for text in ["", "LAUNCH", "LAUNCH-", "-4", "launch-4", "LAUNCH-04", "LAUNCH-4a", "LAUNCH-4-5", "LAUNCH 4"] {
+            assert!(text.parse::<Promise>().unwrap_err().contains(text), "{text}");
         }
     }
 }

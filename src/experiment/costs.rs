@@ -147,6 +147,7 @@ mod tests {
         costs
     }
 
+    // Verifies PROVE-4.
     #[test]
     fn at_the_start_of_a_quick_run_what_is_said_is_near_to_what_it_takes() {
         let entries = quick();
@@ -160,6 +161,7 @@ mod tests {
         );
     }
 
+    // Verifies PROVE-4.
     #[test]
     fn what_a_run_cost_is_expected_of_the_next() {
         let entries = quick();
@@ -181,6 +183,7 @@ mod tests {
         assert_eq!(Costs::read(&path), Costs::default());
     }
 
+    // Verifies PROVE-4.
     #[test]
     fn an_unknown_experiment_is_expected_to_take_what_its_work_takes() {
         let costs = Costs::default();

@@ -151,6 +151,7 @@ mod tests {
     }
 
     /// Steps of two experiments of 60 s each, of which the first sets up a device for 40 s; after each step, what is left.
+    // Verifies PROVE-4.
     #[test]
     fn time_left_falls_with_what_is_done_and_follows_the_pace() {
         enum Step {
@@ -201,6 +202,7 @@ mod tests {
         }
     }
 
+    // Verifies PROVE-4.
     #[test]
     fn what_was_measured_before_is_not_expected_again() {
         let mut estimate = Estimate::new(vec![expected(&[1.0], 0.0), expected(&[1.0], 15.0), expected(&[1.0], 60.0)]);
@@ -217,6 +219,7 @@ mod tests {
     }
 
     /// However a host is loaded, what is said after a third of a run errs by no more than the load does.
+    // Verifies PROVE-4.
     #[test]
     fn a_host_of_another_speed_is_noticed() {
         for speed in [0.3, 0.5, 1.0, 2.0, 5.0] {

@@ -109,6 +109,7 @@ mod tests {
     }
 
     proptest! {
+        // Verifies PROVE-2.
         #[test]
         fn each_arm_runs_as_often_as_its_point_asks_and_once_a_block(design in designs()) {
             let all = blocks(&design);
@@ -135,6 +136,7 @@ mod tests {
             }
         }
 
+        // Verifies PROVE-2.
         #[test]
         fn devices_share_whole_blocks_and_resuming_runs_exactly_what_is_missing(
             design in designs(),
@@ -158,6 +160,7 @@ mod tests {
             }
         }
 
+        // Verifies PROVE-2.
         #[test]
         fn the_seed_alone_decides(design in designs()) {
             prop_assert_eq!(blocks(&design), blocks(&design));

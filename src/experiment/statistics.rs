@@ -205,6 +205,7 @@ mod tests {
         }
     }
 
+    // Verifies PROVE-1.
     #[test]
     fn bootstrap_intervals_agree_with_scipy() {
         // scipy's resamples are others: its 400 000 and our 4 000 differ by Monte Carlo error at each end.
@@ -245,6 +246,7 @@ mod tests {
         close(widening(&[4, 4]), (8.0f64 / 6.0).sqrt() * 2.4469 / 1.96, 0.005);
     }
 
+    // Verifies PROVE-1.
     #[test]
     fn what_is_refuted_by_chance_is_rare() {
         // Four draws from a normal distribution (twelve uniform ones, summed) with mean 6: how often an interval misses it.
@@ -261,6 +263,7 @@ mod tests {
         assert!((20..=110).contains(&missed[0]) && missed[1] <= 5, "{missed:?} of 1000");
     }
 
+    // Verifies PROVE-1.
     #[test]
     fn permutation_tests_agree_with_scipy() {
         let pairs: Vec<f64> = SLOW.iter().zip(FAST).map(|(slow, fast)| slow - fast).collect();
@@ -300,6 +303,7 @@ mod tests {
         assert!(stratified_bootstrap(&[8, 1], &mut |_| 1.0).iter().all(|end| end.is_nan()));
     }
 
+    // Verifies PROVE-1.
     #[test]
     fn intervals_cover_the_truth_about_as_often_as_they_say() {
         // Samples from a uniform distribution with median 0.5: a 95 % interval may miss some 5 %, by discrete resamples of a few

@@ -311,6 +311,7 @@ mod tests {
         })
     }
 
+    // Verifies PROVE-2.
     #[test]
     fn a_run_is_continued_after_a_torn_line() {
         let base = tempfile::tempdir().unwrap();
@@ -358,6 +359,7 @@ mod tests {
     }
 
     /// Each part of what a run is a run of, changed alone: nothing is mixed, and nothing that was measured is lost.
+    // Verifies PROVE-2.
     #[test]
     fn a_run_of_something_else_is_set_aside_whole() {
         let same = header(true, 7);
@@ -389,6 +391,7 @@ mod tests {
         }
     }
 
+    // Verifies PROVE-2.
     #[test]
     fn samples_of_another_kernel_are_set_aside_once_it_is_known() {
         let base = tempfile::tempdir().unwrap();
@@ -409,6 +412,7 @@ mod tests {
         assert_eq!((store.header().devices.as_str(), found), ("6.1.0-51", Found::Same(vec![measured(2)])));
     }
 
+    // Verifies PROVE-2.
     #[test]
     fn a_run_that_another_process_measures_is_left_alone() {
         let base = tempfile::tempdir().unwrap();
@@ -422,6 +426,7 @@ mod tests {
         assert_eq!(found, Found::Same(vec![measured(1)]));
     }
 
+    // Verifies PROVE-2.
     #[test]
     fn an_archived_run_is_not_gone_on_with() {
         let base = tempfile::tempdir().unwrap();

@@ -256,6 +256,7 @@ mod tests {
         assert_eq!(fills.into_inner(), 1);
     }
 
+    // Verifies LAB-2.
     #[test]
     fn a_failed_or_interrupted_fill_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
@@ -277,6 +278,7 @@ mod tests {
         assert_eq!(fs::read_dir(drafts).unwrap().count(), 0);
     }
 
+    // Verifies LAB-2.
     #[test]
     fn an_entry_waits_for_no_other_and_may_need_one() {
         let folder = tempfile::tempdir().unwrap();
@@ -309,6 +311,7 @@ mod tests {
         assert_eq!(drafts[0], drafts[1]);
     }
 
+    // Verifies LAB-2.
     #[test]
     fn a_file_is_published_whole_by_however_many_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
@@ -329,6 +332,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path().join(DRAFTS)).unwrap().count(), 0);
     }
 
+    // Verifies LAB-2.
     #[test]
     fn readers_share_a_lock_and_who_changes_has_it_alone() {
         let folder = tempfile::tempdir().unwrap();

@@ -81,6 +81,7 @@ mod tests {
         assert_eq!(lines.push(&vec![b'x'; LINE_LIMIT_BYTES + 1]).len(), 1, "an endless line does not fill memory");
     }
 
+    // Verifies LOOKUP-3, LAB-1.
     #[test]
     fn the_kernels_fatal_lines_are_told_from_a_programs() {
         for (line, expected) in [

@@ -47,6 +47,7 @@ mod tests {
 
     use super::*;
 
+    // Verifies LAB-1.
     #[test]
     fn a_disk_has_a_file_system_and_no_place_on_the_host() {
         let disk = formatted(8).unwrap();

@@ -170,6 +170,7 @@ fn run(package: &str, command: &mut Command) -> Result<(), LabError> {
 mod tests {
     use super::*;
 
+    // Verifies LOOKUP-7.
     #[test]
     fn a_configuration_without_effect_is_noticed() {
         let configuration =

@@ -383,6 +383,7 @@ fn plain(name: &str) -> String {
 mod tests {
     use super::*;
 
+    // Verifies LAB-2.
     #[test]
     fn headers_that_name_a_compiler_which_is_not_there_are_built_with_this_machines() {
         let Some(architecture) = Architecture::of_host() else { return };
@@ -393,6 +394,7 @@ mod tests {
         assert!(module.path().join("it.ko").is_file());
     }
 
+    // Verifies LOOKUP-7.
     #[test]
     fn a_patch_tells_which_driver_it_is_for() {
         let patch = b"--- a/drivers/android/Makefile\n+++ b/drivers/android/Makefile\n@@ -1 +1 @@\n";

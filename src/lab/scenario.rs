@@ -366,6 +366,7 @@ parameters = { frequencies_mhz = [200, 1200], shared_policy = true, overhead_ns 
         assert_eq!(scenario.guest.cgroup, CgroupVersion::V2);
     }
 
+    // Verifies LOOKUP-7.
     #[test]
     fn wrong_scenarios_are_refused_with_the_reason() {
         for (from, to, expected) in [

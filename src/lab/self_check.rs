@@ -129,6 +129,7 @@ mod tests {
         SelfCheck { points: deviations.iter().map(point).collect() }
     }
 
+    // Verifies LAB-1.
     #[test]
     fn every_frequency_must_be_within_the_tolerance() {
         for (deviations, expected) in [

@@ -325,6 +325,7 @@ mod tests {
         assert_eq!(story.judge("exit status: 0", Duration::ZERO).unwrap().status, 3);
     }
 
+    // Verifies LAB-1.
     #[test]
     fn a_program_cannot_end_the_guest_from_the_console() {
         let end = Record::Ended { status: 0 }.to_line();
@@ -333,6 +334,7 @@ mod tests {
         assert!(!story.is_decided());
     }
 
+    // Verifies LAB-1.
     #[test]
     fn each_bad_end_has_its_error() {
         let bad = SelfCheckPoint { policy: "policy0".into(), frequency_khz: 1, time_us: 1, deviation: 0.5 };

@@ -200,6 +200,7 @@ mod tests {
     const BOTH: &[OtherManager] = &[OtherManager::Tuned, OtherManager::Tlp];
     const KILLER: &[OtherManager] = &[OtherManager::Earlyoom];
 
+    // Verifies ON-2.
     #[test]
     fn a_manager_that_comes_goes_and_flaps_switches_once_each_way() {
         // Second, who is there, what that changes, and what is told.
@@ -251,6 +252,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-2.
     #[test]
     fn it_begins_with_who_is_there_and_rests_where_a_person_has_decided() {
         assert_eq!(beginning_with(&[]).doers(), None);
@@ -266,6 +268,7 @@ mod tests {
         assert_eq!(at_once.answer(at(60), &[]), Some(Turn::Free), "without hysteresis, where that is asked for");
     }
 
+    // Verifies ON-2.
     #[test]
     fn managers_are_looked_for_where_processes_start_and_by_the_clock_where_nothing_tells() {
         let due = |deference: &Deference| deference.deadline().map(|due| due.since(at(0)).as_secs());

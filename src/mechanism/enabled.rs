@@ -94,6 +94,7 @@ pub fn decide(mechanism: &str, enabled: Enabled, doers: Option<&str>) -> (bool, 
 mod tests {
     use super::*;
 
+    // Verifies ON-1.
     #[test]
     fn a_persons_word_counts_and_without_one_others_and_reservations() {
         for (mechanism, enabled, doers, on, reason) in [
@@ -114,6 +115,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-1.
     #[test]
     fn booleans_and_auto_are_read_and_written() {
         #[derive(Debug, PartialEq, Serialize, Deserialize)]

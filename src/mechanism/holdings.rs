@@ -204,6 +204,7 @@ mod tests {
         names.iter().map(|(name, value)| (target(name), (*value).to_owned())).collect()
     }
 
+    // Verifies UNDO-6.
     #[test]
     fn only_what_the_kernel_answered_is_held() {
         let (mut holdings, mut decisions) = (Holdings::default(), Vec::new());
@@ -226,6 +227,7 @@ mod tests {
         assert_eq!(held(&holdings), [("/a".to_owned(), "1")], "neither has been answered");
     }
 
+    // Verifies UNDO-6.
     #[test]
     fn what_cannot_be_restored_is_held_until_it_is() {
         let (mut holdings, mut decisions) = (Holdings::default(), Vec::new());
@@ -241,6 +243,7 @@ mod tests {
         assert!(held(&holdings).is_empty());
     }
 
+    // Verifies UNDO-6.
     #[test]
     fn a_release_and_a_lease_in_one_breath_are_answered_one_after_the_other() {
         for (answer, left) in [((Effect::Written, Some("2")), 1), ((refused(), None), 0)] {
@@ -256,6 +259,7 @@ mod tests {
         }
     }
 
+    // Verifies UNDO-6.
     #[test]
     fn what_ends_by_its_deadline_or_is_another_mechanisms_is_not_held() {
         let (mut holdings, mut decisions) = (Holdings::default(), Vec::new());

@@ -71,6 +71,7 @@ impl fmt::Display for Job {
 mod tests {
     use super::*;
 
+    // Verifies ON-2.
     #[test]
     fn each_manager_does_the_job_of_one_mechanism() {
         for (manager, mechanism) in [

@@ -85,6 +85,7 @@ fn series(experiment: &ExperimentResult, arm: &str) -> usize {
 mod tests {
     use super::*;
 
+    // Verifies MEMORY-7.
     #[test]
     fn every_arm_has_a_line_through_all_its_steps() {
         let course = |arm: &str, medians: &[f64]| CourseResult {

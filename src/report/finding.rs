@@ -152,6 +152,7 @@ mod tests {
         (arm, change)
     }
 
+    // Verifies PROVE-1.
     #[test]
     fn a_difference_without_an_interval_is_said_to_be_open() {
         let (shorter, longer, open) = ([-18.0, -16.0], [11.0, 13.0], [f64::NAN; 2]);

@@ -279,6 +279,7 @@ fn is_label_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    // Verifies PROVE-4.
     #[test]
     fn writes_the_kinds_as_the_specification_shows_them() {
         let mut exposition = Exposition::new();
@@ -370,6 +371,7 @@ brisk_write_seconds_sum{mechanism="launch"} 2.5
         assert_eq!(exposition.family("a", Kind::Counter, "", "").unwrap_err(), MetricsError::Twice("a".to_owned()));
     }
 
+    // Verifies PROVE-4.
     #[test]
     fn refuses_samples_that_break_a_rule() {
         let mut exposition = Exposition::new();

@@ -209,7 +209,7 @@ pub struct Rejection {
 /// One claim's outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimResult {
-    /// `mechanism.claim`, as SPECIFICATION.md names it.
+    /// `mechanism.claim`.
     pub id: String,
     /// The claim in words.
     pub text: String,

@@ -76,6 +76,7 @@ mod tests {
     /// Verdicts, failures, the status, the status with --strict.
     type Case<'a> = (&'a [Option<Verdict>], &'a [FailureOf], u8, u8);
 
+    // Verifies PROVE-3.
     #[test]
     fn the_exit_status_follows_from_verdicts_and_failures() {
         use FailureOf::{Experiment, Lab};

@@ -94,6 +94,7 @@ impl Page {
     }
 }
 
+// Verifies CHART-2.
 #[test]
 fn nothing_errs_and_nothing_is_asked_of_the_network() {
     let Some(mut page) = Page::open() else { return };
@@ -110,6 +111,7 @@ fn nothing_errs_and_nothing_is_asked_of_the_network() {
     assert_eq!(page.evaluate("document.querySelectorAll('img').length"), json!(0), "a name became an element");
 }
 
+// Verifies CHART-2.
 #[test]
 fn it_fits_every_width_in_both_schemes_and_draws() {
     let Some(mut page) = Page::open() else { return };
@@ -130,6 +132,7 @@ fn it_fits_every_width_in_both_schemes_and_draws() {
     }
 }
 
+// Verifies CHART-2.
 #[test]
 fn the_mouse_zooms_hovers_and_folds() {
     let Some(mut page) = Page::open() else { return };
@@ -172,6 +175,7 @@ fn the_mouse_zooms_hovers_and_folds() {
     assert!(start > 3000 && end < 15_000, "a finding shows its phase: {start} to {end}");
 }
 
+// Verifies CHART-2.
 #[test]
 fn the_keyboard_does_all_that_the_mouse_does() {
     let Some(mut page) = Page::open() else { return };

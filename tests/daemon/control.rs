@@ -31,6 +31,7 @@ fn error_of(answer: &Value) -> &str {
     answer["error"].as_str().unwrap()
 }
 
+// Verifies SOCKET-1.
 #[test]
 fn what_is_no_request_is_refused_and_the_client_stays() {
     let device = Device::new();
@@ -53,6 +54,7 @@ fn what_is_no_request_is_refused_and_the_client_stays() {
     assert!(answers[1..].iter().all(|answer| answer["ok"] == true), "all that came in one breath is answered");
 }
 
+// Verifies SOCKET-1.
 #[test]
 fn a_line_without_end_is_refused() {
     let device = Device::new();
@@ -70,6 +72,7 @@ fn a_line_without_end_is_refused() {
     daemon.status();
 }
 
+// Verifies SOCKET-1.
 #[test]
 fn a_flood_of_requests_is_refused_while_others_are_served() {
     let device = Device::with("[control]\nmaximum_requests_per_second = 20\n");
@@ -98,6 +101,7 @@ fn a_flood_of_requests_is_refused_while_others_are_served() {
     drop(daemon);
 }
 
+// Verifies SOCKET-1.
 #[test]
 fn a_flooder_that_connects_again_does_not_begin_at_zero() {
     let device = Device::with("[control]\nmaximum_requests_per_second = 20\n");
@@ -147,6 +151,7 @@ fn connect_as(device: &Device, uid: u32) -> UnixStream {
     std::thread::scope(|scope| scope.spawn(connect).join().unwrap())
 }
 
+// Verifies SOCKET-1.
 #[test]
 fn silent_clients_lock_no_client_out() {
     let device = Device::new();
@@ -180,6 +185,7 @@ fn silent_clients_lock_no_client_out() {
     assert!(daemon.child.try_wait().unwrap().is_none());
 }
 
+// Verifies SOCKET-1.
 #[test]
 fn who_sends_half_a_request_is_hung_up_on() {
     let device = Device::new();
@@ -201,6 +207,7 @@ fn state_and_policy(pid: u32) -> (String, String) {
     (fields[0].to_owned(), fields[38].to_owned())
 }
 
+// Verifies SOCKET-1.
 #[test]
 fn clients_are_served_as_an_ordinary_task_serves() {
     let device = Device::with("[control]\nmaximum_requests_per_second = 100000\n");
@@ -276,6 +283,7 @@ fn half_closed_clients_get_their_answer_or_their_error() {
     daemon.status();
 }
 
+// Verifies SOCKET-1.
 #[test]
 fn too_many_clients_are_told_so() {
     let device = Device::with("[control]\nmaximum_clients = 3\n");
@@ -299,6 +307,7 @@ fn too_many_clients_are_told_so() {
     assert!(daemon.status()["metrics"]["refused_clients"].as_u64().unwrap() >= 1);
 }
 
+// Verifies SOCKET-1.
 #[test]
 fn only_root_and_the_group_may() {
     let device = Device::new();

@@ -102,6 +102,7 @@ fn shown(lines: &Receiver<String>, is_meant: impl Fn(&Value) -> bool, what: &str
     panic!("{what} is not shown: {all:#?}");
 }
 
+// Verifies DAEMON-1.
 #[test]
 fn a_dry_run_shows_all_that_would_be_done_about_memory() {
     let folder = phone();

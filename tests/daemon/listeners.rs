@@ -43,6 +43,7 @@ fn said_by(command: &mut Command) -> String {
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
 
+// Verifies DAEMON-2.
 #[test]
 #[ignore = "an X server and a window manager; ./dev test --deep"]
 fn the_active_window_of_x11_is_in_the_foreground() {
@@ -126,6 +127,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("sway.sock")
 }
 
+// Verifies DAEMON-2.
 #[test]
 #[ignore = "a Wayland compositor; ./dev test --deep"]
 fn the_focused_window_of_sway_is_in_the_foreground() {

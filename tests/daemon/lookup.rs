@@ -26,6 +26,7 @@ fn originals() -> [String; 4] {
     FILES.map(|(_, text)| text.to_owned())
 }
 
+// Verifies LOOKUP-6.
 #[test]
 fn the_drivers_cache_is_set_and_restored_after_any_death() {
     for signal in [Signal::TERM, Signal::KILL] {
@@ -47,6 +48,7 @@ fn the_drivers_cache_is_set_and_restored_after_any_death() {
     }
 }
 
+// Verifies LOOKUP-6.
 #[test]
 fn another_mode_is_taken_by_a_reload_and_off_leaves_the_driver_alone() {
     const OFF: &str = "[launch]\nenabled = false\n[lookup]\nenabled = false\n";

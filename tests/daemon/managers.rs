@@ -31,6 +31,7 @@ fn becomes(daemon: &Daemon<'_>, state: &str, reason: &str) -> Value {
     }
 }
 
+// Verifies ON-2.
 #[test]
 fn launches_are_left_to_a_manager_that_starts_later_until_it_has_been_gone_for_a_while() {
     let device = Device::of_tree(BOARD);
@@ -76,6 +77,7 @@ fn launches_are_left_to_a_manager_that_starts_later_until_it_has_been_gone_for_a
     assert_ne!(device.read(RATE), rate, "launches are helped again");
 }
 
+// Verifies ON-2.
 #[test]
 fn the_exec_of_a_manager_is_noticed_within_seconds() {
     const CONFIG: &str = "

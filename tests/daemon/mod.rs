@@ -113,6 +113,7 @@ fn the_end_of_the_daemon_gives_back_whatever_its_kind() {
     }
 }
 
+// Verifies ON-1.
 #[test]
 fn launches_are_left_to_another_manager_until_a_person_says_otherwise() {
     let device = Device::of_tree("06-embedded-board");
@@ -134,6 +135,7 @@ fn launches_are_left_to_another_manager_until_a_person_says_otherwise() {
     assert_eq!(state(&daemon)["state"], "active", "it is gone");
 }
 
+// Verifies UNDO-4.
 #[test]
 fn a_guardian_that_dies_is_replaced_at_once_and_what_is_leased_is_restored_by_the_next() {
     let device = Device::with(LEASE);
@@ -173,6 +175,7 @@ fn sleeps(pid: u64) -> u64 {
     line.trim().parse().unwrap()
 }
 
+// Verifies COST-2.
 #[test]
 fn the_daemon_sleeps_while_nothing_happens() {
     let device = Device::with(&format!("{LEASE}deadline_ms = 60000\n"));
@@ -189,6 +192,7 @@ fn the_daemon_sleeps_while_nothing_happens() {
     }
 }
 
+// Verifies UNDO-2.
 #[test]
 fn a_lease_that_ends_sooner_than_an_earlier_one_is_not_overlooked_when_the_daemon_hangs() {
     let device = Device::with(&format!("{LEASE}deadline_ms = 60000\n"));
@@ -248,6 +252,7 @@ fn a_bad_configuration_keeps_the_old_one_and_says_so() {
 }
 
 /// What is in force during a launch would leave nothing to gain, were it the device's own.
+// Verifies LAUNCH-2.
 #[test]
 fn what_is_leased_is_not_taken_for_the_devices_own() {
     let rate = format!("{LEASE}deadline_ms = 60000\n");
@@ -323,6 +328,7 @@ fn a_tunable_that_vanishes_is_reported_and_looked_for() {
     daemon.says("configuration reloaded; launch: kick on policy0");
 }
 
+// Verifies DAEMON-1.
 #[test]
 fn a_dry_run_prints_what_it_would_do_and_writes_nothing() {
     let device = Device::with("[launch]\nmaximum_launches_per_minute = 60000\n[launch.kick]\nat_us = [0, 1000]\n");
@@ -389,6 +395,7 @@ fn status_is_for_people_programs_and_metrics() {
     assert!(metrics.contains("\nbrisk_active{mechanism=\"launch\"} 1\n") && metrics.ends_with("# EOF\n"), "{metrics}");
 }
 
+// Verifies ON-4.
 #[test]
 fn a_boot_that_is_held_is_told_of() {
     let device = Device::new();

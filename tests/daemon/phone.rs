@@ -33,6 +33,7 @@ impl Application {
     }
 }
 
+// Verifies ANDROID-1.
 #[test]
 fn without_any_configuration_it_clamps_what_comes_to_the_foreground() {
     let device = Device::of_tree(TREE);
@@ -54,6 +55,7 @@ fn without_any_configuration_it_clamps_what_comes_to_the_foreground() {
     assert_eq!(daemon.status()["metrics"]["launches"], 1, "who was in the foreground before is no launch");
 }
 
+// Verifies ANDROID-1.
 #[test]
 fn a_lease_begins_and_ends_with_a_launch_in_the_foreground() {
     let device = Device::of_tree(TREE);
@@ -74,6 +76,7 @@ fn a_lease_begins_and_ends_with_a_launch_in_the_foreground() {
     }
 }
 
+// Verifies ANDROID-1.
 #[test]
 fn doctor_tells_how_launches_are_noticed_and_never_offers_what_nothing_can_begin() {
     let device = Device::of_tree(TREE);

@@ -66,6 +66,7 @@ fn a_busy_minute(device: &Device, daemon: &mut Daemon<'_>) {
     eventually("the last launch is over", || daemon.status()["mechanisms"][0]["activity"].is_null());
 }
 
+// Verifies DAEMON-1.
 #[test]
 fn a_recording_replays_to_the_same_decisions() {
     let device = Device::with(EVERYTHING);
@@ -79,6 +80,7 @@ fn a_recording_replays_to_the_same_decisions() {
     assert!(text.contains(&format!("{} decisions, all as recorded", launch["recorded"])), "{text}");
 }
 
+// Verifies DAEMON-1.
 #[test]
 fn another_configuration_shows_what_would_differ() {
     let device = Device::with(LEASE);
@@ -111,6 +113,7 @@ fn another_configuration_shows_what_would_differ() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("unknown field `speed`"));
 }
 
+// Verifies DAEMON-1.
 #[test]
 fn deadlines_come_in_a_replay_under_another_configuration() {
     let device = Device::with(&format!("{LEASE}deadline_ms = 60000\n"));
@@ -133,6 +136,7 @@ fn deadlines_come_in_a_replay_under_another_configuration() {
     assert!(released(true) && !released(false), "its deadline has ended it before the launch was over: {replayed:#}");
 }
 
+// Verifies DAEMON-1.
 #[test]
 fn each_recorded_device_is_supported_in_the_replay_as_it_was() {
     for entry in fs::read_dir(golden::trees()).unwrap() {
@@ -155,6 +159,7 @@ fn each_recorded_device_is_supported_in_the_replay_as_it_was() {
     }
 }
 
+// Verifies DAEMON-1.
 #[test]
 fn what_is_no_whole_recording_is_refused_with_its_line() {
     let device = Device::with(LEASE);
@@ -196,6 +201,7 @@ fn what_is_no_whole_recording_is_refused_with_its_line() {
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 
+// Verifies DAEMON-1.
 #[test]
 fn a_recording_that_was_killed_is_told_so() {
     let device = Device::with(LEASE);

@@ -40,6 +40,7 @@ impl Application {
     }
 }
 
+// Verifies LAUNCH-1.
 #[test]
 fn without_any_triggers_configured_a_resume_is_helped_and_a_launch_is_helped_once() {
     let device = Device::of_tree(BOARD);

@@ -31,6 +31,7 @@ fn is_in_foreground(daemon: &Daemon<'_>, process: &Waiting) -> bool {
     daemon.ask(&json!({"version": 1, "request": "placement"}))["front"] == json!([process.0.id()])
 }
 
+// Verifies DAEMON-2.
 #[test]
 fn the_active_session_is_in_foreground_for_placement() {
     let processes = [Waiting::start(), Waiting::start(), Waiting::start()];

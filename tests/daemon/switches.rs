@@ -33,6 +33,7 @@ fn is_on(answer: &Value, mechanism: &str) -> bool {
     mechanisms.iter().find(|it| it["mechanism"] == mechanism).unwrap()["on"].as_bool().unwrap()
 }
 
+// Verifies ON-3.
 #[test]
 fn setup_shows_asks_and_writes_what_auto_decides() {
     let device = Device::of_tree(BOARD);
@@ -69,6 +70,7 @@ fn setup_shows_asks_and_writes_what_auto_decides() {
     assert!(device.read(&file).contains("left to tuned"), "it is decided again, and the reason is on record");
 }
 
+// Verifies ON-3.
 #[test]
 fn setup_leaves_a_persons_word_alone() {
     let device = Device::of_tree(BOARD);
@@ -80,6 +82,7 @@ fn setup_leaves_a_persons_word_alone() {
     assert!(!text.contains("[placement]") && !text.contains("[launch]"), "{text}");
 }
 
+// Verifies ON-3.
 #[test]
 fn a_switch_keeps_other_lines_and_changes_nothing_where_it_would_not_count_or_not_be_right() {
     let device = Device::of_tree(BOARD);
@@ -122,6 +125,7 @@ fn a_switch_keeps_other_lines_and_changes_nothing_where_it_would_not_count_or_no
     assert!(masked.code == Some(2) && masked.error.contains("is not a regular file"), "{}", masked.error);
 }
 
+// Verifies ON-3.
 #[test]
 fn a_phone_keeps_what_a_person_sets_in_its_own_folder() {
     let device = Device::of_tree("03-android-gki-phone");
@@ -129,6 +133,7 @@ fn a_phone_keeps_what_a_person_sets_in_its_own_folder() {
     assert_eq!(device.read("data/misc/brisk-config/brisk.toml.d/switched.toml"), "[launch]\nenabled = false\n");
 }
 
+// Verifies ON-3, ON-4.
 #[test]
 fn a_running_daemon_follows_a_switch_at_once_and_says_why() {
     let device = Device::of_tree(BOARD);
@@ -157,6 +162,7 @@ fn a_running_daemon_follows_a_switch_at_once_and_says_why() {
     assert!(daemon.status()["configuration_error"].is_null());
 }
 
+// Verifies LOOKUP-6.
 #[test]
 fn lookups_are_switched_as_every_other_mechanism_is() {
     const MODE: &str = "sys/kernel/binder_cache/binder/mode";
@@ -196,6 +202,7 @@ fn lookups_are_switched_as_every_other_mechanism_is() {
     assert_eq!(device.read(MODE), "off\n");
 }
 
+// Verifies DAEMON-2.
 #[test]
 fn the_foreground_is_told_by_number_by_file_or_as_empty() {
     let device = Device::with("[launch]\nenabled = false\n[placement]\nenabled = true\nexcluded_commands = [\"*\"]\n");
@@ -233,6 +240,7 @@ fn the_foreground_is_told_by_number_by_file_or_as_empty() {
     process.wait().unwrap();
 }
 
+// Verifies ON-4.
 #[test]
 fn status_why_and_doctor_say_of_each_part_of_memory_why_it_is_off() {
     for (file, text, zram, killer) in [

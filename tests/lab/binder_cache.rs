@@ -71,17 +71,20 @@ fn check(scenario: &str, arguments: &[&str]) {
     said_by_hazards(scenario, arguments, Vec::new(), "");
 }
 
+// Verifies LOOKUP-2, LOOKUP-1, LOOKUP-4, LOOKUP-7.
 #[test]
 fn no_hazard_of_the_binder_cache_comes_true() {
     check("binder-6.1", &[]);
 }
 
+// Verifies LOOKUP-1.
 #[test]
 #[ignore = "downloads a second kernel's sources; ./dev test --deep"]
 fn no_hazard_of_the_binder_cache_comes_true_on_linux_6_12() {
     check("binder-6.12", &[]);
 }
 
+// Verifies LOOKUP-3, LOOKUP-2.
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
 fn no_hazard_of_the_binder_cache_comes_true_where_the_kernel_checks_itself() {
@@ -91,6 +94,7 @@ fn no_hazard_of_the_binder_cache_comes_true_where_the_kernel_checks_itself() {
     assert_eq!(tried, 2, "{said:#?}");
 }
 
+// Verifies LOOKUP-3.
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
 fn no_hazard_of_the_binder_cache_comes_true_on_linux_6_12_that_checks_itself() {
@@ -98,41 +102,48 @@ fn no_hazard_of_the_binder_cache_comes_true_on_linux_6_12_that_checks_itself() {
 }
 
 /// A new reference gets the smallest free descriptor; the driver of Linux 6.1 walks all references to find it.
+// Verifies LOOKUP-4.
 #[test]
 fn a_hit_costs_little_with_and_beside_ten_thousand_references() {
     check("binder-6.1", &["references"]);
 }
 
 /// The same in time, for a process on another CPU.
+// Verifies LOOKUP-4.
 #[test]
 #[ignore = "times on the host's clock; ./dev test --deep"]
 fn a_process_with_many_references_delays_no_other_process() {
     check("binder-6.1-parallel", &["references"]);
 }
 
+// Verifies LOOKUP-1.
 #[test]
 #[ignore = "takes minutes; ./dev test --deep"]
 fn no_service_that_becomes_lazy_is_kept_on_two_cpus() {
     check("binder-6.1-parallel", &["lazy", "5000"]);
 }
 
+// Verifies LOOKUP-1.
 #[test]
 fn no_stale_answer_wins_a_short_race_on_two_cpus() {
     check("binder-6.1-parallel", &["race", "20000"]);
 }
 
+// Verifies LOOKUP-1.
 #[test]
 #[ignore = "takes long; ./dev test --deep"]
 fn no_stale_answer_wins_a_race_on_two_cpus() {
     check("binder-6.1-parallel", &["race", "5000000"]);
 }
 
+// Verifies LOOKUP-3.
 #[test]
 #[ignore = "builds a kernel, and takes long; ./dev test --deep"]
 fn no_stale_answer_wins_a_race_where_the_kernel_checks_itself() {
     check("binder-6.1-checked", &["race", "500000"]);
 }
 
+// Verifies LOOKUP-3.
 #[test]
 #[ignore = "builds a kernel, and takes long; ./dev test --deep"]
 fn no_stale_answer_wins_a_race_on_linux_6_12_that_checks_itself() {
@@ -157,6 +168,7 @@ fn functions_of_the_cache() -> BTreeSet<String> {
 }
 
 /// KCSAN reports an access that races with another one. The stock driver has such accesses; none is to be the cache's.
+// Verifies LOOKUP-3.
 #[test]
 #[ignore = "builds a kernel, and takes long; ./dev test --deep"]
 fn no_access_races_with_another_on_linux_6_12_that_watches_for_it() {
@@ -180,6 +192,7 @@ fn no_access_races_with_another_on_linux_6_12_that_watches_for_it() {
     assert!(figure("setup_watchpoints:").is_some_and(|count| count > 10_000), "much is watched: {said:?}");
 }
 
+// Verifies LOOKUP-3.
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
 fn nothing_is_lost_when_any_allocation_fails() {
@@ -188,6 +201,7 @@ fn nothing_is_lost_when_any_allocation_fails() {
 }
 
 /// The kernel's own test of binderfs: devices made and removed, by one and by many at a time, also without privileges.
+// Verifies LOOKUP-2.
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
 fn the_kernels_own_test_of_binderfs_says_the_same_of_both_drivers() {
@@ -263,11 +277,13 @@ fn who_may_not_is_refused(stock: &str, ours: &str) {
     }
 }
 
+// Verifies LOOKUP-2.
 #[test]
 fn who_may_not_is_refused_as_by_a_stock_driver_hot_or_cold() {
     who_may_not_is_refused("binder-stock-6.1", "binder-6.1");
 }
 
+// Verifies LOOKUP-2.
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
 fn who_may_not_is_refused_where_the_kernel_checks_itself() {
@@ -275,6 +291,7 @@ fn who_may_not_is_refused_where_the_kernel_checks_itself() {
 }
 
 /// As `dkms install` builds it on Debian, for the lab's kernel and without installing it.
+// Verifies LOOKUP-7.
 #[test]
 #[ignore = "needs the package dkms; ./dev test --deep"]
 fn dkms_builds_the_driver_for_debians_kernel() {

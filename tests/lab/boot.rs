@@ -56,6 +56,7 @@ fn recorded_as_init(options: &str) -> impl FnOnce(&mut Job, Vec<u8>) {
     }
 }
 
+// Verifies BOOT-1.
 #[test]
 fn a_boot_recorded_by_its_first_process_is_charted_and_judged() {
     let options = "--output=/recording.tgz --until=file:/booted --performance";
@@ -86,6 +87,7 @@ fn a_boot_recorded_by_its_first_process_is_charted_and_judged() {
 }
 
 /// In instructions, of which a CPU at the highest frequency does 500 million a second: fewer than any phone's.
+// Verifies BOOT-1.
 #[test]
 fn recording_three_hundred_processes_takes_less_than_one_percent_of_a_cpu() {
     let Some(report) = Report::of(&["cost"], |_, _| ()) else { return };
@@ -102,6 +104,7 @@ fn recording_three_hundred_processes_takes_less_than_one_percent_of_a_cpu() {
     assert!(percents.iter().all(|&percent| percent < 1.5), "as soon as looks keep step with the clock: {percents:?}");
 }
 
+// Verifies BOOT-2.
 #[test]
 fn governors_and_tunables_are_restored_after_any_death() {
     let Some(report) = Report::of(&["hold", "chosen"], |_, _| ()) else { return };
@@ -117,6 +120,7 @@ fn governors_and_tunables_are_restored_after_any_death() {
     assert_eq!(report.one("chosen.then"), "ondemand");
 }
 
+// Verifies BOOT-1.
 #[test]
 fn a_killed_recorder_leaves_nothing_and_two_lives_of_one_pid_are_two() {
     let Some(report) = Report::of(&["killed", "reused"], |_, _| ()) else { return };
@@ -131,6 +135,7 @@ fn a_killed_recorder_leaves_nothing_and_two_lives_of_one_pid_are_two() {
     assert!(first.span.end_ms <= second.span.start_ms, "{lives:?}");
 }
 
+// Verifies BOOT-2.
 #[test]
 fn what_a_recorder_held_is_found_when_it_died_with_its_guardian() {
     let options = "--until=file:/never --output=/recording.tgz --performance";
@@ -144,6 +149,7 @@ fn what_a_recorder_held_is_found_when_it_died_with_its_guardian() {
     }
 }
 
+// Verifies BOOT-1.
 #[test]
 fn init_runs_whatever_becomes_of_its_recorder() {
     // The recorder ends at once over an option that it does not understand.
@@ -160,6 +166,7 @@ fn init_runs_whatever_becomes_of_its_recorder() {
 
 /// Two boots whose kernels unpack the same files: of one, brisk is the first process and records. How much the kernel unpacks
 /// moves what follows against its clock.
+// Verifies BOOT-1.
 #[test]
 fn a_recorder_does_not_delay_init() {
     const PADDING_BYTES: [usize; 3] = [0, 4096, 300_000];
@@ -186,6 +193,7 @@ fn a_recorder_does_not_delay_init() {
     }
 }
 
+// Verifies BOOT-1.
 #[test]
 #[ignore = "thousands of processes take a minute: ./dev test --deep"]
 fn a_fork_storm_is_bounded_and_said() {

@@ -65,23 +65,27 @@ fn ended(scenario: &str, ways: &[&str], sleepers: &str, change: impl FnOnce(&mut
     }
 }
 
+// Verifies UNDO-4.
 #[test]
 fn however_a_daemon_with_everything_on_ends_the_system_is_as_before() {
     ended("debian-6.1", &["term", "both"], "5", |_| {});
 }
 
+// Verifies UNDO-4.
 #[test]
 #[ignore = "minutes: ./dev test --deep"]
 fn however_a_daemon_with_everything_on_ends_the_system_is_as_before_with_cgroup_v2() {
     ended("debian-6.1", &WAYS, "300", |_| {});
 }
 
+// Verifies UNDO-4.
 #[test]
 #[ignore = "minutes: ./dev test --deep"]
 fn however_a_daemon_with_everything_on_ends_the_system_is_as_before_with_cgroup_v1() {
     ended("debian-6.1", &WAYS, "300", |scenario| scenario.guest.cgroup = CgroupVersion::V1);
 }
 
+// Verifies UNDO-4.
 #[test]
 #[ignore = "minutes: ./dev test --deep"]
 fn however_a_daemon_with_everything_on_ends_the_system_is_as_before_on_two_cpus() {
@@ -89,6 +93,7 @@ fn however_a_daemon_with_everything_on_ends_the_system_is_as_before_on_two_cpus(
     ended("debian-6.1-parallel", &ways, "300", |_| {});
 }
 
+// Verifies UNDO-4.
 #[test]
 #[ignore = "minutes: ./dev test --deep"]
 fn however_the_service_with_everything_on_ends_the_system_is_as_before_under_systemd() {

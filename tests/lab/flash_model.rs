@@ -67,16 +67,19 @@ fn memory_in_use_is_refused(kernel: &str) {
     }
 }
 
+// Verifies LAB-1.
 #[test]
 fn flash_holds_its_memory_while_it_is_used() {
     memory_is_held_while_it_is_used("memory-6.1");
 }
 
+// Verifies LAB-1.
 #[test]
 fn flash_is_refused_memory_that_is_in_use() {
     memory_in_use_is_refused("memory-6.1");
 }
 
+// Verifies LAB-1.
 #[test]
 #[ignore = "a newer kernel's packages: ./dev test --deep"]
 fn flash_on_a_newer_kernel_does_the_same() {

@@ -10,6 +10,7 @@ use super::{job, static_brisk};
 /// CAP_KILL, CAP_NET_ADMIN, CAP_IPC_LOCK, CAP_SYS_NICE, CAP_SYS_RESOURCE, and no CAP_DAC_OVERRIDE.
 const RIGHTS: u64 = 1 << 5 | 1 << 12 | 1 << 14 | 1 << 23 | 1 << 24;
 
+// Verifies ANDROID-3.
 #[test]
 fn whatever_androids_init_kills_nothing_is_left_changed() {
     let Some(binary) = static_brisk() else { return };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{job, results, run, static_brisk};
 
+// Verifies LOOKUP-7, LOOKUP-8.
 #[test]
 fn a_hundred_services_are_registered_and_looked_up_through_binder() {
     let Some(binary) = static_brisk() else { return };
@@ -27,6 +28,7 @@ fn a_hundred_services_are_registered_and_looked_up_through_binder() {
     }
 }
 
+// Verifies LOOKUP-8.
 #[test]
 fn look_ups_of_others_are_recorded_by_process() {
     let Some(binary) = static_brisk() else { return };
@@ -48,6 +50,7 @@ fn look_ups_of_others_are_recorded_by_process() {
     );
 }
 
+// Verifies LOOKUP-8.
 #[test]
 fn lookups_are_recorded_one_by_one_and_replayed() {
     let Some(binary) = static_brisk() else { return };
@@ -116,11 +119,13 @@ fn two_drivers_do_the_same(count: &str, steps: &str) {
     }
 }
 
+// Verifies LOOKUP-1.
 #[test]
 fn two_drivers_do_the_same_to_random_programs() {
     two_drivers_do_the_same("5", "80");
 }
 
+// Verifies LOOKUP-1.
 #[test]
 #[ignore = "takes minutes; ./dev test --deep"]
 fn two_drivers_do_the_same_to_many_random_programs() {
@@ -155,6 +160,7 @@ for signal in TERM KILL; do
 done
 "#;
 
+// Verifies LOOKUP-6.
 #[test]
 fn the_drivers_cache_is_restored_after_any_death() {
     let Some(binary) = static_brisk() else { return };

@@ -38,6 +38,7 @@ fn memory_in(answer: &Value) -> Value {
     mechanisms.iter().find(|mechanism| mechanism["name"] == "memory").cloned().unwrap()
 }
 
+// Verifies ON-4, MEMORY-2.
 #[test]
 fn a_plan_is_given_back_wherever_its_holder_dies() {
     let Some(report) = report("plan", "undo") else { return };
@@ -56,6 +57,7 @@ fn a_plan_is_given_back_wherever_its_holder_dies() {
     assert!(left.len() >= 2, "the kills hit it at different steps: {left:#?}");
 }
 
+// Verifies MEMORY-2.
 #[test]
 fn swap_that_does_not_fit_stays_in_use() {
     let Some(report) = report("plan", "fit") else { return };
@@ -68,6 +70,7 @@ fn swap_that_does_not_fit_stays_in_use() {
 /// The kernel may map a few more pages of the killer's locked program.
 const FAULTED_KIB: u64 = 64;
 
+// Verifies ON-4, MEMORY-4, MEMORY-5.
 #[test]
 fn under_pressure_the_right_one_goes_and_the_kernel_kills_none() {
     let Some(report) = report("killer", "pressure") else { return };
@@ -104,6 +107,7 @@ fn without_psi(scenario: &mut Scenario) {
     scenario.kernel.command_line = scenario.kernel.command_line.replace("psi=1", "psi=0");
 }
 
+// Verifies MEMORY-4.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn without_psi_memory_is_looked_at_by_the_clock() {
@@ -111,6 +115,7 @@ fn without_psi_memory_is_looked_at_by_the_clock() {
     the_right_one_went(&report);
 }
 
+// Verifies MEMORY-4.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn a_device_without_zram_gets_the_rest() {
@@ -122,6 +127,7 @@ fn a_device_without_zram_gets_the_rest() {
     the_right_one_went(&report);
 }
 
+// Verifies MEMORY-2.
 #[test]
 fn zram_that_is_busy_is_given_back_later_and_anothers_is_left_alone() {
     let Some(report) = report("plan", "busy") else { return };
@@ -130,6 +136,7 @@ fn zram_that_is_busy_is_given_back_later_and_anothers_is_left_alone() {
     assert_eq!(report.one("busy.left"), report.one("busy.owner"));
 }
 
+// Verifies MEMORY-4.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn a_fork_bomb_ends_no_other_process() {
@@ -141,6 +148,7 @@ fn a_fork_bomb_ends_no_other_process() {
 /// From the kernel's event until the memory of a process that takes it faster than it can be reclaimed is back, at most.
 const RECOVERY_US: u64 = 500_000;
 
+// Verifies MEMORY-4.
 #[test]
 #[ignore = "three minutes: ./dev test --deep"]
 fn a_process_that_outruns_reclaim_is_gone_in_bounded_time() {
@@ -165,6 +173,7 @@ fn numbers<const COUNT: usize>(text: &str) -> [u64; COUNT] {
     numbers.try_into().unwrap()
 }
 
+// Verifies MEMORY-6.
 #[test]
 fn writeback_stays_within_the_days_budget_after_any_death() {
     const BUDGET_KIB: u64 = 8192;
@@ -188,6 +197,7 @@ fn writeback_stays_within_the_days_budget_after_any_death() {
     assert_eq!(report.one("writeback.given_back"), "yes");
 }
 
+// Verifies MEMORY-6.
 #[test]
 fn a_missing_or_full_backing_device_harms_no_process() {
     let with_a_small_one = |scenario: &mut Scenario| {
@@ -211,6 +221,7 @@ fn report_in_groups(script: &str, step: &str, change: impl FnOnce(&mut Scenario)
     })
 }
 
+// Verifies MEMORY-5.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn what_a_group_shares_is_swapped_out_and_goes_to_flash_once() {
@@ -232,6 +243,7 @@ const LOCKED_SHARE: f64 = 0.67;
 /// ... and of the rest, stacks and what is allocated, so much. A device's program is of 3 MiB at most.
 const LOCKED_DATA_KIB: u64 = 1024;
 
+// Verifies COST-3, MEMORY-5.
 #[test]
 fn the_killer_locks_little_and_what_it_does_ahead_of_need_it_does_on_an_idle_cpu() {
     let Some(report) = report_of("killer", "everything", without_psi) else { return };
@@ -246,6 +258,7 @@ fn the_killer_locks_little_and_what_it_does_ahead_of_need_it_does_on_an_idle_cpu
     assert_eq!(report.one("everything.adj"), "-1000");
 }
 
+// Verifies MEMORY-4.
 #[test]
 fn no_second_victim_before_the_first_is_given_up() {
     let Some(report) = report_of("killer", "stuck", without_psi) else { return };
@@ -259,6 +272,7 @@ fn no_second_victim_before_the_first_is_given_up() {
     assert!(next - given_up >= 1_000_000_000, "a second of patience: {explained}");
 }
 
+// Verifies MEMORY-5.
 #[test]
 fn a_killer_that_may_not_lock_its_memory_says_so_and_works() {
     let Some(report) = report_of("killer", "lock", without_psi) else { return };
@@ -272,6 +286,7 @@ fn a_killer_that_may_not_lock_its_memory_says_so_and_works() {
     assert!(nothing.0 == 0 && nothing.1.contains("it may lock 64 KiB: raise that"), "{report:#?}");
 }
 
+// Verifies MEMORY-4.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn a_group_that_takes_memory_others_wait_for_is_held_to_what_it_has_and_let_go() {
@@ -284,6 +299,7 @@ fn a_group_that_takes_memory_others_wait_for_is_held_to_what_it_has_and_let_go()
     assert_eq!(report.one("restraint.killed"), "max", "its guardian restores it");
 }
 
+// Verifies COST-2.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn with_everything_on_it_takes_little_when_nothing_happens() {

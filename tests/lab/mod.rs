@@ -52,6 +52,7 @@ fn results(lines: &[GuestLine]) -> Vec<&str> {
     lines.iter().filter(|line| line.channel == Channel::Results).map(|line| line.text.as_str()).collect()
 }
 
+// Verifies LAB-1.
 #[test]
 fn a_job_runs_on_a_checked_device_and_returns_its_lines() {
     let Some(binary) = static_brisk() else { return };
@@ -71,6 +72,7 @@ fn a_job_runs_on_a_checked_device_and_returns_its_lines() {
     assert_eq!(device["energy_zones"][0], "virtual-cpufreq:0 package-0");
 }
 
+// Verifies LAB-1.
 #[test]
 fn files_stderr_and_the_exit_status_come_through() {
     let Some(binary) = static_brisk() else { return };
@@ -104,6 +106,7 @@ fn a_parallel_guest_has_two_cpus_and_a_clock_a_thread() {
     assert!(last.run_delay.iter().all(|delay| *delay < last.wall), "{last:?}");
 }
 
+// Verifies LAB-1.
 #[test]
 fn a_panic_is_noticed_at_once() {
     let Some(binary) = static_brisk() else { return };
@@ -117,6 +120,7 @@ fn a_panic_is_noticed_at_once() {
     }
 }
 
+// Verifies LAB-1.
 #[test]
 fn a_time_out_tells_the_last_lines() {
     let Some(binary) = static_brisk() else { return };
@@ -132,6 +136,7 @@ fn a_time_out_tells_the_last_lines() {
     assert!(start.elapsed() < job.timeout + Duration::from_secs(20));
 }
 
+// Verifies LAB-1.
 #[test]
 fn a_kernel_that_hangs_is_told_from_a_command_that_does() {
     let Some(binary) = static_brisk() else { return };
@@ -161,6 +166,7 @@ fn a_module_that_does_not_load_fails_the_lab_with_its_name() {
     }
 }
 
+// Verifies LAB-1.
 #[test]
 fn a_device_whose_frequency_does_too_little_fails_the_self_check() {
     let Some(binary) = static_brisk() else { return };
@@ -174,6 +180,7 @@ fn a_device_whose_frequency_does_too_little_fails_the_self_check() {
     }
 }
 
+// Verifies LAB-1.
 #[test]
 fn two_machines_run_at_the_same_time_on_a_core_each() {
     let Some(binary) = static_brisk() else { return };
@@ -200,6 +207,7 @@ fn children_of(parent: u32) -> Vec<u32> {
     children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
+// Verifies LAB-1.
 #[test]
 fn a_killed_brisk_leaves_no_emulator() {
     let Some(binary) = static_brisk() else { return };
@@ -260,6 +268,7 @@ fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     panic!("waited a minute for {what}");
 }
 
+// Verifies LAB-1.
 #[test]
 fn the_command_line_says_69_for_a_failed_lab_and_2_for_a_wrong_scenario() {
     let Some(binary) = static_brisk() else { return };

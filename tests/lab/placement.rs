@@ -36,12 +36,14 @@ fn make_room(cgroup: CgroupVersion) {
     assert!(before.starts_with("0-1 | 0 0 |") && isolated.starts_with("0 | "), "{report:#?}");
 }
 
+// Verifies PLACE-5.
 #[test]
 #[ignore = "which of the hogs are heavy depends on what the host leaves them; ./dev test --deep"]
 fn bulk_work_makes_room_and_gets_everything_back_with_cgroup_v2() {
     make_room(CgroupVersion::V2);
 }
 
+// Verifies PLACE-5.
 #[test]
 #[ignore = "which of the hogs are heavy depends on what the host leaves them; ./dev test --deep"]
 fn bulk_work_makes_room_and_gets_everything_back_with_cgroup_v1() {
@@ -72,16 +74,19 @@ fn take_and_give_back(cgroup: CgroupVersion, cycles: u32, rule: &str) {
     }
 }
 
+// Verifies PLACE-5.
 #[test]
 fn groups_are_restored_after_any_death_or_unplug_with_cgroup_v1() {
     take_and_give_back(CgroupVersion::V1, 5, "weight");
 }
 
+// Verifies PLACE-5.
 #[test]
 fn groups_are_restored_after_any_death_or_unplug_with_cgroup_v2() {
     take_and_give_back(CgroupVersion::V2, 5, "weight");
 }
 
+// Verifies PLACE-5.
 #[test]
 #[ignore = "a thousand times takes hours, and whether a CPU is left free depends on how busy the host is; ./dev test --deep"]
 fn groups_and_masks_are_as_before_a_thousand_times() {
@@ -109,6 +114,7 @@ fn faults(steps: &[&str], command_line: &str) -> Option<Report> {
     Some(report)
 }
 
+// Verifies PLACE-5.
 #[test]
 fn a_delegated_sub_tree_takes_its_own_and_bound_threads_stay() {
     let Some(report) = faults(&["delegated", "undelegated", "bound"], "") else { return };
@@ -126,6 +132,7 @@ fn a_delegated_sub_tree_takes_its_own_and_bound_threads_stay() {
     assert!(report.one("undelegated.support").contains("by masks and nice values"), "{report:#?}");
 }
 
+// Verifies PLACE-4.
 #[test]
 fn a_group_beside_the_foregrounds_weighs_less_and_gets_its_weight_back() {
     let Some(report) = faults(&["neighbours"], "") else { return };
@@ -135,6 +142,7 @@ fn a_group_beside_the_foregrounds_weighs_less_and_gets_its_weight_back() {
     assert_eq!(report.one("neighbours.chosen"), "70", "who chose a weight has the last word: {report:#?}");
 }
 
+// Verifies PLACE-5.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn who_exits_or_is_moved_by_others_meanwhile_is_left_alone() {
@@ -143,6 +151,7 @@ fn who_exits_or_is_moved_by_others_meanwhile_is_left_alone() {
     assert_eq!(report.all("churn.moved"), ["0::/elsewhere"; 6], "{report:#?}");
 }
 
+// Verifies PLACE-5.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn a_sudden_crowd_does_not_stop_deprioritising() {
@@ -150,6 +159,7 @@ fn a_sudden_crowd_does_not_stop_deprioritising() {
     assert_eq!((report.one("crowd.taken"), report.one("crowd.freed")), ("yes", "yes"), "{report:#?}");
 }
 
+// Verifies PLACE-5.
 #[test]
 #[ignore = "a boot of its own: ./dev test --deep"]
 fn without_the_controllers_masks_and_nice_values_do() {
@@ -160,6 +170,7 @@ fn without_the_controllers_masks_and_nice_values_do() {
     assert!(report.one("missing.support").contains("by masks and nice values"), "{report:#?}");
 }
 
+// Verifies PLACE-5.
 #[test]
 #[ignore = "a trial that a busy host may end again and again: ./dev test --deep"]
 fn with_a_single_cpu_none_is_kept_free() {
@@ -169,6 +180,7 @@ fn with_a_single_cpu_none_is_kept_free() {
     assert_eq!(report.one("single.cpus"), "[]", "{report:#?}");
 }
 
+// Verifies PLACE-5.
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
 fn bulk_work_claims_no_big_core_and_its_clamp_is_restored() {
@@ -198,6 +210,7 @@ fn storage(steps: &[&str]) -> Option<Report> {
     Some(report(job, "/placement_storage.sh", include_str!("placement_storage.sh"), Duration::from_secs(900)))
 }
 
+// Verifies PLACE-2.
 #[test]
 fn who_keeps_the_foreground_waiting_for_storage_gives_way_and_gets_everything_back() {
     let Some(report) = storage(&["undo"]) else { return };
@@ -207,6 +220,7 @@ fn who_keeps_the_foreground_waiting_for_storage_gives_way_and_gets_everything_ba
     assert_eq!((report.one("undo.exit"), report.one("undo.chosen")), ("0", "best-effort: prio 2"), "{report:#?}");
 }
 
+// Verifies PLACE-2.
 #[test]
 #[ignore = "half a minute, more where a busy host disturbs a trial; ./dev test --deep"]
 fn the_disks_schedulers_obey() {

@@ -28,6 +28,7 @@ title = "as it is"
 baseline = true
 [[claim]]
 id = "boot.mini-reboots"
+promise = "BOOT-3"
 text = "What holding gains."
 measure = "gain"
 metric = "boot"
@@ -67,6 +68,7 @@ fn replicates(report: &Report, name: &str) -> Vec<(String, Result<f64, String>)>
 
 /// Three boots: one begins, and ends by a power cut; one follows it, and is tried again; one is a replicate, after which
 /// a person ends the series.
+// Verifies BOOT-4.
 #[test]
 fn a_series_goes_on_over_real_reboots_and_a_power_cut_and_leaves_nothing() {
     let Some(report) = report("interrupted") else { return };
@@ -90,6 +92,7 @@ fn a_series_goes_on_over_real_reboots_and_a_power_cut_and_leaves_nothing() {
 }
 
 /// Six boots to the verdict, of which one does not complete; then a series of which no boot does.
+// Verifies BOOT-4.
 #[test]
 #[ignore = "eight boots take two minutes: ./dev test --deep"]
 fn a_series_comes_to_its_verdict_and_one_whose_boots_never_complete_ends_by_itself() {
@@ -124,6 +127,7 @@ title = "by a plan"
 preload = "plan"
 [[claim]]
 id = "boot.mini-preload"
+promise = "BOOT-3"
 text = "What both win of preloading."
 measure = "gain"
 metric = "preload"
@@ -132,6 +136,7 @@ arm = "both"
 
 /// Six boots: one begins, of one the zygote says that it did something else, four are replicates. Neither Android's init nor its
 /// zygote nor Magisk runs here: a script does what they would, sets properties in their place, and reboots when it is asked to.
+// Verifies BOOT-4.
 #[test]
 #[ignore = "six boots take a minute and a half: ./dev test --deep"]
 fn on_android_a_series_compares_what_its_zygote_says_that_it_did() {

@@ -23,6 +23,7 @@ fn recording(report: &Report, name: &str) -> Boot {
     read::read_bytes(&archive, &Limits::default()).unwrap()
 }
 
+// Verifies BOOT-1.
 #[test]
 fn started_by_systemd_it_records_until_systemd_has_finished() {
     let Some(binary) = static_brisk() else { return };
@@ -58,6 +59,7 @@ fn command_of(service: &str) -> &'static str {
 }
 
 /// Android's init itself does not run here: its file of properties does the same, written in its format and changed in place.
+// Verifies BOOT-1.
 #[test]
 fn started_as_by_androids_init_it_records_until_its_property_says_so() {
     let Some(binary) = static_brisk() else { return };

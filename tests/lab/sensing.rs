@@ -56,11 +56,13 @@ fn sees_alike(scenario: &str) {
     }
 }
 
+// Verifies PLACE-1.
 #[test]
 fn both_sensors_see_the_same_threads_and_what_is_missing_is_told() {
     sees_alike("debian-6.1-parallel");
 }
 
+// Verifies PLACE-1.
 #[test]
 #[ignore = "a newer kernel's packages: ./dev test --deep"]
 fn both_sensors_see_the_same_threads_on_a_newer_kernel() {

@@ -25,6 +25,7 @@ fn report(steps: &[&str]) -> Option<Report> {
     Some(Report::of_launches(job, "/service.sh", include_str!("service.sh"), Duration::from_secs(900)))
 }
 
+// Verifies SECURITY-1, SECURITY-2, LAUNCH-2.
 #[test]
 fn the_service_works_with_what_is_granted_to_it_and_root_restores_what_it_leaves() {
     let Some(report) = report(&["kick", "lease", "left", "memory", "forged"]) else { return };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::steps::Report;
 use super::{job, static_brisk};
 
+// Verifies DAEMON-2.
 #[test]
 fn the_process_of_the_terminal_is_the_foreground() {
     let Some(binary) = static_brisk() else { return };

@@ -38,6 +38,7 @@ fn a_service_that_does_not_start_fails_the_lab_with_its_name() {
     assert!(results(&lines).is_empty());
 }
 
+// Verifies MEMORY-7.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn systemd_oomd_kills_when_pressure_lasts_and_the_largest_when_swap_is_full() {

@@ -39,6 +39,7 @@ fn soak(scenario: &str, found_each: u32, unguarded_us: u64) {
     assert!(tally["longest_unguarded_us"].as_u64() <= Some(unguarded_us), "{tally}");
 }
 
+// Verifies UNDO-4.
 #[test]
 fn any_kill_on_a_real_kernel_leaves_nothing_changed() {
     soak("debian-6.1", 20, 20_000);
@@ -46,6 +47,7 @@ fn any_kill_on_a_real_kernel_leaves_nothing_changed() {
 
 /// Daemon, guardian and killer at the same time: a daemon whose guardian is killed has often started another, which
 /// restores, before it is killed itself.
+// Verifies UNDO-4.
 #[test]
 #[ignore = "1000 kills take a quarter of an hour: ./dev soak, ./dev test --deep"]
 fn any_kill_on_two_cpus_leaves_nothing_changed() {
@@ -59,6 +61,7 @@ fn report(scenario: &str, steps: &[&str]) -> Option<Report> {
     Some(Report::of_launches(job, "/faults.sh", include_str!("faults.sh"), Duration::from_secs(600)))
 }
 
+// Verifies UNDO-6.
 #[test]
 fn what_a_kernel_does_to_leases_ends_in_a_clear_error_with_the_old_state_kept() {
     let Some(report) = report("debian-6.1-parallel", &["experiment", "hotplug", "governor"]) else { return };

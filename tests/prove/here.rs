@@ -43,6 +43,7 @@ title = "pinned at the highest frequency"
 policy = { scaling_min_freq = "maximum" }
 [[claim]]
 id = "launch.mini-here"
+promise = "LAUNCH-4"
 text = "brisk makes launches faster."
 measure = "gain"
 arm = "brisk"
@@ -146,6 +147,7 @@ fn an_interrupted_experiment_gives_everything_back_and_says_how_to_go_on() {
 }
 
 /// A run that is killed goes on by itself, and one that something else has changed for begins again.
+// Verifies PROVE-2.
 #[test]
 fn a_killed_run_goes_on_without_being_asked() {
     let device = device();
@@ -194,6 +196,7 @@ fn samples_of(folder: &Path) -> Vec<f64> {
 }
 
 /// One experiment's device cannot be set as it asks; the other's result is there, and the exit status tells.
+// Verifies PROVE-3.
 #[test]
 fn an_experiment_that_its_device_cannot_run_costs_only_itself() {
     let device = device();
@@ -215,6 +218,7 @@ fn an_experiment_that_its_device_cannot_run_costs_only_itself() {
 }
 
 /// A gain that no run measures to a billionth is never as precise as the claim asks.
+// Verifies PROVE-3.
 #[test]
 fn an_inconclusive_claim_is_listed_and_counts_where_it_is_asked_for() {
     let device = device();
@@ -222,7 +226,7 @@ fn an_inconclusive_claim_is_listed_and_counts_where_it_is_asked_for() {
         let mut command = here(device.path(), 2);
         command.arg("--full");
         let file = device.path().join("recorded.toml");
-        let claim = "[[claim]]\nid = \"launch.imprecise\"\ntext = \"\"\nmeasure = \"gain\"\narm = \"fast\"\n\
+        let claim = "[[claim]]\nid = \"launch.imprecise\"\npromise = \"LAUNCH-4\"\ntext = \"\"\nmeasure = \"gain\"\narm = \"fast\"\n\
                      required = \">= -1000000\"\nprecision = 1e-9\n";
         std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + claim).unwrap();
         command.args(strict.then_some("--strict")).output().unwrap()
@@ -234,6 +238,7 @@ fn an_inconclusive_claim_is_listed_and_counts_where_it_is_asked_for() {
 }
 
 /// On a terminal that script(1) makes, with and without NO_COLOR, and into a pipe.
+// Verifies PROVE-4.
 #[test]
 fn a_run_prints_one_screen_and_colours_only_a_terminal_that_wants_them() {
     let device = device();
@@ -276,6 +281,7 @@ fn a_killed_runner_leaves_nothing_changed() {
     wait_until("the guardian", || tunables(device.path()) == before);
 }
 
+// Verifies UNDO-4.
 #[test]
 fn a_killed_experiment_takes_its_runner_and_their_daemon_with_it() {
     for killed in ["the experiment", "its runner"] {
@@ -306,6 +312,7 @@ fn said(pid: u32) -> String {
     String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).into_owned()
 }
 
+// Verifies UNDO-4.
 #[test]
 fn restore_gives_back_what_a_runner_has_left_that_was_killed_with_its_guardian() {
     let device = device();
@@ -351,6 +358,7 @@ fn a_device_without_frequency_scaling_is_refused_with_advice() {
     assert!(stderr.contains("no CPU frequency scaling") && stderr.contains("brisk prove --lab"), "{stderr}");
 }
 
+// Verifies PROVE-3.
 #[test]
 fn a_device_measures_itself_and_gets_everything_back() {
     let Some(binary) = static_brisk() else { return };
@@ -371,6 +379,7 @@ fn a_device_measures_itself_and_gets_everything_back() {
     assert!(result.rejections.is_empty(), "{:?}", result.rejections);
 }
 
+// Verifies MEMORY-8.
 #[test]
 fn memory_is_read_here_and_no_process_is_killed() {
     let results = tempfile::tempdir().unwrap();
@@ -404,6 +413,7 @@ const COMBINATIONS: &str = r#"{
   ]
 }"#;
 
+// Verifies PROVE-2.
 #[test]
 fn combinations_are_played_and_told() {
     let device = tempfile::tempdir().unwrap();

@@ -40,6 +40,7 @@ title = "full speed"
 governor = "performance"
 [[claim]]
 id = "launch.mini"
+promise = "LAUNCH-4"
 text = "Full speed is faster."
 measure = "gain"
 arm = "fast"
@@ -72,6 +73,7 @@ title = "a mode that waits for a manager that takes part, and none does"
 look_up = { manager = "own", format = "android-5", cache = { mode = "cooperative" } }
 [[claim]]
 id = "lookup.mini"
+promise = "LOOKUP-5"
 text = "The cache saves most of it."
 measure = "gain"
 metric = "look-up"
@@ -120,6 +122,7 @@ fn assert_code(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "stdout:\n{stdout}\nstderr:\n{stderr}");
 }
 
+// Verifies PROVE-2.
 #[test]
 fn an_experiment_is_shown_repeats_and_resumes() {
     if static_brisk().is_none() {
@@ -179,6 +182,7 @@ fn counted(folder: &Path, end: u32) -> Vec<u32> {
 }
 
 /// The first experiment's kernel cannot be had, the second one's can.
+// Verifies PROVE-3.
 #[test]
 fn an_experiment_that_cannot_be_prepared_costs_only_itself() {
     if static_brisk().is_none() {
@@ -213,6 +217,7 @@ fn an_experiment_that_cannot_be_prepared_costs_only_itself() {
     assert_eq!(result(folder.path()).name, "unprepared");
 }
 
+// Verifies PROVE-3.
 #[test]
 fn a_claim_that_fails_and_an_arm_that_cannot_be_set_have_their_exit_codes() {
     if static_brisk().is_none() {

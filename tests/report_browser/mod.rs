@@ -65,6 +65,7 @@ impl Page {
     }
 }
 
+// Verifies PROVE-4.
 #[test]
 fn nothing_errs_and_nothing_is_asked_of_the_network() {
     let Some(mut page) = Page::open() else { return };
@@ -90,6 +91,7 @@ fn nothing_errs_and_nothing_is_asked_of_the_network() {
     assert!(refused, "the content security policy lets a request pass");
 }
 
+// Verifies PROVE-4.
 #[test]
 fn it_fits_every_width_in_both_schemes_and_on_paper() {
     let Some(mut page) = Page::open() else { return };
@@ -112,6 +114,7 @@ fn it_fits_every_width_in_both_schemes_and_on_paper() {
     assert!(paper.starts_with("JVBERi0") && paper.len() > 50_000, "no PDF of some size: {}", paper.len());
 }
 
+// Verifies PROVE-4.
 #[test]
 fn an_experiment_of_many_metrics_stays_readable() {
     let mut proof = json::parse(FIXTURE).expect("the fixture is a proof");
@@ -131,6 +134,7 @@ fn an_experiment_of_many_metrics_stays_readable() {
     }
 }
 
+// Verifies PROVE-4.
 #[test]
 fn it_says_what_it_should_say() {
     let Some(mut page) = Page::open() else { return };
@@ -161,6 +165,7 @@ fn it_says_what_it_should_say() {
     }
 }
 
+// Verifies PROVE-4.
 #[test]
 fn keyboard_and_screen_reader_find_their_way() {
     let Some(mut page) = Page::open() else { return };

@@ -63,6 +63,7 @@ const EVERY_LAUNCH: &str = "[launch]\nforce = true\nmaximum_launches_per_minute 
 type Row = (&'static str, String, &'static str);
 
 /// Measures `brisk` and prints one table; with `lab_alone`, only what the load of this machine cannot change.
+// Verifies COST-3.
 pub fn run(brisk: &Path, lab_alone: bool) -> anyhow::Result<()> {
     let size_kib = fs::metadata(brisk).with_context(|| format!("cannot read {}", brisk.display()))?.len() / 1024;
     let mut rows = vec![("binary", format!("{size_kib} KiB"), "<= 3276 KiB")];
@@ -160,6 +161,7 @@ pub fn run_receiver() -> anyhow::Result<()> {
 
 /// In a guest whose time is counted in instructions, at its full speed: the frequencies that its governor may choose are
 /// all about the highest.
+// Verifies COST-1.
 fn measure_in_lab(brisk: &Path) -> anyhow::Result<LabPart> {
     let mut scenario = Scenario::load("debian-6.1")?;
     for module in scenario.modules.iter_mut().filter(|module| module.name == "virtual_cpufreq") {
@@ -288,6 +290,7 @@ struct Latency {
 }
 
 /// The daemon's own histograms, and that of the receiver which does nothing.
+// Verifies COST-1.
 fn latency(brisk: &Path, tree: &Tree, extent: &Extent) -> anyhow::Result<Latency> {
     let launches = |count| -> anyhow::Result<()> {
         for _ in 0..count {
@@ -379,6 +382,7 @@ struct Idle {
 }
 
 /// With a filter that nothing fits: the machine around may do what it likes, the daemon sees no launch.
+// Verifies COST-2.
 fn idle(brisk: &Path, tree: &Tree) -> anyhow::Result<Idle> {
     let daemon = Daemon::start(brisk, tree, "[launch]\ntriggers = [\"announced\"]\n")?;
     sleep(Duration::from_secs(1));
@@ -400,6 +404,7 @@ fn resident_kib(pid: &str) -> anyhow::Result<u64> {
 
 /// What the daemon and its children have locked in memory, after the killer has ended a process: what is resident of all
 /// locked mappings, each page as often as it is mapped.
+// Verifies COST-3.
 fn locked(brisk: &Path, tree: &Tree) -> anyhow::Result<u64> {
     let mut victim = Command::new(std::env::current_exe()?).arg("receiver").stdin(Stdio::piped()).spawn()?;
     fs::write(format!("/proc/{}/oom_score_adj", victim.id()), "1000")?;
@@ -434,6 +439,7 @@ struct Storm {
 /// Pairs of storms, with the daemon and without, the order alternated, at the limits of rate that are the default. What is
 /// timed comes after the beginning of a storm, by which the frequency has risen and the rate is used up: launches are
 /// muted then but for one every half second.
+// Verifies COST-1.
 fn storm(brisk: &Path, tree: &Tree, &Extent { pairs, forks, .. }: &Extent) -> anyhow::Result<Storm> {
     let timed = || -> anyhow::Result<f64> {
         let storm = |forks| (0..forks).try_for_each(|_| launch());

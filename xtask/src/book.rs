@@ -131,6 +131,7 @@ fn relative(from: &Path, to: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
+    // Verifies HOUSE-1.
     #[test]
     fn links_lead_to_where_the_book_has_the_files() {
         let tree = tempfile::tempdir().unwrap();

@@ -32,7 +32,7 @@ enum Task {
         #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/docs"))]
         folder: PathBuf,
     },
-    /// Enter what was run today into tests/evidence.toml
+    /// Write docs/traceability.md, and enter what was run today
     Evidence(evidence::Arguments),
     /// Measure the daemon, here and in the lab, with real process events and a device tree on a tmpfs; needs root
     Bench {
@@ -172,6 +172,7 @@ fn page_name(command: &Command) -> &str {
 mod tests {
     use super::*;
 
+    // Verifies HOUSE-1.
     #[test]
     fn every_subcommand_and_argument_says_what_it_does() {
         let commands = visible_commands();
@@ -202,6 +203,7 @@ mod tests {
         commands
     }
 
+    // Verifies HOUSE-1.
     #[test]
     fn commands_in_the_book_are_understood() {
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

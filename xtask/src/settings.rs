@@ -154,6 +154,7 @@ mod tests {
         assert_eq!(roff("... and -x's"), "\\&... and \\-x\\*(Aqs");
     }
 
+    // Verifies HOUSE-1.
     #[test]
     fn the_books_page_is_that_of_the_configuration() {
         let page = include_str!("../../docs/configuration.md");

@@ -64,6 +64,7 @@ impl std::fmt::Display for Cost {
     }
 }
 
+// Verifies COST-2.
 fn cost(sensing: Sensing, period: Duration, crowd: u32) -> anyhow::Result<Cost> {
     let before = open_descriptors()?;
     let mut threads = Threads::by(&Root::system(), sensing);

@@ -41,6 +41,7 @@ fn process(name: &str, start_ms: u32, end_ms: u32, cpu_permille: u16, state: Sta
     sample::process(name, Span { start_ms, end_ms }, cpu_permille, state)
 }
 
+// Verifies CHART-3.
 #[test]
 fn phases_are_named_by_what_limits_them() {
     use Limit::{Disk, EveryCpu, OneCpu, PartlyBusy, SeveralCpus, Waiting};
@@ -73,6 +74,7 @@ fn phases_are_named_by_what_limits_them() {
     }
 }
 
+// Verifies CHART-3.
 #[test]
 fn the_finer_the_samples_the_shorter_a_phase_can_be_told() {
     // A quick boot: what limits it changes within half a second.
@@ -84,6 +86,7 @@ fn the_finer_the_samples_the_shorter_a_phase_can_be_told() {
     assert!(limits(200).len() < 4, "two samples make no phase");
 }
 
+// Verifies CHART-3.
 #[test]
 fn gains_are_amdahls_bounds() {
     // Sixteen seconds of one CPU, all of it parallel, is 8 s on two, 4 on four, 2 on eight.
@@ -96,6 +99,7 @@ fn gains_are_amdahls_bounds() {
     assert_eq!(diagnose(&boot(1, &[(16_000, 1.0, 0.0, 1.0)])).findings, [], "one CPU has no other");
 }
 
+// Verifies CHART-3.
 #[test]
 fn findings_are_ranked_by_what_they_win() {
     let stretches = [(2000, 0.1, 0.9, 1.0), (8000, 1.0, 0.0, 0.5), (5000, 0.0, 0.0, 0.3), (4000, 4.0, 0.0, 0.75)];
@@ -127,6 +131,7 @@ fn findings_are_ranked_by_what_they_win() {
     assert!(diagnosis.findings[2].advice.contains("at 50 % of"), "{}", diagnosis.findings[2].advice);
 }
 
+// Verifies CHART-3.
 #[test]
 fn idleness_at_the_end_is_no_loss() {
     let diagnosis = diagnose(&boot(2, &[(4000, 2.0, 0.0, 1.0), (6000, 0.0, 0.0, 0.2)]));
@@ -145,6 +150,7 @@ fn a_busy_disk_needs_a_waiting_process() {
     }
 }
 
+// Verifies CHART-3.
 #[test]
 fn pressure_tells_what_samples_of_cpus_do_not() {
     let mut boot = boot(2, &[(4000, 0.1, 0.0, 1.0), (4000, 0.6, 0.0, 1.0)]);

@@ -296,11 +296,13 @@ impl Tally {
     }
 }
 
+// Verifies CHART-3.
 #[test]
 fn verdicts_about_boots_of_known_causes_are_right() {
     Tally::of(HELD_OUT.take(100)).check();
 }
 
+// Verifies CHART-3.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
 fn verdicts_about_a_thousand_boots_of_known_causes_are_right() {

@@ -120,6 +120,7 @@ mod tests {
         (found, omissions.iter().map(ToString::to_string).collect())
     }
 
+    // Verifies CHART-1.
     #[test]
     fn blocks_come_apart_whatever_happened_to_them() {
         let table: [(&str, &[&str], &[&str]); 7] = [

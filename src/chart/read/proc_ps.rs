@@ -101,6 +101,7 @@ mod tests {
         assert_eq!(zygote.activity, expected, "a newcomer's first time counts from its start");
     }
 
+    // Verifies CHART-1.
     #[test]
     fn a_pid_that_comes_again_is_another_process() {
         let text = format!(
@@ -114,6 +115,7 @@ mod tests {
         assert_eq!(seen, [("a", 900, 1000), ("b", 1100, 1400)]);
     }
 
+    // Verifies CHART-1.
     #[test]
     fn torn_lines_are_left_out_and_repeated_ones_change_nothing() {
         let whole = stat(1, "init", 'S', 0, 1, 0);
@@ -132,6 +134,7 @@ mod tests {
     }
 
     /// By the log's clock they begin 4950 ms later than by the kernel's, or 9000 ms earlier.
+    // Verifies CHART-1.
     #[test]
     fn a_clock_of_the_recorders_own_loses_no_process_and_no_cpu_time() {
         for offset_ticks in [495i64, -900] {
@@ -157,6 +160,7 @@ mod tests {
         }
     }
 
+    // Verifies CHART-1.
     #[test]
     fn a_process_that_began_with_the_sample_has_its_time() {
         let (lives, _) =

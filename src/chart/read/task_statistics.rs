@@ -62,6 +62,7 @@ mod tests {
     use super::super::Limits;
     use super::*;
 
+    // Verifies CHART-1.
     #[test]
     fn only_what_has_grown_is_written() {
         let text = "10\n1 0 init 5000000 0 0\n\n20\n1 0 init 55000000 0 0\n30 1 a b 20000000 7 0\n\n30\n\n\

@@ -55,6 +55,7 @@ fn check(boot: &Boot) {
     }
 }
 
+// Verifies CHART-1.
 #[test]
 fn a_generated_boot_reads_as_it_was_meant() {
     let boot = read(small().path()).unwrap();
@@ -82,6 +83,7 @@ fn a_generated_boot_reads_as_it_was_meant() {
     assert!((150..=160).contains(&boot.processes.len()), "{}", boot.processes.len());
 }
 
+// Verifies CHART-1.
 #[test]
 fn an_archive_reads_as_its_folder() {
     let folder = small();
@@ -93,6 +95,7 @@ fn an_archive_reads_as_its_folder() {
     assert_eq!(read(folder.path()).unwrap(), expected);
 }
 
+// Verifies CHART-1.
 #[test]
 fn what_is_missing_is_said() {
     for (missing, said) in [
@@ -114,6 +117,7 @@ fn what_is_missing_is_said() {
     }
 }
 
+// Verifies CHART-1.
 #[test]
 fn what_is_no_recording_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,6 +152,7 @@ fn what_is_no_recording_is_refused() {
     assert!(read(folder.path()).unwrap_err().to_string().contains("no sample that can be read"));
 }
 
+// Verifies CHART-1.
 #[test]
 fn more_than_the_limits_is_refused() {
     let folder = small();
@@ -163,6 +168,7 @@ fn more_than_the_limits_is_refused() {
 }
 
 /// The real recordings; `tests/bootchart/README.md` says where they come from.
+// Verifies CHART-1.
 #[test]
 fn real_recordings_read_whole() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bootchart");
@@ -183,6 +189,7 @@ fn real_recordings_read_whole() {
 }
 
 /// Fedora's clock was set by three seconds while it booted, and khelper started hotplug.
+// Verifies CHART-1.
 #[test]
 fn accounting_adds_each_process_that_no_sample_saw_once() {
     let boot = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bootchart/fedora-3-pacct.tgz")).unwrap();
@@ -194,6 +201,7 @@ fn accounting_adds_each_process_that_no_sample_saw_once() {
 }
 
 /// A recording of bootchart2, as its collector writes it.
+// Verifies CHART-1.
 #[test]
 fn bootchart2_adds_command_lines_forks_and_initcalls() {
     let limits = Limits::default();
@@ -227,6 +235,7 @@ fn bootchart2_adds_command_lines_forks_and_initcalls() {
 }
 
 /// From the log to each of the drawings.
+// Verifies CHART-2.
 #[test]
 fn logs_of_no_cpu_and_of_four_thousand_are_read_judged_and_drawn() {
     for cpus in [0, 4096] {
@@ -261,6 +270,7 @@ fn logs_of_no_cpu_and_of_four_thousand_are_read_judged_and_drawn() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     /// Whatever is done to a log, it is read or refused, and what is read holds together.
+    // Verifies CHART-1.
     #[test]
     fn damaged_logs_are_read_or_refused(
         file in prop::sample::select(vec!["proc_stat.log", "proc_ps.log", "proc_diskstats.log", "header", "cpufreq.log"]),
@@ -283,6 +293,7 @@ proptest! {
 }
 
 /// As when the clock is set while a boot is recorded, or is read wrong once.
+// Verifies CHART-1.
 #[test]
 fn of_a_log_whose_clock_goes_backwards_the_rest_is_drawn_and_what_is_missing_is_said() {
     type Clock = fn(u64) -> u64;
@@ -314,6 +325,7 @@ fn of_a_log_whose_clock_goes_backwards_the_rest_is_drawn_and_what_is_missing_is_
     }
 }
 
+// Verifies BOOT-1.
 #[test]
 fn what_a_recorder_has_not_kept_is_said() {
     let folder = tempfile::tempdir().unwrap();

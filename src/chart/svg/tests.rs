@@ -9,6 +9,7 @@ fn drawn(shape: &Shape) -> String {
     render(&sample::recording(shape))
 }
 
+// Verifies CHART-2.
 #[test]
 fn it_shows_the_three_parts_and_says_first_what_to_win() {
     let text = drawn(&Shape::SMALL);
@@ -34,6 +35,7 @@ fn it_shows_the_three_parts_and_says_first_what_to_win() {
     assert!(text.contains(" of the CPU time) works on one CPU while 3 are idle"), "the preload is named");
 }
 
+// Verifies CHART-2.
 #[test]
 fn charts_of_any_size_stay_readable() {
     let rows = |text: &str| text.matches("<g><text").count();
@@ -44,6 +46,7 @@ fn charts_of_any_size_stay_readable() {
     }
 }
 
+// Verifies CHART-2.
 #[test]
 fn no_name_can_break_it_and_nothing_is_needed() {
     let span = Span { start_ms: 0, end_ms: 1000 };
@@ -59,6 +62,7 @@ fn no_name_can_break_it_and_nothing_is_needed() {
     assert!(render(&Boot::default()).ends_with("</svg>\n"));
 }
 
+// Verifies CHART-1.
 #[test]
 fn what_is_drawn_has_its_legend_and_one_sample_is_enough_for_a_bar() {
     let span = Span { start_ms: 0, end_ms: 1000 };
@@ -72,6 +76,7 @@ fn what_is_drawn_has_its_legend_and_one_sample_is_enough_for_a_bar() {
     assert!(once.contains("<path class=\"life\""), "a process that one sample saw has a bar");
 }
 
+// Verifies CHART-2.
 #[test]
 fn four_thousand_cpus_share_rows() {
     let span = Span { start_ms: 0, end_ms: 1000 };
@@ -85,6 +90,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     /// Whatever the model holds, the chart is drawn and holds no number that is none. No name has an `n`, so that none
     /// can read like what is looked for.
+    // Verifies CHART-2.
     #[test]
     fn any_boot_is_drawn(
         start_ms in 0u32..5000,

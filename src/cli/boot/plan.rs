@@ -135,6 +135,7 @@ mod tests {
         <Line as clap::Parser>::parse_from(line).arguments
     }
 
+    // Verifies PRELOAD-2.
     #[test]
     fn the_planner_gets_what_was_said() {
         let said = words(&parse(&["plan", "a.jar:b.jar", "list", "--output", "p"]));
@@ -148,6 +149,7 @@ mod tests {
         assert_eq!(said[11], "--json");
     }
 
+    // Verifies PRELOAD-2.
     #[test]
     fn the_planner_is_found_in_the_repository_and_in_a_prefix() {
         let folder = tempfile::tempdir().unwrap();

@@ -306,6 +306,7 @@ pub fn parse_effective_capabilities(status: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    // Verifies MEMORY-5.
     #[test]
     fn the_limit_of_locked_memory_is_in_bytes() {
         let limits = |limit: &str| format!("Max processes 9 9 processes\nMax locked memory         {limit} bytes\n");
@@ -319,6 +320,7 @@ mod tests {
         }
     }
 
+    // Verifies MEMORY-5.
     #[test]
     fn writeback_is_told_with_what_it_writes_to() {
         let device = |files: &[(&str, &str)], wished: &str| {

@@ -99,6 +99,7 @@ mod tests {
         parse(&format!("app-7 [000] ..... 10: context_manager_call: (binder_transaction+0x0/0x2d00) {text}")).unwrap()
     }
 
+    // Verifies LOOKUP-8.
     #[test]
     fn requests_of_every_format_are_read() {
         for format in WireFormat::all() {
@@ -118,6 +119,7 @@ mod tests {
         }
     }
 
+    // Verifies LOOKUP-8.
     #[test]
     fn a_thread_belongs_to_its_process_and_its_user() {
         let (root, own) = (Root::system(), std::process::id());

@@ -216,6 +216,7 @@ mod tests {
         pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
     }
 
+    // Verifies LOOKUP-8.
     #[test]
     fn what_came_since_is_counted() {
         let (before, after) =

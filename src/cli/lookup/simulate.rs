@@ -297,6 +297,7 @@ fn colour(hit_ratio: f64) -> Style {
 mod tests {
     use super::*;
 
+    // Verifies LOOKUP-8.
     #[test]
     fn the_table_has_a_column_a_cache_and_the_seed_decides() {
         let traces = Traces::built_in();

@@ -110,6 +110,7 @@ fn text(report: &Report) -> String {
 mod tests {
     use super::*;
 
+    // Verifies LOOKUP-8.
     #[test]
     fn a_context_is_shown_with_its_counters() {
         let counters = cache::parse_counters("hits 75\nmisses 25\nrefused_lsm 0\n").unwrap();

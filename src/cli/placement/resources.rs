@@ -168,6 +168,7 @@ mod tests {
         );
     }
 
+    // Verifies ON-4.
     #[test]
     fn this_process_is_seen() {
         let root = Root::system();

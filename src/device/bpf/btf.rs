@@ -265,6 +265,7 @@ mod tests {
     use super::*;
     use crate::device::bpf::written_types::Writer;
 
+    // Verifies PLACE-1.
     #[test]
     fn members_are_found_wherever_they_lie() {
         let mut writer = Writer::new();
@@ -308,6 +309,7 @@ mod tests {
         assert_eq!(types.member(0, &["pid"]), Err(Mistake::Missing("pid")), "type 0 is void");
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn bit_fields_are_no_members() {
         let mut writer = Writer::new();
@@ -327,6 +329,7 @@ mod tests {
         assert_eq!(types.member(task, &["whole"]), Ok(Place { offset: 4, size: 4 }));
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn what_goes_in_circles_is_given_up() {
         let mut writer = Writer::new();
@@ -344,6 +347,7 @@ mod tests {
         assert_eq!(types.member(task, &["nothing"]), Err(Mistake::Missing("nothing")));
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn what_is_cut_or_unknown_is_refused() {
         let mut writer = Writer::new();

@@ -150,6 +150,7 @@ pub(super) fn iterate(link: &OwnedFd) -> io::Result<OwnedFd> {
 mod tests {
     use super::*;
 
+    // Verifies PLACE-1.
     #[test]
     fn the_last_remark_is_the_one_that_says_why() {
         for (remarks, last) in [

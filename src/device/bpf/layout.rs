@@ -81,6 +81,7 @@ mod tests {
         writer.bytes()
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn everything_is_found_where_this_kernel_has_it() {
         let layout = Layout::of(&Types::parse(&kernel(8, 1600)).unwrap()).unwrap();
@@ -100,6 +101,7 @@ mod tests {
         assert_eq!(layout, expected);
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn what_the_program_could_not_read_is_refused() {
         let of = |slices, name_bits| Layout::of(&Types::parse(&kernel(slices, name_bits)).unwrap());

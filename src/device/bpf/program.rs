@@ -131,6 +131,7 @@ mod tests {
         }
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn left_out_processes_jump_to_the_end() {
         let program = assemble(&layout(), 4321);
@@ -145,6 +146,7 @@ mod tests {
         assert_eq!(program.len(), end + 2, "it returns nothing, and ends");
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn a_record_is_written_without_gaps() {
         let mut written = [0u8; RECORD_BYTES];

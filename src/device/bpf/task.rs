@@ -104,6 +104,7 @@ mod tests {
         bytes
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn records_are_tasks() {
         let bytes = [record(51, b"ab c\0rest-of-it\0"), record(u32::MAX, b"0123456789abcde\xff")].concat();
@@ -114,6 +115,7 @@ mod tests {
         assert_eq!([tasks[0].command(), tasks[1].command()], ["ab c", "0123456789abcde\u{fffd}"]);
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn a_piece_of_a_record_is_none() {
         let bytes = record(51, b"name\0\0\0\0\0\0\0\0\0\0\0\0");

@@ -186,6 +186,7 @@ mod tests {
     use super::*;
 
     /// The kernel refuses a weight (EINVAL) while `cpu.idle` is 1, and sets it to the ordinary one when that ends.
+    // Verifies PLACE-4.
     #[test]
     fn a_group_weighs_again_after_it_was_idle() {
         let device = tempfile::tempdir().unwrap();
@@ -205,6 +206,7 @@ mod tests {
         }
     }
     /// Between the look and the deed another process has put it into another group.
+    // Verifies PLACE-5.
     #[test]
     fn who_was_moved_meanwhile_is_not_taken() {
         let device = tempfile::tempdir().unwrap();

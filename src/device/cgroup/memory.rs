@@ -114,6 +114,7 @@ mod tests {
         assert_eq!(found, [look("/cg/apps/one", 4000, 8, true, 900), look("/cg/two", 8, 0, false, -17)]);
     }
 
+    // Verifies MEMORY-5.
     #[test]
     fn only_a_group_of_an_applications_own_is_taken_from() {
         let (folder, root) = root_of(&[

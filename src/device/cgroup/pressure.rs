@@ -32,6 +32,7 @@ mod tests {
     use super::*;
     use crate::device::root::root_of;
 
+    // Verifies PLACE-2.
     #[test]
     fn the_foreground_waits_where_it_has_a_group_of_its_own() {
         let (_folder, root) = root_of(&[

@@ -93,6 +93,7 @@ mod tests {
     use super::*;
     use crate::device::root::root_of;
 
+    // Verifies PLACE-4.
     #[test]
     fn weight_and_idleness_are_one_value() {
         let (_folder, root) = root_of(&[
@@ -112,6 +113,7 @@ mod tests {
         assert!(read(&root, Path::new("/cg/none")).unwrap_err().is_missing());
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn a_sub_tree_is_looked_at_whole_and_what_others_manage_has_no_weight_of_ours() {
         let (_folder, root) = root_of(&[
@@ -162,6 +164,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn of_too_many_groups_none_is_looked_at() {
         let (_folder, root) = root_of(&[]);

@@ -146,6 +146,7 @@ mod tests {
         may.map(|holder| &holder.name()[..1]).collect()
     }
 
+    // Verifies SECURITY-1, LOOKUP-6.
     #[test]
     fn each_holder_may_hold_what_it_writes_and_nothing_else() {
         for (file, expected) in [
@@ -216,6 +217,7 @@ mod tests {
         }
     }
 
+    // Verifies SECURITY-1.
     #[test]
     fn an_original_that_the_target_cannot_have_had_is_refused() {
         let member = Target::GroupMember { hierarchy: hierarchy::Hierarchy::Cpuset, tid: 1, start_time_ticks: 2 };

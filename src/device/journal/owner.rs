@@ -75,6 +75,7 @@ impl Drop for Loan {
 mod tests {
     use super::*;
 
+    // Verifies SECURITY-1.
     #[test]
     fn root_becomes_the_owner_with_one_right_left() {
         if !geteuid().is_root() {

@@ -89,6 +89,7 @@ fn outcomes(restorations: &[Restoration]) -> Vec<&Outcome> {
     restorations.iter().map(|restoration| &restoration.outcome).collect()
 }
 
+// Verifies UNDO-1.
 #[test]
 fn a_lease_holds_until_it_is_released_expires_or_the_journal_is_dropped() {
     let device = Device::new(&[("a", "1"), ("b", "2"), ("c", "3")]);
@@ -108,6 +109,7 @@ fn a_lease_holds_until_it_is_released_expires_or_the_journal_is_dropped() {
     assert!(device.replay().restorations.is_empty());
 }
 
+// Verifies BOOT-2.
 #[test]
 fn a_twin_holds_the_same_and_either_gives_it_back() {
     let device = Device::new(&[("a", "1"), ("b", "2")]);
@@ -149,6 +151,7 @@ fn a_twin_holds_the_same_and_either_gives_it_back() {
     assert_eq!((values(), first.leases().len()), (held, 2), "nothing has changed");
 }
 
+// Verifies UNDO-1.
 #[test]
 fn leasing_again_keeps_the_first_original_and_takes_a_foreign_value_as_the_new_one() {
     let device = Device::new(&[("a", "1")]);
@@ -164,6 +167,7 @@ fn leasing_again_keeps_the_first_original_and_takes_a_foreign_value_as_the_new_o
     assert_eq!(device.get("a"), "7");
 }
 
+// Verifies UNDO-3.
 #[test]
 fn what_others_wrote_since_stays() {
     let device = Device::new(&[("a", "1"), ("scaling_min_freq", "200000")]);
@@ -177,6 +181,7 @@ fn what_others_wrote_since_stays() {
     }
 }
 
+// Verifies UNDO-2.
 #[test]
 fn a_governor_outlives_the_leases_of_its_tunables_and_what_vanished_is_gone() {
     let device = Device::new(&[("scaling_governor", "powersave"), ("ondemand/sampling_rate", "100000")]);
@@ -195,6 +200,7 @@ fn a_governor_outlives_the_leases_of_its_tunables_and_what_vanished_is_gone() {
     assert!(journal.leases().is_empty());
 }
 
+// Verifies UNDO-5.
 #[test]
 fn a_second_opener_is_told_who_has_it() {
     let device = Device::new(&[("a", "1")]);
@@ -211,6 +217,7 @@ fn heir(journal: &Journal, seconds: &str) -> Child {
     Command::new("sleep").arg(seconds).stdin(journal.log.descriptor()).spawn().unwrap()
 }
 
+// Verifies UNDO-5.
 #[test]
 fn a_lock_that_is_let_go_is_free_though_a_child_has_inherited_it() {
     let device = Device::new(&[("a", "1")]);
@@ -222,6 +229,7 @@ fn a_lock_that_is_let_go_is_free_though_a_child_has_inherited_it() {
     reopened.unwrap();
 }
 
+// Verifies UNDO-5.
 #[test]
 fn the_dead_are_no_reason_to_refuse_the_living() {
     let device = Device::new(&[("a", "1")]);
@@ -241,6 +249,7 @@ fn the_dead_are_no_reason_to_refuse_the_living() {
     heir.wait().unwrap();
 }
 
+// Verifies UNDO-1.
 #[test]
 fn a_full_tmpfs_refuses_the_lease_and_changes_nothing() {
     let device = Device::new(&[("a", "1")]);
@@ -277,6 +286,7 @@ fn targets_that_cannot_be_held_are_refused_with_their_names() {
     assert!(journal.leases().is_empty());
 }
 
+// Verifies UNDO-2.
 #[test]
 fn what_refuses_is_kept_and_tried_again() {
     let device = Device::new(&[("a", "1"), ("b", "1")]);
@@ -315,6 +325,7 @@ fn what_refuses_is_kept_and_tried_again() {
     assert_eq!(device.get("b"), "1");
 }
 
+// Verifies UNDO-2.
 #[test]
 fn what_refuses_to_be_released_waits_for_no_deadline() {
     let device = Device::new(&[("a", "1"), ("b", "1")]);
@@ -361,6 +372,7 @@ fn a_log_of_an_earlier_boot_is_void_and_of_another_format_refused() {
     assert_eq!(device.log(), newer.as_bytes(), "it is kept for the version that can read it");
 }
 
+// Verifies SECURITY-1.
 #[test]
 fn a_log_that_others_may_write_is_not_believed() {
     let device = Device::new(&[("a", "1")]);
@@ -376,6 +388,7 @@ fn a_log_that_others_may_write_is_not_believed() {
     assert!(matches!(Replay::of(Holder::Daemon, &device.journal(), &device.root), Err(JournalError::Unusable { .. })));
 }
 
+// Verifies SECURITY-1.
 #[test]
 fn a_log_cannot_make_the_replay_write_outside_the_kernels_files() {
     let device = Device::new(&[("a", "1"), ("b", "1")]);

@@ -67,6 +67,7 @@ mod tests {
         look
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn of_all_tasks_those_are_used_that_ran_or_waited() {
         let mut known = BTreeMap::new();
@@ -100,6 +101,7 @@ mod tests {
         assert_eq!(known.keys().copied().collect::<Vec<_>>(), [1, 50, 60]);
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn a_number_of_another_task_is_another_thread() {
         let mut known = BTreeMap::new();

@@ -49,6 +49,7 @@ fn tids(look: &Look) -> (Vec<u32>, Vec<u32>) {
     (look.born.iter().map(|thread| thread.tid).collect(), look.used.iter().map(|used| used.tid).collect())
 }
 
+// Verifies PLACE-3.
 #[test]
 fn the_sampling_thread_is_not_sampled() {
     let mut threads = Threads::new(&Root::system());
@@ -107,6 +108,7 @@ fn who_sleeps_long_is_looked_at_seldom_until_something_changes() {
     assert_eq!(threads.look(at(now + 10)).unwrap().used.len(), 1);
 }
 
+// Verifies PLACE-1.
 #[test]
 fn who_waits_for_a_moment_is_not_asleep() {
     let device = Device::new();
@@ -139,6 +141,7 @@ fn a_number_that_wrapped_or_leapt_lists_all_threads() {
 }
 
 /// The kernel gives a number out before its thread is there, and may let others run in between.
+// Verifies PLACE-1.
 #[test]
 fn a_thread_that_comes_after_its_number_is_met() {
     for (comes_ms, met_ms) in [(200, Some(200)), (300, Some(1200)), (1200, Some(1200)), (1300, None)] {
@@ -176,6 +179,7 @@ fn thousands_at_once_are_met_one_look_after_the_other() {
     assert_eq!(met + 25, 800);
 }
 
+// Verifies PLACE-1.
 #[test]
 fn what_new_threads_have_used_is_known_from_their_first_moment() {
     let device = Device::new();
@@ -204,6 +208,7 @@ fn what_new_threads_have_used_is_known_from_their_first_moment() {
     assert_eq!(looks.iter().map(|look| look.born.len()).sum::<usize>(), 600);
 }
 
+// Verifies PLACE-1.
 #[test]
 fn where_the_kernel_has_no_iterator_files_are_looked_at() {
     let device = Device::new();
@@ -215,6 +220,7 @@ fn where_the_kernel_has_no_iterator_files_are_looked_at() {
     assert!(refusal(&device.root, Sensing::Schedstat).is_none());
 }
 
+// Verifies PLACE-1.
 #[test]
 fn who_is_known_stays_so_whatever_looks() {
     let device = Device::new();
@@ -237,6 +243,7 @@ fn who_is_known_stays_so_whatever_looks() {
     assert!(threads.known.values().all(|known| known.file.is_some()));
 }
 
+// Verifies PLACE-1.
 #[test]
 fn both_sensors_see_the_same() {
     let root = Root::system();

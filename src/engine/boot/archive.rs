@@ -110,6 +110,7 @@ mod tests {
         tape
     }
 
+    // Verifies SECURITY-2, BOOT-1.
     #[test]
     fn the_first_place_that_takes_it_has_it_whole() {
         let folder = tempfile::tempdir().unwrap();
@@ -138,6 +139,7 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.path().join("taken")).unwrap(), "", "nothing is written through a link");
     }
 
+    // Verifies BOOT-1.
     #[test]
     fn where_nothing_takes_it_every_place_says_why() {
         let folder = tempfile::tempdir().unwrap();

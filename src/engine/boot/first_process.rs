@@ -88,6 +88,7 @@ mod tests {
         order(&arguments).map(|it| (text(it.recorder), it.init, text(it.arguments)))
     }
 
+    // Verifies BOOT-1.
     #[test]
     fn words_are_the_recorders_or_inits_and_other_subcommands_are_a_persons() {
         for (words, recorder, init, arguments) in [
@@ -109,6 +110,7 @@ mod tests {
         }
     }
 
+    // Verifies BOOT-1.
     #[test]
     fn it_never_becomes_itself() {
         let folder = tempfile::tempdir().unwrap();

@@ -190,6 +190,7 @@ mod tests {
         root.read(format!("{POLICIES}/policy{number}/scaling_governor")).unwrap()
     }
 
+    // Verifies BOOT-2.
     #[test]
     fn what_is_there_and_what_comes_later_is_held_and_handed_back() {
         let folder = tempfile::tempdir().unwrap();

@@ -153,6 +153,7 @@ mod tests {
 
     use super::*;
 
+    // Verifies BOOT-1.
     #[test]
     fn whatever_comes_first_is_found_and_nothing_is_looked_at_too_often() {
         let folder = tempfile::tempdir().unwrap();

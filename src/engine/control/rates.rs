@@ -62,6 +62,7 @@ impl Rates {
 mod tests {
     use super::*;
 
+    // Verifies SOCKET-1.
     #[test]
     fn each_process_and_each_user_has_its_own_second() {
         let at = BootTime::from_milliseconds;
@@ -77,6 +78,7 @@ mod tests {
         assert_eq!((1..9).map(|pid| times(50, 1000, 0, pid)).sum::<usize>(), 80, "root by process alone");
     }
 
+    // Verifies SOCKET-1.
     #[test]
     fn connections_and_requests_are_counted_apart_and_the_silent_are_forgotten() {
         let at = BootTime::from_milliseconds;

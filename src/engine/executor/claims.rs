@@ -213,6 +213,7 @@ mod tests {
         Target::UtilizationClampMaximum { tid: 7, start_time_ticks: 1 }
     }
 
+    // Verifies UNDO-7.
     #[test]
     fn each_kind_of_target_has_its_rule() {
         for (target, values, expected) in [
@@ -233,6 +234,7 @@ mod tests {
         }
     }
 
+    // Verifies UNDO-7.
     #[test]
     fn an_upper_clamp_is_no_lower_than_the_lower_clamp_of_its_task() {
         let mut claims = Claims::default();
@@ -247,6 +249,7 @@ mod tests {
         assert_eq!(claims.in_force(&ceiling()), Some(claim("300", 90)));
     }
 
+    // Verifies UNDO-7.
     #[test]
     fn who_renews_keeps_its_place_and_who_changes_its_mind_comes_last() {
         let mut claims = Claims::default();
@@ -258,6 +261,7 @@ mod tests {
         assert_eq!(claims.in_force(&governor_tunable()), Some(claim("41", 50)));
     }
 
+    // Verifies UNDO-7.
     #[test]
     fn a_claim_ends_alone_and_the_last_ones_with_the_lease() {
         let mut claims = Claims::default();
@@ -274,6 +278,7 @@ mod tests {
     }
 
     proptest! {
+        // Verifies UNDO-7.
         #[test]
         fn what_is_in_force_depends_on_nothing_but_who_claims_what_in_which_order(
             kind in 0usize..4,

@@ -218,6 +218,7 @@ mod tests {
         decide(executor, now_ms, owner, Action::Release { target: Target::Tunable(file.into()) })
     }
 
+    // Verifies UNDO-7.
     #[test]
     fn a_release_falls_back_to_the_next_owner_and_the_last_one_to_the_original() {
         let (_folder, root) = root_of(&[(FREQUENCY, "1\n")]);
@@ -234,6 +235,7 @@ mod tests {
         assert_eq!((root.read(FREQUENCY).unwrap().as_str(), executor.leases().len()), ("1", 0));
     }
 
+    // Verifies UNDO-7.
     #[test]
     fn a_claim_that_ends_by_itself_leaves_the_others_and_its_owner_is_told() {
         let (_folder, root) = root_of(&[(FREQUENCY, "1\n")]);
@@ -249,6 +251,7 @@ mod tests {
         assert_eq!((root.read(FREQUENCY).unwrap().as_str(), executor.next_deadline()), ("1", None));
     }
 
+    // Verifies UNDO-7.
     #[test]
     fn what_another_tool_has_written_meanwhile_stays_and_all_owners_lose_their_claims() {
         let (_folder, root) = root_of(&[(FREQUENCY, "1\n")]);
@@ -284,6 +287,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
+        // Verifies UNDO-7.
         #[test]
         fn each_target_holds_what_is_claimed_and_its_original_when_nothing_is(
             steps in prop::collection::vec(step(), 1..30),

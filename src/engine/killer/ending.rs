@@ -162,6 +162,7 @@ mod tests {
         end(&Root::system(), &KillerConfig::default(), chosen).unwrap()
     }
 
+    // Verifies MEMORY-3.
     #[test]
     fn a_process_that_is_not_the_one_that_was_chosen_lives() {
         let before = BootTime::now();
@@ -202,6 +203,7 @@ mod tests {
         (child, own)
     }
 
+    // Verifies MEMORY-3.
     #[test]
     fn a_process_that_calls_itself_like_the_systems_is_killed() {
         let is_root = rustix::process::geteuid().is_root();
@@ -224,6 +226,7 @@ mod tests {
         }
     }
 
+    // Verifies MEMORY-3.
     #[test]
     fn a_process_that_has_gone_meanwhile_is_nobodys_death() {
         let (mut child, candidate) = started();

@@ -46,6 +46,7 @@ impl Learned {
 mod tests {
     use super::*;
 
+    // Verifies DAEMON-3.
     #[test]
     fn what_was_learned_is_there_again() {
         let folder = tempfile::tempdir().unwrap();

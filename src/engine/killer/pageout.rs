@@ -130,6 +130,7 @@ fn page_out(root: &Root, config: &PageoutConfig, candidate: &Candidate) {
 mod tests {
     use super::*;
 
+    // Verifies MEMORY-5.
     #[test]
     fn after_a_time_in_vain_it_waits_until_applications_hold_more() {
         let at = BootTime::from_milliseconds;

@@ -200,6 +200,7 @@ mod tests {
     use super::*;
     use crate::device::root::root_of;
 
+    // Verifies MEMORY-6.
     #[test]
     fn nothing_to_write_to_is_amiss_only_where_something_was_asked_for() {
         for (backing_dev, names_backing, expected) in

@@ -71,6 +71,7 @@ impl Place for Device {
     }
 }
 
+// Verifies PROVE-2.
 #[test]
 fn what_is_precise_is_not_measured_again() {
     let text = r#"name = "x"
@@ -84,6 +85,7 @@ replicates = { quick = 2, full = 12, least = 3, warm_up = 0 }
 arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title = "" }]
 [[claim]]
 id = "x.y"
+promise = "LAUNCH-4"
 text = ""
 measure = "gain"
 arm = "ours"

@@ -88,6 +88,7 @@ mod tests {
         TraceEvent { command: "x".into(), tid, moment, name: name.into(), text: String::new() }
     }
 
+    // Verifies LOOKUP-8.
     #[test]
     fn steps_are_told_apart_and_the_events_own_cost_is_taken_off() {
         let timing = |asked_at, call| Timing { asked_at, call, ..Timing::default() };

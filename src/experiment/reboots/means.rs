@@ -319,6 +319,7 @@ mod tests {
         }
     }
 
+    // Verifies BOOT-4.
     #[test]
     fn what_is_put_on_a_device_is_taken_away_again_and_nothing_else() {
         for means in [Means::Systemd, Means::Android] {
@@ -341,6 +342,7 @@ mod tests {
         }
     }
 
+    // Verifies BOOT-4.
     #[test]
     fn the_units_do_what_the_packaged_one_does_and_can_be_refused_in_the_boot_loader() {
         let hold = hold_unit("/opt/brisk");

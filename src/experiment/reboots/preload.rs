@@ -107,6 +107,7 @@ mod tests {
     use super::*;
     use crate::device::android_properties::tests::{area, settable};
 
+    // Verifies BOOT-4.
     #[test]
     fn what_was_set_before_is_restored_once_unless_set_since() {
         for before in ["", "plan"] {
@@ -128,6 +129,7 @@ mod tests {
         }
     }
 
+    // Verifies BOOT-4.
     #[test]
     fn what_cannot_be_given_back_stays_on_record() {
         let folder = tempfile::tempdir().unwrap();
@@ -146,6 +148,7 @@ mod tests {
         assert_eq!(android_properties::value(&root, MODE).as_deref(), Some("plan"));
     }
 
+    // Verifies BOOT-4.
     #[test]
     fn a_boot_is_one_of_its_mode_by_every_zygotes_word() {
         let folder = tempfile::tempdir().unwrap();

@@ -124,6 +124,7 @@ mod tests {
         Armed { replicate: 3, tries, armed_by: "one".into(), in_order: true }
     }
 
+    // Verifies BOOT-4.
     #[test]
     fn the_boot_after_the_one_that_armed_it_is_a_replicates_and_no_boot_is_twice() {
         let nothing = Series::default();
@@ -140,12 +141,14 @@ mod tests {
         }
     }
 
+    // Verifies BOOT-4.
     #[test]
     fn a_replicate_is_tried_twice() {
         assert_eq!(armed(0).once_more(), Some(Again { replicate: 3, tries: 1 }));
         assert_eq!(armed(1).once_more(), None);
     }
 
+    // Verifies BOOT-4.
     #[test]
     fn what_is_on_record_is_whole_and_what_is_damaged_is_said() {
         let folder = tempfile::tempdir().unwrap();

@@ -82,6 +82,7 @@ fn each_arms_first_boot_does_not_count_and_everything_is_run_once() {
     });
 }
 
+// Verifies BOOT-4.
 #[test]
 fn a_boot_that_was_not_asked_for_is_refused_and_after_the_second_one_the_series_ends() {
     let (_folder, root) = device();
@@ -111,6 +112,7 @@ fn hold_of(course: &Course<'_>, replicate: u32) -> bool {
     course.run.experiment.arms[course.replicate(replicate).unwrap().arm].boot_hold
 }
 
+// Verifies BOOT-4.
 #[test]
 fn a_boot_is_one_of_its_arm_or_does_not_count() {
     let (_folder, root) = device();
@@ -128,6 +130,7 @@ fn a_boot_is_one_of_its_arm_or_does_not_count() {
     });
 }
 
+// Verifies BOOT-4.
 #[test]
 fn a_device_whose_arms_would_not_differ_is_told_why() {
     let (folder, root) = device();
@@ -154,6 +157,7 @@ fn preloading() -> Experiment {
     Experiment::parse("x", &text).unwrap()
 }
 
+// Verifies BOOT-4.
 #[test]
 fn arms_are_offered_where_the_zygote_says_what_it_does_and_something_can_be_held() {
     let (folder, root) = device();
@@ -183,6 +187,7 @@ fn android() -> (tempfile::TempDir, Root) {
     (folder, root)
 }
 
+// Verifies BOOT-4.
 #[test]
 fn whatever_becomes_of_an_arms_boot_the_zygote_is_told_what_it_was_told_before() {
     let experiment = preloading();

@@ -379,6 +379,7 @@ mod tests {
         }
     }
 
+    // Verifies PRELOAD-2.
     #[test]
     fn what_a_zygote_measures_afterwards_is_asked_for_and_read() {
         let script = "head -c1; echo; echo part loop 3; echo measured own 120 40; echo measured two 100 125";
@@ -393,6 +394,7 @@ mod tests {
         }
     }
 
+    // Verifies PRELOAD-2.
     #[test]
     fn a_boots_figures_follow_from_its_preload() {
         let preload = Preload::of("part preload 2000000000 off 390 500000000 190").unwrap();
@@ -444,6 +446,7 @@ mod tests {
         assert!(figures.iter().all(|(metric, _)| *metric != Metric::BootOnFour), "nothing is predicted for four");
     }
 
+    // Verifies PRELOAD-2.
     #[test]
     fn a_prediction_is_read_or_refused() {
         let known = prediction("speedup 1.6\n2 0 0.5\n2 50 0.75\n4 0 0.4\n").unwrap();

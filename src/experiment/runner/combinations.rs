@@ -185,6 +185,7 @@ mod tests {
     use crate::device::thread_switches::Switches;
     use crate::experiment::spec::Workload;
 
+    // Verifies PLACE-6.
     #[test]
     fn only_root_measures_placement_here() {
         let combinations = Combinations { settle_ms: [0, 0], list: Vec::new() };

@@ -33,6 +33,7 @@ text = "fast is faster"
 measure = "gain"
 arm = "fast"
 required = ">= 1"
+promise = "LAUNCH-4"
 "#;
 
 #[test]
@@ -65,6 +66,8 @@ fn mistakes_are_named_with_line_and_column() {
         ("measure = \"gain\"", "measure = \"loss\"", "x:29:7: claim launch.small: gap-closed and loss need `toward`"),
         ("arm = \"fast\"", "arm = \"fast\"\nat = [300]", "x:29:7: claim launch.small: at has 300"),
         ("arm = \"fast\"", "arm = \"fast\"\nat = \"noon\"", "x:30:6: invalid value: string \"noon\""),
+        ("promise = \"LAUNCH-4\"\n", "", "x:25:1: missing field `promise`"),
+        ("\"LAUNCH-4\"", "\"launch-4\"", "x:31:11: \"launch-4\" is no promise's number"),
         ("title = \"Small\"", "title = \"Small", "x:2:"),
     ];
     for (from, to, expected) in cases {
@@ -117,6 +120,7 @@ title = "on"
 look_up = { manager = "own", format = "android-5", cache = { mode = "transparent", capacity = 10 } }
 [[claim]]
 id = "lookup.level"
+promise = "LAUNCH-4"
 text = "short"
 measure = "level"
 metric = "look-up"
@@ -182,6 +186,7 @@ title = "plan"
 preload = "plan"
 [[claim]]
 id = "boot.of-bound"
+promise = "PRELOAD-3"
 text = "most of the bound"
 measure = "of-bound"
 metric = "boot"
@@ -202,7 +207,7 @@ fn experiments_about_boots_are_read_and_their_mistakes_named() {
         (
             "metric = \"boot\"",
             "metric = \"classes-left\"",
-            "x:28:7: claim boot.of-bound: of-bound and off-prediction are",
+            "x:29:7: claim boot.of-bound: of-bound and off-prediction are",
         ),
         ("preload = \"plan\"", "preload = \"halves\"", "x:22:11: unknown variant `halves`"),
         ("[boots]", "[readings]\ncount = 1\n[boots]", "x:1:1: an experiment has one of a `workload`"),
@@ -232,6 +237,7 @@ list = [
 ]
 [[claim]]
 id = "placement.x"
+promise = "LAUNCH-4"
 text = ""
 measure = "gain"
 metric = "foreground"

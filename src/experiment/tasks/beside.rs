@@ -129,6 +129,7 @@ fn used_ms() -> io::Result<f64> {
 mod tests {
     use super::*;
 
+    // Verifies PROVE-2.
     #[test]
     fn all_neighbours_end_when_commands_do() {
         let player = Player { turns_per_ms: 1, program: "none".into() };

@@ -262,6 +262,7 @@ fn taken() -> Vec<u8> {
 mod tests {
     use super::*;
 
+    // Verifies PROVE-2.
     #[test]
     fn every_foreground_ends_and_has_a_figure() {
         // So fast that only what is paced takes its time; all at once, so that they take it together.

@@ -20,7 +20,7 @@ arm = [
 
 /// Slow takes 120 and 220 ms, best 100 and 200; `ours` is given. Blocks shift all arms alike.
 fn judged(ours: [f64; 2], shifts: &[f64], quick: bool, claim: &str) -> Vec<ClaimResult> {
-    let text = format!("{HEAD}[[claim]]\nid = \"x.y\"\ntext = \"\"\narm = \"ours\"\n{claim}");
+    let text = format!("{HEAD}[[claim]]\nid = \"x.y\"\npromise = \"LAUNCH-4\"\ntext = \"\"\narm = \"ours\"\n{claim}");
     let experiment = Experiment::parse("x", &text).unwrap();
     let mut measured = Vec::new();
     for (block, shift) in (0u32..).zip(shifts) {
@@ -50,6 +50,7 @@ fn line(metrics: &[(&str, f64)], rejected: Option<&str>) -> Measured {
     }
 }
 
+// Verifies PROVE-1.
 #[test]
 fn verdicts_follow_from_the_whole_interval() {
     use Verdict::{Inconclusive, NotShown, Shown};
@@ -71,6 +72,7 @@ fn verdicts_follow_from_the_whole_interval() {
 }
 
 /// A preload plan won 57.6 % [55.4, 60.0] of its bound in two boots an arm, and 79 % in others.
+// Verifies PROVE-1.
 #[test]
 fn two_replicates_that_agree_refute_nothing_and_many_do() {
     use Verdict::{Inconclusive, NotShown};
@@ -109,6 +111,7 @@ fn each_measure_computes_what_it_says() {
     }
 }
 
+// Verifies PROVE-1.
 #[test]
 fn an_estimate_is_judged_by_itself_unless_the_arm_is_shown_worse() {
     use Verdict::{Inconclusive, NotShown, Shown};
@@ -123,7 +126,8 @@ fn an_estimate_is_judged_by_itself_unless_the_arm_is_shown_worse() {
         ("too much, and known", 124.0, 0.5, 3, false, NotShown),
         ("too much in a few that agree", 124.0, 0.1, 2, true, Inconclusive),
     ] {
-        let text = format!("{HEAD}[[claim]]\nid = \"x.y\"\ntext = \"\"\narm = \"ours\"\n{claim}");
+        let text =
+            format!("{HEAD}[[claim]]\nid = \"x.y\"\npromise = \"LAUNCH-4\"\ntext = \"\"\narm = \"ours\"\n{claim}");
         let experiment = Experiment::parse("x", &text).unwrap();
         let lines: Vec<_> = (0..blocks)
             .flat_map(|block| {
@@ -140,6 +144,7 @@ fn an_estimate_is_judged_by_itself_unless_the_arm_is_shown_worse() {
     }
 }
 
+// Verifies PRELOAD-2.
 #[test]
 fn a_boot_is_judged_by_its_own_bound_and_its_own_prediction() {
     let head = r#"name = "x"
@@ -159,7 +164,8 @@ bursts = { work_ms = 1, wait_ms = 1 }
 turns_per_ms = 1
 "#;
     let figure = |claim: &str| {
-        let text = format!("{head}[[claim]]\nid = \"x.y\"\ntext = \"\"\narm = \"plan\"\n{claim}");
+        let text =
+            format!("{head}[[claim]]\nid = \"x.y\"\npromise = \"LAUNCH-4\"\ntext = \"\"\narm = \"plan\"\n{claim}");
         let experiment = Experiment::parse("x", &text).unwrap();
         let mut lines = Vec::new();
         for block in 0..4 {
@@ -196,7 +202,7 @@ turns_per_ms = 1
 #[test]
 fn percentiles_are_of_all_single_events_together() {
     let text = format!(
-        "{HEAD}[[claim]]\nid = \"x.y\"\ntext = \"short\"\narm = \"ours\"\nmeasure = \"p95\"\nat = [100]\nrequired = \"<= 20\""
+        "{HEAD}[[claim]]\nid = \"x.y\"\npromise = \"LAUNCH-4\"\ntext = \"short\"\narm = \"ours\"\nmeasure = \"p95\"\nat = [100]\nrequired = \"<= 20\""
     );
     let experiment = Experiment::parse("x", &text).unwrap();
     let mut lines = Vec::new();
@@ -235,6 +241,7 @@ fn a_wide_interval_is_inconclusive_where_precision_is_asked() {
     assert_eq!(judged([102.0, 202.0], &shifts, false, claim)[0].verdict, Verdict::Inconclusive);
 }
 
+// Verifies PROVE-1.
 #[test]
 fn without_samples_nothing_is_shown() {
     for shifts in [&[][..], &[0.0]] {
@@ -247,7 +254,9 @@ fn without_samples_nothing_is_shown() {
 
 #[test]
 fn a_point_with_fewer_blocks_weighs_as_much_as_the_others() {
-    let text = format!("{HEAD}[[claim]]\nid = \"x.y\"\ntext = \"\"\narm = \"ours\"\nmeasure = \"gain\"\nat = \"mean\"");
+    let text = format!(
+        "{HEAD}[[claim]]\nid = \"x.y\"\npromise = \"LAUNCH-4\"\ntext = \"\"\narm = \"ours\"\nmeasure = \"gain\"\nat = \"mean\""
+    );
     let experiment = Experiment::parse("x", &text).unwrap();
     let mut lines = Vec::new();
     for (point, blocks, ours) in [(0, 9u32, 90.0), (1, 3, 70.0)] {
@@ -264,6 +273,7 @@ fn a_point_with_fewer_blocks_weighs_as_much_as_the_others() {
     assert_eq!(found.p, Some(2.0 / 4096.0), "all twelve pairs differ to the same side");
 }
 
+// Verifies PROVE-1.
 #[test]
 fn rejected_replicates_are_counted_and_their_block_is_left_out_of_pairs() {
     let replicate = |block, arm| Replicate { id: 0, block, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };

@@ -112,6 +112,7 @@ fn fill(cache: &Cache, source: &str) {
     });
 }
 
+// Verifies LAB-2.
 #[test]
 fn an_empty_cache_is_filled_by_threads_of_several_processes_at_the_same_time() {
     if let Some((source, cache)) = job() {
@@ -128,6 +129,7 @@ fn an_empty_cache_is_filled_by_threads_of_several_processes_at_the_same_time() {
     assert!(drafts.is_empty(), "{drafts:?}");
 }
 
+// Verifies LAB-2.
 #[test]
 fn what_the_mirror_has_replaced_since_the_lists_were_fetched_is_had_with_new_ones() {
     if let Some((name, cache)) = job() {
@@ -187,6 +189,7 @@ fn offer_kernel(repository: &Repository, release: &str, version: &str, others: &
 }
 
 /// With the packages of this processor's architecture alone the host is asked at all.
+// Verifies LAB-2.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_kernel_that_is_replaced_before_its_headers_are_fetched_gives_way_to_the_new_one() {
@@ -216,6 +219,7 @@ fn a_kernel_that_is_replaced_before_its_headers_are_fetched_gives_way_to_the_new
 }
 
 /// A host of Debian 13 has neither the kernel nor the programs that a scenario of Debian 12 asks for.
+// Verifies LAB-2.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_host_of_another_release_takes_kernel_and_programs_from_the_scenarios_source() {

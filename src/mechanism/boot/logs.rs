@@ -220,6 +220,7 @@ mod tests {
         lines.map(|line| format!("{}{}", field(line, 2), field(line, 13))).collect()
     }
 
+    // Verifies BOOT-1.
     #[test]
     fn what_was_done_between_two_looks_is_spread_evenly() {
         let mut tape = Tape::new(1 << 20);

@@ -298,6 +298,7 @@ mod tests {
     use super::*;
 
     proptest! {
+        // Verifies BOOT-1.
         #[test]
         fn what_was_put_is_played(
             moments in prop::collection::vec(
@@ -360,6 +361,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
+    // Verifies BOOT-1.
     #[test]
     fn a_full_tape_counts_what_it_does_not_keep() {
         let limit_bytes = 64 * 1024;

@@ -78,6 +78,7 @@ impl Mechanism for BootWatch {
 mod tests {
     use super::*;
 
+    // Verifies ON-4.
     #[test]
     fn a_boot_that_is_held_is_told_until_it_has_completed() {
         for (journal, expected) in [

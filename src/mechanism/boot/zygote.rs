@@ -84,6 +84,7 @@ mod tests {
     use super::*;
     use crate::device::android_properties::tests::area;
 
+    // Verifies PRELOAD-2.
     #[test]
     fn the_zygotes_side_uses_the_same_names() {
         let side = include_str!("../../../android/integration/zygote/ZygotePreload.java");
@@ -102,6 +103,7 @@ mod tests {
         }
     }
 
+    // Verifies PRELOAD-2.
     #[test]
     fn a_zygotes_word_is_read_or_counts_for_nothing() {
         let done = |mode: &str, took_ms, reason: &str| {
@@ -121,6 +123,7 @@ mod tests {
         assert_eq!(done("off", 9, "one processor").unwrap().to_string(), "off in 9 ms (one processor)");
     }
 
+    // Verifies PRELOAD-2.
     #[test]
     fn a_zygote_preloads_in_the_way_that_its_properties_and_its_files_say() {
         let folder = tempfile::tempdir().unwrap();

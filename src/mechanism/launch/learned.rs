@@ -153,6 +153,7 @@ mod tests {
         assert!(durations.get("application 0").is_none());
     }
 
+    // Verifies DAEMON-3.
     #[test]
     fn the_state_survives_its_text_and_damage_is_refused() {
         let mut durations = LearnedDurations::default();

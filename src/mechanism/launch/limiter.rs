@@ -57,6 +57,7 @@ impl RateLimiter {
 mod tests {
     use super::*;
 
+    // Verifies COST-1.
     #[test]
     fn a_burst_passes_and_then_the_rate_counts() {
         let at = BootTime::from_milliseconds;

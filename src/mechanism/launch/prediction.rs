@@ -298,6 +298,7 @@ mod tests {
         assert!((2.0..5.0).contains(&gain), "the paper's range; predicted {gain}");
     }
 
+    // Verifies LAUNCH-3.
     #[test]
     fn a_fast_ondemand_leaves_nothing_to_gain() {
         for frequencies in [&PHONE_KHZ[..], &[100_000, 1_000_000], &[800_000, 1_200_000]] {

@@ -79,6 +79,7 @@ pub fn noticing(triggers: &[Trigger], facts: &DeviceFacts) -> Noticing {
 mod tests {
     use super::*;
 
+    // Verifies ANDROID-1.
     #[test]
     fn the_default_follows_the_device() {
         use Trigger::{Announced, Exec, Foreground, Fork};

@@ -65,6 +65,7 @@ mod tests {
     }
 
     proptest! {
+        // Verifies LOOKUP-1.
         #[test]
         fn it_says_what_a_filter_of_the_keys_inside_says(
             names in prop::collection::vec((any::<u32>(), any::<Option<u32>>(), any::<bool>()), 0..40),

@@ -192,6 +192,7 @@ mod tests {
         changes.iter().map(|change| change.target.to_string().rsplit('/').next().unwrap().to_owned()).collect()
     }
 
+    // Verifies LOOKUP-6.
     #[test]
     fn only_what_differs_is_set_and_the_mode_comes_last() {
         let transparent = LookupConfig { mode: Mode::Transparent, ..LookupConfig::default() };
@@ -217,6 +218,7 @@ mod tests {
         }
     }
 
+    // Verifies LOOKUP-6.
     #[test]
     fn by_itself_it_leaves_a_driver_that_is_off() {
         for (enabled, mode, is_set) in [
@@ -230,6 +232,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-1.
     #[test]
     fn the_driver_is_set_unless_a_person_said_no() {
         for (enabled, mode, on, reason) in [
@@ -253,6 +256,7 @@ mod tests {
         }
     }
 
+    // Verifies LOOKUP-6.
     #[test]
     fn the_driver_is_set_whole_or_not_at_all() {
         for (refused, expected_held) in [(None, 2), (Some("transparent"), 0)] {

@@ -243,6 +243,7 @@ mod tests {
     }
 
     proptest! {
+        // Verifies LOOKUP-1.
         #[test]
         fn the_cache_does_what_a_searched_list_does(
             lfu in any::<bool>(),

@@ -161,6 +161,7 @@ mod tests {
         Recording { head: Head { lost_events: 2, ..Head::default() }, calls }
     }
 
+    // Verifies LOOKUP-8.
     #[test]
     fn a_recording_survives_its_file() {
         let recording = recording();
@@ -173,6 +174,7 @@ mod tests {
         assert_eq!(Recording::parse(&text), Ok(recording));
     }
 
+    // Verifies LOOKUP-8.
     #[test]
     fn a_simulation_gets_the_calls_in_their_order() {
         let lookup = |name, caller, isolated| Event::LookUp(LookUp { name, caller, process: 7, isolated });
@@ -186,6 +188,7 @@ mod tests {
         assert_eq!(recording().lookups(), BTreeMap::from([("activity".into(), 2), ("window".into(), 1)]));
     }
 
+    // Verifies LOOKUP-8.
     #[test]
     fn what_is_no_recording_is_refused_with_its_line() {
         let good = recording().to_text();

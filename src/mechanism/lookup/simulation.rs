@@ -115,6 +115,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
+    // Verifies LOOKUP-5.
     #[test]
     fn lfu_wins_while_popularity_stands_still_and_collapses_when_it_drifts() {
         const COURSES: u64 = 4;
@@ -147,6 +148,7 @@ mod tests {
         }
     }
 
+    // Verifies LOOKUP-1.
     #[test]
     fn isolated_callers_get_no_shared_answer_and_registrations_forget() {
         let look_up = |isolated| Event::LookUp(LookUp { name: 1, caller: 5, process: 0, isolated });

@@ -88,6 +88,7 @@ mod tests {
         ]
     }
 
+    // Verifies LOOKUP-8, ANDROID-1.
     #[test]
     fn what_is_there_decides() {
         let state_of = |files: &[(&str, String)]| {

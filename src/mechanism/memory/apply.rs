@@ -43,6 +43,7 @@ mod tests {
     use super::super::plan::tests::phone;
     use super::*;
 
+    // Verifies MEMORY-2.
     #[test]
     fn swap_comes_after_its_device_and_tunables_after_swap() {
         let facts = phone();
@@ -60,6 +61,7 @@ mod tests {
         assert_eq!(plan.arm, Arm::Brisk);
     }
 
+    // Verifies MEMORY-2.
     #[test]
     fn another_owners_device_is_not_touched_and_one_that_is_missing_is_asked_for() {
         let mut facts = phone();

@@ -180,6 +180,7 @@ mod tests {
         known.see(|_| false, |_| true);
     }
 
+    // Verifies MEMORY-6.
     #[test]
     fn what_lies_at_the_same_place_after_a_use_is_due_once() {
         let mut known = ConstantPages::default();
@@ -200,6 +201,7 @@ mod tests {
         assert_eq!(known.due(), [60], "what is done stays done");
     }
 
+    // Verifies MEMORY-6.
     #[test]
     fn a_process_that_has_ended_says_nothing_of_the_next_one_with_its_number() {
         let mut known = ConstantPages::default();
@@ -238,6 +240,7 @@ mod tests {
 
     proptest! {
         /// The same, page by page.
+        // Verifies MEMORY-6.
         #[test]
         fn pieces_say_what_single_pages_say(
             before in prop::collection::btree_map(0u64..40, 0u32..8, 0..30),

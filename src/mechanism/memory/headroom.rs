@@ -130,6 +130,7 @@ mod tests {
         Zram { name: "zram0".into(), usage: Some(usage), ..Zram::default() }
     }
 
+    // Verifies MEMORY-4.
     #[test]
     fn each_term_is_counted_once() {
         let on_zram = || vec![swap("/dev/zram0", 50_000, 10_000)];
@@ -163,6 +164,7 @@ mod tests {
         }
     }
 
+    // Verifies MEMORY-4.
     #[test]
     fn what_was_written_back_makes_nothing_cheaper_that_is_still_to_come() {
         let backing = Backing { held_kib: 8000, ..Backing::default() };
@@ -181,6 +183,7 @@ mod tests {
     }
 
     proptest! {
+        // Verifies MEMORY-4.
         #[test]
         fn free_swap_is_worth_no_more_than_what_could_go_there(
             free in any::<u64>(), anonymous in any::<u64>(), file in any::<u64>(), size in any::<u64>(),

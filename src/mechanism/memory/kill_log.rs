@@ -72,6 +72,7 @@ mod tests {
     use crate::device::BootTime;
     use crate::mechanism::memory::victim::Mode;
 
+    // Verifies SECURITY-2, MEMORY-4.
     #[test]
     fn kills_are_remembered_and_the_oldest_are_forgotten() {
         let folder = tempfile::tempdir().unwrap();

@@ -188,6 +188,7 @@ mod tests {
         Look { situation, headroom_kib, refaulted_kib: 15_000, reclaiming: true, ..Look::default() }
     }
 
+    // Verifies MEMORY-4.
     #[test]
     fn each_mode_has_its_own_cause() {
         let config = |mode, refault_percent| KillerConfig { mode, refault_percent, ..KillerConfig::default() };
@@ -214,6 +215,7 @@ mod tests {
         assert!(need(&by_headroom, &idle).is_none() && need(&by_headroom, &look(9, 90_000, 0.0)).is_some());
     }
 
+    // Verifies MEMORY-4.
     #[test]
     fn the_more_is_left_the_longer_it_rests() {
         let brisk = KillerConfig::default();
@@ -238,6 +240,7 @@ mod tests {
         }
     }
 
+    // Verifies MEMORY-3.
     #[test]
     fn of_two_that_return_the_same_the_one_that_was_in_foreground_longer_ago_goes() {
         let one = |pid, oom_score_adj, rss_anonymous_kib| Candidate {

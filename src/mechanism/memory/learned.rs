@@ -109,6 +109,7 @@ impl LearnedRatios {
 mod tests {
     use super::*;
 
+    // Verifies DAEMON-3.
     #[test]
     fn what_a_death_returned_beyond_memory_is_learned_and_the_average_fades() {
         let mut learned = LearnedRatios::default();
@@ -139,6 +140,7 @@ mod tests {
         assert!((0.0..=1.0).contains(&learned.ratio("mail", f64::INFINITY).unwrap()));
     }
 
+    // Verifies DAEMON-3.
     #[test]
     fn the_one_that_died_longest_ago_is_forgotten() {
         let mut learned = LearnedRatios::default();
@@ -150,6 +152,7 @@ mod tests {
         assert!(learned.ratio("often", 0.0).is_some() && learned.ratio("application 0", 0.0).is_none());
     }
 
+    // Verifies DAEMON-3.
     #[test]
     fn the_state_survives_its_text_and_damage_is_refused() {
         let mut learned = LearnedRatios::default();

@@ -229,6 +229,7 @@ mod tests {
         lmkd.judge(&second, 4).map(|order| (order.cause, order.threshold))
     }
 
+    // Verifies MEMORY-9.
     #[test]
     fn each_condition_has_its_cause_and_its_floor() {
         let calm = |free_kib, swap_free_kib, refaults| reading(100, free_kib, swap_free_kib, 9, refaults);
@@ -261,6 +262,7 @@ mod tests {
         assert!(said(direct).unwrap().0.contains("reclaim for themselves"));
     }
 
+    // Verifies MEMORY-9.
     #[test]
     fn after_a_kill_it_looks_often_and_is_stricter() {
         let mut lmkd = Lmkd::default();
@@ -277,6 +279,7 @@ mod tests {
         assert!(after.cause.contains("even after a kill"), "{after:?}");
     }
 
+    // Verifies MEMORY-9.
     #[test]
     fn thrashing_fades_from_window_to_window() {
         let mut lmkd = Lmkd::default();

@@ -98,6 +98,7 @@ mod tests {
     use super::*;
     use crate::device::zram::Module;
 
+    // Verifies ON-4.
     #[test]
     fn zram_says_whether_it_is_on_and_why() {
         const GENERATOR: &str = "zram-generator (/etc/systemd/zram-generator.conf)";
@@ -128,6 +129,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-4.
     #[test]
     fn the_killer_says_whether_it_is_on_and_why() {
         for (enabled, doers, state, on, reason) in [
@@ -147,6 +149,7 @@ mod tests {
         }
     }
 
+    // Verifies ON-4.
     #[test]
     fn what_zram_needs_is_told_where_the_device_lacks_it() {
         let config = |enabled| ZramConfig { enabled, ..ZramConfig::default() };

@@ -83,6 +83,7 @@ mod tests {
         restrain(&before, &now, Duration::from_millis(since_ms), until).into_iter().map(limit).collect()
     }
 
+    // Verifies MEMORY-4.
     #[test]
     fn who_takes_memory_while_others_wait_may_hold_no_more() {
         for (batch, waited_ms, since_ms, expected) in [
@@ -104,6 +105,7 @@ mod tests {
         }
     }
 
+    // Verifies MEMORY-4.
     #[test]
     fn who_is_in_foreground_or_limited_or_new_is_left_alone() {
         let changes: [fn(&mut GroupLook); 3] =

@@ -139,6 +139,7 @@ fn candidate(root: &Root, pid: u32, lowest_adj: i16, with_pss: bool) -> Result<O
 mod tests {
     use super::*;
 
+    // Verifies MEMORY-1.
     #[test]
     fn this_system_is_read() {
         let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();

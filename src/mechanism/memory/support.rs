@@ -59,6 +59,7 @@ fn of_facts(facts: &DeviceFacts) -> Support {
 mod tests {
     use super::*;
 
+    // Verifies ON-4.
     #[test]
     fn what_is_applied_is_active() {
         for (journal, expected) in [

@@ -132,6 +132,7 @@ mod tests {
         Clock { boot, now: BootTime::from_milliseconds(uptime_s * 1000), wall_s }
     }
 
+    // Verifies MEMORY-6.
     #[test]
     fn no_more_than_a_days_budget_is_granted_and_the_next_day_has_its_own() {
         let mut wear = Wear::default();
@@ -151,6 +152,7 @@ mod tests {
         assert_eq!((wear.today_kib, wear.total_kib), (2 + RECORD_KIB, 2 * DAILY_KIB + 2 + RECORD_KIB));
     }
 
+    // Verifies MEMORY-6.
     #[test]
     fn what_was_given_back_is_put_on_record_when_that_is_worth_it() {
         for (given_back_kib, today_kib) in [(RECORD_KIB, 500), (RECORD_KIB + 4, 500 + RECORD_KIB - 4)] {
@@ -163,6 +165,7 @@ mod tests {
         }
     }
 
+    // Verifies MEMORY-6.
     #[test]
     fn a_wall_clock_that_jumps_makes_no_day_while_the_device_runs() {
         let mut wear = Wear::default();
@@ -172,6 +175,7 @@ mod tests {
         }
     }
 
+    // Verifies MEMORY-6.
     #[test]
     fn between_boots_the_wall_clock_tells_and_one_that_goes_back_tells_nothing() {
         let whole = DAILY_KIB - RECORD_KIB;

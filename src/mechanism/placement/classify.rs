@@ -298,6 +298,7 @@ mod tests {
         },
     ];
 
+    // Verifies PLACE-1.
     #[test]
     fn tasks_are_what_their_habits_say() {
         for pattern in &PATTERNS {
@@ -314,6 +315,7 @@ mod tests {
         }
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn how_often_one_looks_changes_nothing() {
         for pattern in &PATTERNS {
@@ -330,6 +332,7 @@ mod tests {
         }
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn a_hog_is_known_in_a_second_and_a_half_and_forgotten_after_it_ends() {
         let mut habits = Habits::default();
@@ -360,6 +363,7 @@ mod tests {
         [now_ms.min(5000) + turns * run_ms + ran, (turns + turn) * wait_ms, 1 + turns + turn]
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn a_hog_that_waits_for_longer_than_a_look_stays_one() {
         for (run_ms, wait_ms) in [(3, 30), (3, 60), (3, 97), (8, 90), (3, 250), (3, 1000), (3, 1900)] {
@@ -389,6 +393,7 @@ mod tests {
         assert_eq!(habits.class(), Class::Bulk);
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn a_task_at_a_border_stays_what_it_is() {
         let mut random = Random::new(5);

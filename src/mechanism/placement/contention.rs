@@ -184,6 +184,7 @@ mod tests {
         decisions
     }
 
+    // Verifies PLACE-2.
     #[test]
     fn each_answer_leads_to_the_next_question_and_the_last_to_decisions() {
         let mut storage = Contention::default();

@@ -133,6 +133,7 @@ mod tests {
         }
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn a_clamp_is_of_the_smallest_core_that_is_online_where_another_is_bigger() {
         let exactly = Some(Fitting::Exactly);
@@ -153,6 +154,7 @@ mod tests {
         assert!(machine.has_smallest(&[1, 7]) && !machine.has_smallest(&[4, 7]) && !machine.has_smallest(&[]));
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn no_split_is_empty_or_loses_a_core() {
         let mut random = Random::new(7);

@@ -137,6 +137,7 @@ mod tests {
         fork_parents
     }
 
+    // Verifies PLACE-2.
     #[test]
     fn children_are_judged_by_what_they_cost_together() {
         for (name, ticks, expected) in [
@@ -151,6 +152,7 @@ mod tests {
         }
     }
 
+    // Verifies PLACE-2.
     #[test]
     fn a_build_is_known_when_it_is_a_period_old() {
         let at = |milliseconds| BootTime::from_milliseconds(100_000_u64 + milliseconds);
@@ -175,6 +177,7 @@ mod tests {
         }
     }
 
+    // Verifies PLACE-2.
     #[test]
     fn only_processes_that_come_again_and_again_are_asked_about() {
         let (mut fork_parents, now) = (ForkParents::default(), BootTime::from_milliseconds(1000));

@@ -166,6 +166,7 @@ mod tests {
     }
 
     /// The cells of the thesis's observations as looks of 100 ms on two CPUs: what must be avoided in each is known.
+    // Verifies PLACE-2.
     #[test]
     fn the_rule_avoids_what_is_known_to_harm() {
         let two = Machine::equal(2);
@@ -184,6 +185,7 @@ mod tests {
         }
     }
 
+    // Verifies PLACE-2.
     #[test]
     fn the_same_look_means_something_else_on_more_cores() {
         let look = totals(100, 130, 70, 70);

@@ -135,6 +135,7 @@ mod tests {
         neighbours.of(pid).map(|(folder, weight)| (folder.display().to_string(), weight))
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn it_is_the_highest_group_that_does_not_hold_the_foreground() {
         let some = |folder: &str, weight| Some((folder.to_owned(), weight));
@@ -166,6 +167,7 @@ mod tests {
         }
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn what_a_group_weighs_while_it_is_leased_is_not_its_own() {
         let mut neighbours = Neighbours::default();
@@ -183,6 +185,7 @@ mod tests {
         assert_eq!(look(15, Some(70), &Holdings::default()), Some(70), "another program's");
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn they_are_looked_at_ever_less_often() {
         let mut neighbours = Neighbours::default();
@@ -198,6 +201,7 @@ mod tests {
         assert!(neighbours.are_due(at(0)));
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn a_group_is_spared_for_any_thread_that_is_not_bulk() {
         let thread = |tid: u32| Thread { tid, pid: tid, parent: 9, command: format!("t{tid}") };

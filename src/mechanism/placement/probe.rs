@@ -105,6 +105,7 @@ mod tests {
         assert_eq!(state(&PlacementConfig::default()), SupportState::Available);
     }
 
+    // Verifies PLACE-1.
     #[test]
     fn where_threads_cannot_be_seen_by_bpf_the_reason_is_told() {
         let folder = tempfile::tempdir().unwrap();
@@ -119,6 +120,7 @@ mod tests {
         }
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn a_machine_is_what_is_online() {
         let folder = tempfile::tempdir().unwrap();

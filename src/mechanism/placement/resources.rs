@@ -166,6 +166,7 @@ mod tests {
         ResourceLook { processes: processes.collect(), gpu: Clients::default() }
     }
 
+    // Verifies ON-4.
     #[test]
     fn each_resource_is_judged_by_itself() {
         let before = look(&[(1, 1, taken(0, 0, 0)), (2, 1, taken(0, 0, 0)), (3, 1, taken(0, 0, 0))]);
@@ -199,6 +200,7 @@ mod tests {
         assert_eq!(found.iter().map(|process| process.pid).collect::<Vec<_>>(), [2]);
     }
 
+    // Verifies ON-4.
     #[test]
     fn what_may_not_be_seen_is_unknown() {
         let hidden = |ticks| Taken { storage: None, ..taken(ticks, 1, 0) };

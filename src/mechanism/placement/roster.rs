@@ -366,6 +366,7 @@ mod tests {
         assert!(roster.awake.is_empty() && roster.busy(Class::Bulk, &[], 9).is_empty());
     }
 
+    // Verifies PLACE-2.
     #[test]
     fn who_has_just_come_is_neither_asked_nor_asked_about() {
         let mut roster = Roster::default();
@@ -382,6 +383,7 @@ mod tests {
     }
 
     /// Its waits of a second are told of when they are over, with a sample that covers them all.
+    // Verifies PLACE-1.
     #[test]
     fn a_hog_that_is_quiet_because_it_waits_stays_one() {
         let mut roster = Roster::default();

@@ -203,6 +203,7 @@ mod tests {
         }
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn on_unequal_cores_who_weighs_less_leaves_the_big_ones() {
         let split = || Step::Isolate(Split { reserved: vec![3], rest: vec![0, 1, 2] });
@@ -242,6 +243,7 @@ mod tests {
         assert_eq!(Step::Weight.demands_of(&least, 10, &machine).len(), 1);
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn a_group_weighs_in_proportion_to_what_it_did() {
         for (own, levels, expected) in [
@@ -258,6 +260,7 @@ mod tests {
         assert_eq!(Step::Isolate(split).weight_of_group(100, 10), None);
     }
 
+    // Verifies PLACE-4.
     #[test]
     fn where_a_group_can_be_made_it_makes_room_for_all_its_members_together() {
         let membership = |hierarchy| {

@@ -210,6 +210,7 @@ mod tests {
         BootTime::from_milliseconds(milliseconds)
     }
 
+    // Verifies PLACE-2.
     #[test]
     fn a_step_is_kept_for_what_it_did_to_the_foreground() {
         for (case, before, after, verdict) in [
@@ -235,6 +236,7 @@ mod tests {
         }
     }
 
+    // Verifies PLACE-2.
     #[test]
     fn what_helps_a_little_is_tried_for_longer() {
         for (case, then, verdict) in [
@@ -268,6 +270,7 @@ mod tests {
         ThreadUsage { tid, usage }
     }
 
+    // Verifies PLACE-3.
     #[test]
     fn a_light_task_that_misses_its_rhythm_is_named() {
         // What it ran and waited in each look of 100 ms before and after the step began.

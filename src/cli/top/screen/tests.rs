@@ -39,6 +39,7 @@ fn screen(cpus: u32, name: &str) -> Screen {
     }
 }
 
+// Verifies ON-4.
 #[test]
 fn the_screen_says_what_is_done_for_whom() {
     let text = screen(2, "browser").lines((100, 40), false).join("\n");
@@ -56,6 +57,7 @@ fn the_screen_says_what_is_done_for_whom() {
 }
 
 /// Whatever a thread calls itself, it cannot leave its place on the screen.
+// Verifies ON-4.
 #[test]
 fn the_screen_fits_any_terminal_whatever_names_there_are() {
     let mut random = Random::new(3);

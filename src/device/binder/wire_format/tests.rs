@@ -4,6 +4,7 @@ fn utf16(text: &str) -> Vec<u16> {
     text.encode_utf16().collect()
 }
 
+// Verifies LOOKUP-7.
 #[test]
 fn every_format_reads_what_it_writes() {
     assert!(WireFormat::all().len() >= 9);
@@ -32,6 +33,7 @@ fn every_format_reads_what_it_writes() {
     }
 }
 
+// Verifies LOOKUP-7.
 #[test]
 fn codes_do_not_overlap() {
     for format in WireFormat::all() {
@@ -79,6 +81,7 @@ fn the_drivers_profiles_say_the_same() {
     assert_eq!(profile.header[..4], *b"TSYS");
 }
 
+// Verifies LOOKUP-7.
 #[test]
 fn a_union_lies_as_the_releases_write_it() {
     let sixteen = WireFormat::named("android-16").unwrap();

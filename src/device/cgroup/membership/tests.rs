@@ -18,6 +18,7 @@ fn threads(folder: &str) -> Option<(String, bool)> {
     Some((format!("{folder}/brisk-threads"), false))
 }
 
+// Verifies PLACE-4.
 #[test]
 fn version_1_weighs_beside_all_and_confines_below_the_own_group() {
     let folders = [V1, ("/dev/cpuctl/", ""), ("/dev/cpuset/", "")];
@@ -46,6 +47,7 @@ fn version_1_weighs_beside_all_and_confines_below_the_own_group() {
     assert_eq!(of("2:cpu,cpuacct:/container\n"), [None, None], "who counts its time would miss it");
 }
 
+// Verifies PLACE-4.
 #[test]
 fn version_2_is_left_to_its_manager_unless_a_sub_tree_is_named() {
     let flat = [V2, V2_CONTROLLERS, ("/proc/7/cgroup", "0::/\n")];
@@ -63,6 +65,7 @@ fn version_2_is_left_to_its_manager_unless_a_sub_tree_is_named() {
     assert_eq!(auto(&without_cpuset), [threads("/sys/fs/cgroup"), None]);
 }
 
+// Verifies PLACE-4.
 #[test]
 fn a_sub_tree_takes_threads_where_it_can_and_processes_where_not() {
     let tree = Choice::Tree("/sys/fs/cgroup/kiosk".into());
@@ -94,6 +97,7 @@ fn a_sub_tree_takes_threads_where_it_can_and_processes_where_not() {
     assert_eq!(of(&[&app[..], &inner, &limit].concat()), [None, None], "no thread escapes a limit");
 }
 
+// Verifies PLACE-4.
 #[test]
 fn a_tree_that_is_not_there_or_not_delegated_is_refused_with_the_reason() {
     let tree = Choice::Tree("/sys/fs/cgroup/kiosk".into());

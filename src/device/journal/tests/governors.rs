@@ -25,6 +25,7 @@ fn a_governor_is_given_back_with_its_tunables() {
     assert_eq!((device.get(GOVERNOR).as_str(), device.get(RATE).as_str()), ("ondemand", "20000"));
 }
 
+// Verifies BOOT-2.
 #[test]
 fn a_death_between_a_governor_and_its_tunables_is_undone() {
     let (device, governor) = governed();
@@ -42,6 +43,7 @@ fn a_death_between_a_governor_and_its_tunables_is_undone() {
     assert_eq!((device.get(GOVERNOR).as_str(), device.get(RATE).as_str()), ("ondemand", "20000"));
 }
 
+// Verifies BOOT-2.
 #[test]
 fn a_governor_that_another_process_chose_stays() {
     let (device, governor) = governed();

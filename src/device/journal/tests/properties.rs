@@ -157,6 +157,7 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
+    // Verifies UNDO-3.
     #[test]
     fn whatever_happens_the_others_have_the_last_word(steps in prop::collection::vec(step(), 1..25)) {
         let mut model = Model::new();
@@ -167,6 +168,7 @@ proptest! {
         prop_assert_eq!(model.values(), model.theirs);
     }
 
+    // Verifies SECURITY-1.
     #[test]
     fn no_log_panics_a_replay(log in prop::collection::vec(any::<u8>(), 0..300), cut in any::<prop::sample::Index>(), flip in any::<u8>()) {
         let _ = record::parse(&log);

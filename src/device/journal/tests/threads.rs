@@ -54,6 +54,7 @@ fn usable_cpus() -> Vec<u32> {
         .collect()
 }
 
+// Verifies PLACE-5.
 #[test]
 fn mask_and_priority_are_restored_unless_another_changed_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -101,6 +102,7 @@ fn mask_and_priority_are_restored_unless_another_changed_them() {
     assert_eq!(mask(tid), other.to_string(), "no mask is empty");
 }
 
+// Verifies PLACE-5.
 #[test]
 fn heirs_of_a_confined_thread_are_freed_with_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -119,6 +121,7 @@ fn heirs_of_a_confined_thread_are_freed_with_it() {
     assert_eq!([mask(tid), mask(heir)], [before.clone(), before]);
 }
 
+// Verifies PLACE-5.
 #[test]
 fn what_several_threads_hold_goes_back_together_with_their_heirs() {
     let folder = tempfile::tempdir().unwrap();
@@ -158,6 +161,7 @@ fn what_several_threads_hold_goes_back_together_with_their_heirs() {
     assert!(journal.leases().is_empty());
 }
 
+// Verifies PLACE-5.
 #[test]
 fn a_mask_that_the_kernel_changed_is_ours_to_give_back() {
     let online = |text: &str| hotplug::parse_list(text).unwrap();
@@ -176,6 +180,7 @@ fn a_mask_that_the_kernel_changed_is_ours_to_give_back() {
     }
 }
 
+// Verifies PLACE-2.
 #[test]
 fn io_priority_is_restored_with_heirs_unless_another_changed_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -213,6 +218,7 @@ fn io_priority_is_restored_with_heirs_unless_another_changed_it() {
     assert_eq!(rank(tid), "best-effort 2", "displaced by another writer");
 }
 
+// Verifies PLACE-5.
 #[test]
 fn clamps_are_restored_with_heirs_unless_another_changed_them() {
     let folder = tempfile::tempdir().unwrap();

@@ -16,6 +16,7 @@ fn forget_weight(device: &Device) {
     device.set(WEIGHT, "100");
 }
 
+// Verifies PLACE-4.
 #[test]
 fn a_groups_weight_is_given_back_from_each_rung() {
     let (device, weight) = group();
@@ -34,6 +35,7 @@ fn a_groups_weight_is_given_back_from_each_rung() {
     assert_eq!(held(), ["50", "0"]);
 }
 
+// Verifies PLACE-4.
 #[test]
 fn a_death_between_idleness_and_weight_is_undone() {
     let (device, weight) = group();
@@ -51,6 +53,7 @@ fn a_death_between_idleness_and_weight_is_undone() {
     assert_eq!([device.get(WEIGHT), device.get(IDLE)], ["50", "0"]);
 }
 
+// Verifies PLACE-4.
 #[test]
 fn a_weight_that_another_process_chose_stays() {
     for (value, [weight_then, idle_then], found) in
@@ -67,6 +70,7 @@ fn a_weight_that_another_process_chose_stays() {
     }
 }
 
+// Verifies PLACE-4.
 #[test]
 fn a_group_that_is_gone_takes_its_weight_with_it() {
     let (device, weight) = group();

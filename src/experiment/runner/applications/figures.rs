@@ -167,6 +167,7 @@ mod tests {
     use super::super::cost::Cost;
     use super::*;
 
+    // Verifies MEMORY-7, TOGETHER-1.
     #[test]
     fn launches_resumes_and_what_did_not_respond_are_told_apart() {
         let limit = Duration::from_secs(20);

@@ -230,6 +230,7 @@ fn clusters_are_chosen_for_one_by_one_and_told_of_together() {
     assert_eq!(plan.tunables().len(), 4);
 }
 
+// Verifies ANDROID-1.
 #[test]
 fn what_nothing_can_begin_is_not_offered() {
     let phone = DeviceFacts { top_app: true, ..device(&[ondemand(100_000)]) };
@@ -251,6 +252,7 @@ fn what_nothing_can_begin_is_not_offered() {
     assert!(Plan::of(&phone, &with(&[Trigger::Exec])).choices.is_empty());
 }
 
+// Verifies ON-1.
 #[test]
 fn frequencies_are_left_to_another_manager_unless_a_person_says_so() {
     let beside_tuned = DeviceFacts { doers: Some("tuned (process 7)".to_owned()), ..device(&[ondemand(100_000)]) };

@@ -95,6 +95,7 @@ fn short(action: &Action) -> String {
 
 const KICK: [&str; 2] = ["rewrite io_is_busy", "rewrite sampling_rate"];
 
+// Verifies LAUNCH-1.
 #[test]
 fn what_begins_a_launch() {
     use ProcessEventKind::{Comm, Exec, Exit, Fork, Uid};
@@ -155,6 +156,7 @@ fn what_begins_a_launch() {
     }
 }
 
+// Verifies LAUNCH-1.
 #[test]
 fn a_fact_that_could_not_be_had_fits_no_filter() {
     let mut policy = policy(|config| config.filter.uids = vec!["0-4294967295".parse().unwrap()], &[kick_actuator()]);
@@ -192,6 +194,7 @@ fn an_application_announced_before_its_process_ends_with_it() {
     assert_eq!(ask(&mut policy, at(50), &self::process(ProcessEventKind::Exit, 5, "")), ["release scaling_min_freq"]);
 }
 
+// Verifies LAUNCH-2.
 #[test]
 fn overlapping_launches_share_one_boost() {
     let mut policy = policy(|_| {}, &[lease_actuator()]);
@@ -205,6 +208,7 @@ fn overlapping_launches_share_one_boost() {
     assert_eq!(policy.deadline(), None);
 }
 
+// Verifies LAUNCH-2.
 #[test]
 fn falling_load_ends_a_launch_but_not_at_once() {
     let mut policy = policy(|_| {}, &[lease_actuator()]);
@@ -229,6 +233,7 @@ fn a_kick_alone_needs_no_look_at_the_load() {
     assert_eq!(policy.durations, LearnedDurations::default(), "a deadline is no duration");
 }
 
+// Verifies LAUNCH-1.
 #[test]
 fn the_exec_right_after_a_kicked_fork_is_not_looked_up() {
     let (fork, exec) = (ProcessEventKind::Fork, ProcessEventKind::Exec);
@@ -280,6 +285,7 @@ fn each_launched_process_has_its_own_clamp() {
     assert_eq!(ask(&mut policy, at(3_010), &Event::Deadline), ["release clamp 6"]);
 }
 
+// Verifies COST-1.
 #[test]
 fn a_storm_is_muted_in_the_kernel_and_heard_again() {
     let mut policy =
@@ -294,6 +300,7 @@ fn a_storm_is_muted_in_the_kernel_and_heard_again() {
     assert!(policy.interest().kinds.contains(ProcessEventKind::Exec));
 }
 
+// Verifies LAUNCH-2.
 #[test]
 fn a_learned_duration_ends_a_launch_sooner_than_the_deadline() {
     let mut policy = policy(|_| {}, &[lease_actuator()]);
@@ -311,6 +318,7 @@ fn a_learned_duration_ends_a_launch_sooner_than_the_deadline() {
     assert!(policy.durations.get("browser").unwrap().mean_ms > before.mean_ms, "cut off: it takes longer than thought");
 }
 
+// Verifies LAUNCH-3.
 #[test]
 fn nothing_is_wanted_without_a_gain_unless_a_client_watches() {
     let mut policy = policy(|_| {}, &[]);
@@ -356,6 +364,7 @@ fn another_plan_takes_over_while_a_launch_goes_on() {
 
 /// Its end is not followed, so it may have ended; and a service would be refused, because the tunables of a governor that is
 /// chosen again are not granted to it yet.
+// Verifies LAUNCH-2.
 #[test]
 fn a_launch_that_was_kicked_is_not_kicked_again_when_the_device_changes() {
     let mut policy = policy(|_| {}, &[kick_actuator()]);
@@ -439,6 +448,7 @@ impl Simulation {
 }
 
 proptest! {
+    // Verifies UNDO-2, UNDO-6.
     #[test]
     fn whatever_happens_and_is_refused_leases_end(steps in steps(), end_foreground in any::<bool>(), seed in 0u64..9) {
         let actuators = [kick_actuator(), lease_actuator(), Actuator::Clamp { minimum: 512 }];
@@ -502,6 +512,7 @@ proptest! {
     }
 }
 
+// Verifies UNDO-6.
 #[test]
 fn what_is_refused_is_not_said_to_help() {
     let error = "cannot write scaling_min_freq: EACCES";
@@ -518,6 +529,7 @@ fn what_is_refused_is_not_said_to_help() {
     }
 }
 
+// Verifies UNDO-6.
 #[test]
 fn what_was_refused_to_one_launch_is_asked_for_again_by_the_next() {
     let policy = policy(|_| {}, &[lease_actuator()]);
@@ -531,6 +543,7 @@ fn what_was_refused_to_one_launch_is_asked_for_again_by_the_next() {
     assert_eq!(begin(100, "editor"), 1);
 }
 
+// Verifies UNDO-6.
 #[test]
 fn what_was_refused_to_a_launch_is_not_asked_for_again_when_its_process_is_known() {
     let mut policy = policy(|_| {}, &[lease_actuator()]);

@@ -49,6 +49,7 @@ fn changes(facts: &DeviceFacts, arm: Arm) -> Vec<(&'static str, String)> {
     Plan::of(facts, arm).changes().map(|setting| (setting.name, setting.planned.clone().unwrap())).collect()
 }
 
+// Verifies MEMORY-1.
 #[test]
 fn a_phone_gets_zram_of_three_quarters_of_its_memory_and_what_goes_with_it() {
     let expected = [
@@ -65,6 +66,7 @@ fn a_phone_gets_zram_of_three_quarters_of_its_memory_and_what_goes_with_it() {
     assert!(Plan::of(&phone(), Arm::Brisk).settings.iter().all(|setting| !setting.reason.is_empty()));
 }
 
+// Verifies MEMORY-9.
 #[test]
 fn the_papers_arm_is_fifteen_percent_lzo_and_nothing_else() {
     let expected =
@@ -72,6 +74,7 @@ fn the_papers_arm_is_fifteen_percent_lzo_and_nothing_else() {
     assert_eq!(changes(&phone(), Arm::Paper), expected.map(|(name, value)| (name, value.to_owned())));
 }
 
+// Verifies MEMORY-1.
 #[test]
 fn another_owners_device_is_left_alone() {
     let configured = DeviceFacts { owners: vec![owner("zram-generator", "zram0")], ..phone() };
@@ -114,6 +117,7 @@ fn the_device_comes_from_where_it_can_be_had() {
     }
 }
 
+// Verifies MEMORY-1.
 #[test]
 fn each_setting_follows_from_the_device() {
     let with = |change: fn(&mut DeviceFacts)| {
@@ -158,6 +162,7 @@ fn each_setting_follows_from_the_device() {
     }
 }
 
+// Verifies MEMORY-6.
 #[test]
 fn pages_are_written_back_only_where_configured() {
     assert!(Plan::of(&phone(), Arm::Brisk).setting("zram backing device").is_none());
@@ -198,6 +203,7 @@ prop_compose! {
 }
 
 proptest! {
+    // Verifies MEMORY-1.
     #[test]
     fn any_device_gets_a_sound_plan(facts in any_facts(), paper in any::<bool>()) {
         let plan = Plan::of(&facts, if paper { Arm::Paper } else { Arm::Brisk });

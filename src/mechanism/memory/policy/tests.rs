@@ -101,6 +101,7 @@ impl Device {
     }
 }
 
+// Verifies MEMORY-2.
 #[test]
 fn the_plan_is_held_one_change_after_the_other() {
     let mut device = Device::refusing(&[]);
@@ -120,6 +121,7 @@ fn the_plan_is_held_one_change_after_the_other() {
     assert_ne!(device.policy.support().state, SupportState::Active);
 }
 
+// Verifies MEMORY-2.
 #[test]
 fn a_refusal_ends_the_plan_and_restores_what_was_done() {
     let mut device = Device::refusing(&["4096"]);
@@ -129,6 +131,7 @@ fn a_refusal_ends_the_plan_and_restores_what_was_done() {
     assert!(device.kernel.held().is_empty() && device.policy.activity().is_none());
 }
 
+// Verifies MEMORY-2.
 #[test]
 fn what_cannot_be_restored_is_told_until_it_is() {
     let algorithm = Target::ZramAlgorithm("zram0".into());
@@ -145,6 +148,7 @@ fn what_cannot_be_restored_is_told_until_it_is() {
     assert_ne!(device.policy.support().state, SupportState::Active);
 }
 
+// Verifies MEMORY-2.
 #[test]
 fn the_killer_is_wanted_when_the_plan_is_done_and_again_for_another_configuration() {
     let mut device = Device::refusing(&[]);
@@ -168,6 +172,7 @@ fn the_killer_is_wanted_when_the_plan_is_done_and_again_for_another_configuratio
     assert!(!device.policy.interest().foreground);
 }
 
+// Verifies MEMORY-2.
 #[test]
 fn the_kernel_limits_writeback_where_no_other_limit_is_set() {
     const SWITCH: &str = "/sys/block/zram0/writeback_limit_enable";
@@ -188,6 +193,7 @@ fn the_kernel_limits_writeback_where_no_other_limit_is_set() {
     }
 }
 
+// Verifies MEMORY-6.
 #[test]
 fn the_killer_is_told_whether_a_device_to_write_back_to_was_asked_for() {
     for backing_device in ["", "/dev/mmcblk0p9"] {
@@ -201,6 +207,7 @@ fn the_killer_is_told_whether_a_device_to_write_back_to_was_asked_for() {
     }
 }
 
+// Verifies MEMORY-2.
 #[test]
 fn groups_are_held_back_once_when_tasks_wait_for_memory() {
     let mut device = Device::refusing(&[]);
@@ -225,6 +232,7 @@ fn groups_are_held_back_once_when_tasks_wait_for_memory() {
     assert_eq!(device.said, [((40_000u64 + 1024) << 10).to_string()], "once, while it is held");
 }
 
+// Verifies ON-4.
 #[test]
 fn each_part_says_whether_it_is_on_and_why() {
     let mut device = Device::refusing(&[]);
@@ -247,6 +255,7 @@ fn each_part_says_whether_it_is_on_and_why() {
     assert_eq!(parts(&device)[1], ("memory.killer.enabled is true; it is process 7".to_owned(), true));
 }
 
+// Verifies ON-4.
 #[test]
 fn the_parts_name_other_managers_as_they_are_when_a_client_asks() {
     let folder = tempfile::tempdir().unwrap();

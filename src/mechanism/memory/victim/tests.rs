@@ -57,6 +57,7 @@ fn an_application_that_comes_back_or_starts_slowly_stays_longer() {
     assert_eq!(pids(Mode::Brisk, &candidates, &CALM), [11, 10]);
 }
 
+// Verifies MEMORY-9.
 #[test]
 fn the_low_memory_killer_follows_its_table() {
     let at = |free_mib: u64, file_mib: u64| Situation { free_kib: free_mib << 10, file_kib: file_mib << 10, ..CALM };
@@ -85,6 +86,7 @@ fn the_low_memory_killer_follows_its_table() {
     assert!(pids(Mode::LmkRss, &candidates, &at(64, 64)).is_empty());
 }
 
+// Verifies MEMORY-9.
 #[test]
 fn lmkd_goes_by_pressure_and_takes_the_longest_in_the_background() {
     let under = |some_percent, full_percent| Situation { some_percent, full_percent, ..CALM };
@@ -117,6 +119,7 @@ fn what_was_learned_of_ones_own_pages_goes_before_the_average() {
     assert_eq!(pids(Mode::Brisk, &[app(11, 900, 30_000, 0), learned], &CALM), [10, 11]);
 }
 
+// Verifies MEMORY-3.
 #[test]
 fn what_the_system_stands_on_is_protected() {
     let named = |name: &str| Candidate { name: name.into(), ..app(7, 900, 90_000, 0) };
@@ -136,6 +139,7 @@ fn what_the_system_stands_on_is_protected() {
 }
 
 /// prctl(2) sets a name, and a program's file may have any.
+// Verifies MEMORY-3.
 #[test]
 fn a_name_protects_the_systems_own_processes_alone() {
     let named = |uid, group: &str| Candidate {
@@ -168,6 +172,7 @@ fn a_name_protects_the_systems_own_processes_alone() {
     }
 }
 
+// Verifies MEMORY-3.
 #[test]
 fn what_is_configured_is_protected_beside_it() {
     let globs = |text: &str| vec![text.parse().unwrap()];
@@ -211,6 +216,7 @@ prop_compose! {
 }
 
 proptest! {
+    // Verifies MEMORY-3.
     #[test]
     fn no_protected_process_is_killed_and_none_twice(
         candidates in prop::collection::vec(any_candidate(), 0..40), floor in -1000i16..=1000, swap_ratio in -1.0f64..3.0,
@@ -231,6 +237,7 @@ proptest! {
         }
     }
 
+    // Verifies MEMORY-3.
     #[test]
     fn of_equals_the_one_that_returns_most_goes_first(candidates in prop::collection::vec(any_candidate(), 0..40), swap_ratio in 0.0f64..1.0) {
         let unknown = |candidate: Candidate| Candidate { relaunch_cost_ms: None, return_probability: None, ..candidate };

@@ -68,6 +68,7 @@ fn rung(device: &Device) -> Option<Rung> {
     device.policy.held.as_ref().map(|held| held.step.rung())
 }
 
+// Verifies PLACE-2.
 #[test]
 fn each_foreground_gets_what_helps_it() {
     let music = vec![MUSIC, DOWNLOAD];
@@ -100,6 +101,7 @@ fn each_foreground_gets_what_helps_it() {
     }
 }
 
+// Verifies PLACE-2.
 #[test]
 fn isolation_takes_the_fastest_cores_and_leaves_the_rest() {
     for (cores, expected) in [(equal(8), "0-5"), (unequal(8), "0-5"), (unequal(64), "0-61")] {
@@ -130,6 +132,7 @@ fn done(device: &mut Device) -> (f64, u64) {
 }
 
 /// The law: whatever the foreground is and whatever runs beside it, it is never worse off than without brisk.
+// Verifies PLACE-2.
 #[test]
 fn no_foreground_is_ever_made_worse() {
     let mut random = Random::new(2013);
@@ -153,6 +156,7 @@ fn no_foreground_is_ever_made_worse() {
     assert!(helped >= 3, "only {helped} of 20 were helped");
 }
 
+// Verifies PLACE-2.
 #[test]
 fn the_gain_is_what_the_bound_has_promised() {
     for (name, cores, front, background, at_least) in [
@@ -180,6 +184,7 @@ fn build(device: &mut Device, milliseconds: u64) {
     }
 }
 
+// Verifies PLACE-2.
 #[test]
 fn a_build_makes_room_by_its_parent() {
     let sleeper = Habit { work_ms: 1, sleep_ms: 500, period_ms: 0 };
@@ -205,6 +210,7 @@ fn a_build_makes_room_by_its_parent() {
     assert!(!touched(&device).contains(&FRONT) && device.treated().is_empty(), "{}", device.policy.reason);
 }
 
+// Verifies PLACE-2.
 #[test]
 fn frames_come_in_time() {
     let [stock, brisk] = [Enabled::Off, Enabled::On].map(|enabled| {
@@ -216,6 +222,7 @@ fn frames_come_in_time() {
     assert!(brisk <= 8 && stock >= 9, "the slowest of 7 ms took {brisk} in place of {stock} ms");
 }
 
+// Verifies PLACE-2.
 #[test]
 fn the_background_keeps_a_part() {
     for (front, background) in [(vec![HOG; 2], vec![HOG; 2]), (vec![HOG], vec![HOG; 2]), (vec![FRAMES], vec![HOG; 2])] {
@@ -227,6 +234,7 @@ fn the_background_keeps_a_part() {
     }
 }
 
+// Verifies PLACE-3.
 #[test]
 fn no_thread_is_deprioritised_without_a_foreground() {
     let mut device = cell(&equal(2), config(), &[FRAMES], &[MUSIC, DOWNLOAD, HOG, HOG]);
@@ -243,6 +251,7 @@ fn no_thread_is_deprioritised_without_a_foreground() {
     assert_eq!(device.decisions.len(), decided, "no foreground, nothing to do");
 }
 
+// Verifies PLACE-2.
 #[test]
 fn it_acts_soon_after_the_foreground_changed() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
@@ -254,6 +263,7 @@ fn it_acts_soon_after_the_foreground_changed() {
 }
 
 /// A start that computes, then what is paced: the one runs twice as much as the other.
+// Verifies PLACE-2.
 #[test]
 fn a_start_does_not_hide_what_helps_afterwards() {
     let mut device = cell(&equal(2), config(), &[HOG], &[MUSIC, HOG, HOG]);
@@ -271,6 +281,7 @@ fn a_start_does_not_hide_what_helps_afterwards() {
 }
 
 /// The foreground has its work done by a bulk task, and waits for that asleep.
+// Verifies PLACE-2.
 #[test]
 fn a_foreground_that_needs_bulk_work_is_left_alone() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
@@ -286,6 +297,7 @@ fn a_foreground_that_needs_bulk_work_is_left_alone() {
     assert!(treated_ms < 12_000, "{treated_ms} of 60 s: {}", device.policy.reason);
 }
 
+// Verifies PLACE-3.
 #[test]
 fn bound_and_special_threads_are_left_alone() {
     let mut device = Device::new(&equal(2), config());
@@ -318,6 +330,7 @@ fn an_excluded_name_is_left_alone() {
 }
 
 /// Nothing is leased, so nothing can help: what was tried is taken back, and tried ever less often.
+// Verifies PLACE-2.
 #[test]
 fn what_does_not_help_is_taken_back_and_tried_ever_less_often() {
     // A device that ignores what it is told.
@@ -341,6 +354,7 @@ fn what_does_not_help_is_taken_back_and_tried_ever_less_often() {
     );
 }
 
+// Verifies PLACE-2.
 #[test]
 fn after_a_minute_everything_is_chosen_again() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
@@ -417,6 +431,7 @@ fn who_was_bound_for_a_while_is_asked_again() {
     assert_eq!(known(&device), Some(vec![0, 1]), "others make room all the while");
 }
 
+// Verifies PLACE-5.
 #[test]
 fn a_thread_made_by_one_that_makes_room_is_not_made_to() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
@@ -449,6 +464,7 @@ fn a_foreground_that_grows_out_of_its_cores_gets_others() {
 }
 
 /// What is seen of it at first is a few in a hundred too few, since waits are told of when they are over.
+// Verifies PLACE-2.
 #[test]
 fn a_foreground_that_fits_but_for_a_little_keeps_its_cores() {
     for (front, least) in [(64, 61), (63, 60), (60, 57)] {
@@ -470,6 +486,7 @@ fn the_rule_of_weight_weighs_always() {
     assert_eq!(device.threads[&200].priority.nice, 10);
 }
 
+// Verifies PLACE-7.
 #[test]
 fn the_thesis_gives_a_core_to_each_that_took_half_of_one() {
     let config = PlacementConfig { rule: Rule::Thesis, ..config() };
@@ -484,6 +501,7 @@ fn the_thesis_gives_a_core_to_each_that_took_half_of_one() {
     assert_eq!(device.treated(), [0; 0]);
 }
 
+// Verifies PLACE-7.
 #[test]
 fn by_the_thesis_a_light_thread_does_not_keep_the_mask_that_it_began_with() {
     let config = PlacementConfig { rule: Rule::Thesis, ..config() };
@@ -499,6 +517,7 @@ fn by_the_thesis_a_light_thread_does_not_keep_the_mask_that_it_began_with() {
     assert_eq!(format_list(&device.threads[&300].mask), "0-1");
 }
 
+// Verifies PLACE-7.
 #[test]
 fn by_the_thesis_no_core_belongs_to_a_task_that_may_not_move() {
     let config = PlacementConfig { rule: Rule::Thesis, ..config() };
@@ -512,6 +531,7 @@ fn by_the_thesis_no_core_belongs_to_a_task_that_may_not_move() {
 }
 
 /// Leases end after 90 s: who still wants them renews them before.
+// Verifies UNDO-2.
 #[test]
 fn what_is_wanted_for_longer_than_a_lease_is_renewed() {
     let mut device = cell(&equal(4), PlacementConfig { rule: Rule::Thesis, ..config() }, &[HOG, HOG], &[HOG, DOWNLOAD]);
@@ -526,6 +546,7 @@ fn what_is_wanted_for_longer_than_a_lease_is_renewed() {
 }
 
 /// What the kernel refuses to bulk threads is not said to be theirs, and is not tried at every sample.
+// Verifies UNDO-6.
 #[test]
 fn what_the_kernel_refuses_is_told_and_left_alone_for_a_while() {
     for refused in [vec![200], vec![200, 201]] {
@@ -580,6 +601,7 @@ fn refusals(seed: u64) -> Kernel {
     })
 }
 
+// Verifies UNDO-6, PLACE-4.
 #[test]
 fn whatever_happens_and_is_refused_every_lease_ends_and_no_mask_is_empty() {
     let mut random = Random::new(5);

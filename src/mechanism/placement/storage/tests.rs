@@ -91,6 +91,7 @@ impl Device {
     }
 }
 
+// Verifies PLACE-2.
 #[test]
 fn who_keeps_the_foreground_waiting_gives_way() {
     for (waited_ms, front_mib, bulk_mib, expected) in [
@@ -111,6 +112,7 @@ fn who_keeps_the_foreground_waiting_gives_way() {
     }
 }
 
+// Verifies UNDO-6.
 #[test]
 fn what_the_kernel_refuses_is_no_trial_and_is_tried_again_later() {
     let refused = |now: BootTime, action: &Action| {
@@ -125,6 +127,7 @@ fn what_the_kernel_refuses_is_no_trial_and_is_tried_again_later() {
     assert!(device.is_held(), "{:?}", device.said);
 }
 
+// Verifies PLACE-2.
 #[test]
 fn what_does_not_help_is_taken_back_and_tried_ever_less_often() {
     let mut device = Device::new();
@@ -141,6 +144,7 @@ fn what_does_not_help_is_taken_back_and_tried_ever_less_often() {
     assert_eq!(pauses, [15, 24, 45], "{:?}", device.said);
 }
 
+// Verifies PLACE-2.
 #[test]
 fn what_helps_stays_for_a_minute() {
     for (waited_ms, front_mib, expected) in [
@@ -178,6 +182,7 @@ fn another_foreground_ends_it_and_begins_a_new_trial() {
     assert!(device.is_held());
 }
 
+// Verifies PLACE-2.
 #[test]
 fn a_rank_that_another_process_set_stays() {
     let of = |class, data| IoPriority { class, data };
@@ -194,6 +199,7 @@ fn a_rank_that_another_process_set_stays() {
     }
 }
 
+// Verifies PLACE-2.
 #[test]
 fn an_ended_foreground_leaves_no_thread_ranked_last() {
     let mut device = Device::new();
@@ -213,6 +219,7 @@ fn an_ended_foreground_leaves_no_thread_ranked_last() {
     assert!(!device.is_held(), "{:?}", device.said);
 }
 
+// Verifies PLACE-2.
 #[test]
 fn all_are_sampled_only_while_the_foreground_waits() {
     let mut policy = StoragePolicy::new(6.0, LAST);

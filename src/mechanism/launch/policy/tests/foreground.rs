@@ -15,6 +15,7 @@ fn by_default(config: &mut LaunchConfig) {
         triggers::chosen(&LaunchConfig::default(), &DeviceFacts { process_events: true, ..DeviceFacts::default() });
 }
 
+// Verifies LAUNCH-2.
 #[test]
 fn the_foreground_begins_or_ends_launches_as_configured() {
     let mut begins = policy(|config| config.triggers = vec![Trigger::Foreground], &[kick_actuator()]);
@@ -40,6 +41,7 @@ fn the_foreground_begins_or_ends_launches_as_configured() {
     assert!(ask(&mut resumed, at(500), &front(&[7])).is_empty(), "what has begun it does not end it");
 }
 
+// Verifies LAUNCH-1.
 #[test]
 fn what_is_resumed_is_helped_and_what_comes_to_the_foreground_by_its_launch_is_helped_once() {
     const FLOOR: &str = "lease scaling_min_freq 1200000 until";
@@ -89,6 +91,7 @@ fn what_is_resumed_is_helped_and_what_comes_to_the_foreground_by_its_launch_is_h
     }
 }
 
+// Verifies LAUNCH-1.
 #[test]
 fn a_process_that_was_announced_by_name_alone_gets_its_clamp_when_it_comes_to_the_foreground() {
     let mut policy = policy(by_default, &[Actuator::Clamp { minimum: 700 }]);
@@ -97,6 +100,7 @@ fn a_process_that_was_announced_by_name_alone_gets_its_clamp_when_it_comes_to_th
     assert_eq!(policy.launches.len(), 1);
 }
 
+// Verifies LAUNCH-1.
 #[test]
 fn the_number_of_a_process_that_was_helped_lately_may_be_anothers() {
     let mut policy = policy(by_default, &[kick_actuator()]);
@@ -108,6 +112,7 @@ fn the_number_of_a_process_that_was_helped_lately_may_be_anothers() {
     assert_eq!(ask(&mut policy, at(400), &Event::Foreground { processes: vec![other] }), KICK);
 }
 
+// Verifies LAUNCH-1.
 #[test]
 fn an_announced_application_is_known_by_the_name_that_the_kernel_keeps_of_it() {
     let launch = |application: &str, process| Launch {

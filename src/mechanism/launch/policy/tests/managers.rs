@@ -58,6 +58,7 @@ impl<'a> Daemon<'a> {
     }
 }
 
+// Verifies ON-2.
 #[test]
 fn a_manager_that_starts_is_left_the_job_until_it_has_been_gone_for_a_while() {
     let (_folder, root) = device();
@@ -99,6 +100,7 @@ fn a_manager_that_starts_is_left_the_job_until_it_has_been_gone_for_a_while() {
     assert_eq!(helped, ["lease scaling_min_freq 1200000 until 313000"]);
 }
 
+// Verifies ON-2.
 #[test]
 fn managers_are_asked_for_after_processes_have_started_and_never_where_a_person_has_decided() {
     let (_folder, root) = device();

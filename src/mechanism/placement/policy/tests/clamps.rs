@@ -15,6 +15,7 @@ fn bulk() -> std::ops::Range<u32> {
     200..208
 }
 
+// Verifies PLACE-4.
 #[test]
 fn bulk_work_that_weighs_less_claims_no_big_core_where_cores_are_unequal() {
     for (cores, config, expected) in [
@@ -36,6 +37,7 @@ fn bulk_work_that_weighs_less_claims_no_big_core_where_cores_are_unequal() {
     }
 }
 
+// Verifies PLACE-4.
 #[test]
 fn the_foreground_gets_more_of_the_big_cores() {
     let got = |device: &mut Device| done(device).0;
@@ -44,6 +46,7 @@ fn the_foreground_gets_more_of_the_big_cores() {
     assert!(with > without * 1.05, "{with} ms of a big core, {without} without clamps");
 }
 
+// Verifies PLACE-4.
 #[test]
 fn where_cores_are_kept_free_masks_say_so_and_clamps_nothing() {
     let mut device = beside(&unequal(8), config(), &[HOG; 2], &[HOG; 8]);
@@ -58,6 +61,7 @@ fn where_cores_are_kept_free_masks_say_so_and_clamps_nothing() {
     assert_eq!((device.clamped(), device.treated()), (vec![], vec![]));
 }
 
+// Verifies PLACE-4.
 #[test]
 fn who_has_a_clamp_of_his_own_or_may_not_be_on_the_smallest_keeps_it() {
     let mut device = Device::new(&unequal(8), by_weight()).with_clamps();
@@ -79,6 +83,7 @@ fn who_has_a_clamp_of_his_own_or_may_not_be_on_the_smallest_keeps_it() {
     assert_eq!([200, 203, 204].map(|tid| device.threads[&tid].clamp), [300, 900, 1024]);
 }
 
+// Verifies PLACE-5.
 #[test]
 fn a_child_of_a_clamped_thread_gets_what_its_parent_had() {
     let mut device = beside(&unequal(8), by_weight(), &[HOG; 4], &[HOG; 8]);
@@ -96,6 +101,7 @@ fn a_child_of_a_clamped_thread_gets_what_its_parent_had() {
     assert!(!device.clamped().contains(&200), "{:?}", device.clamped());
 }
 
+// Verifies PLACE-4.
 #[test]
 fn the_clamp_follows_the_cores_that_are_online() {
     let mut device = beside(&unequal(8), by_weight(), &[HOG; 4], &[HOG; 8]);
@@ -108,6 +114,7 @@ fn the_clamp_follows_the_cores_that_are_online() {
     }
 }
 
+// Verifies PLACE-4.
 #[test]
 fn beside_a_group_that_weighs_less_each_thread_claims_less() {
     let groups = Choice::Tree("/t".into());
@@ -127,6 +134,7 @@ fn beside_a_group_that_weighs_less_each_thread_claims_less() {
     assert!(device.clamped().is_empty() && device.weights.is_empty());
 }
 
+// Verifies PLACE-2.
 #[test]
 fn who_makes_room_for_its_children_keeps_what_it_gave_though_it_is_asked_about_all_the_while() {
     let mut device = Device::new(&unequal(8), by_weight()).with_clamps();

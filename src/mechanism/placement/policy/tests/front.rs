@@ -3,6 +3,7 @@
 use super::*;
 use crate::mechanism::placement::gain::Totals;
 
+// Verifies PLACE-2.
 #[test]
 fn what_is_in_foreground_is_put_where_there_is_room_and_may_leave() {
     let mut device = cell(&equal(4), config(), &[HOG, HOG], &[HOG; 8]);
@@ -22,6 +23,7 @@ fn what_is_in_foreground_is_put_where_there_is_room_and_may_leave() {
     assert_eq!(device.threads[&FRONT].mask, [0, 1, 2, 3]);
 }
 
+// Verifies PLACE-2.
 #[test]
 fn threads_in_foreground_go_apart_once_where_bulk_work_weighs_less() {
     let mut device = cell(&equal(2), config(), &[HOG, HOG], &[HOG]);
@@ -59,6 +61,7 @@ fn threads_in_foreground_go_apart_once_where_bulk_work_weighs_less() {
     }
 }
 
+// Verifies PLACE-2.
 #[test]
 fn what_outgrows_its_cores_during_the_trial_need_not_wait_for_its_end() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
@@ -72,6 +75,7 @@ fn what_outgrows_its_cores_during_the_trial_need_not_wait_for_its_end() {
     assert_eq!(rung(&device), Some(Rung::Weight), "{}", device.policy.reason);
 }
 
+// Verifies PLACE-2.
 #[test]
 fn what_waits_for_itself_on_the_cores_that_are_free_for_it_gets_more() {
     let totals = |run_ms: u64, wait_ms: u64, bulk_ms: u64| {

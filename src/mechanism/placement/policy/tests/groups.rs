@@ -4,6 +4,7 @@ use super::*;
 use crate::mechanism::Effect;
 use crate::mechanism::simulated::Kernel;
 
+// Verifies PLACE-4.
 #[test]
 fn by_groups_the_foreground_gains_no_less() {
     for (name, front, background) in
@@ -26,6 +27,7 @@ fn by_groups_the_foreground_gains_no_less() {
     }
 }
 
+// Verifies PLACE-4.
 #[test]
 fn a_thread_born_in_a_group_is_sent_back_to_its_parents() {
     let mut device = cell(&equal(2), with_groups(), &[HOG], &[HOG, HOG]);
@@ -39,6 +41,7 @@ fn a_thread_born_in_a_group_is_sent_back_to_its_parents() {
     assert!(!device.members.contains_key(&(Hierarchy::Cpuset, 300)), "{:?}", device.members);
 }
 
+// Verifies PLACE-4.
 #[test]
 fn a_bound_thread_stays_in_its_group() {
     let mut device = Device::new(&equal(2), with_groups());
@@ -62,6 +65,7 @@ fn a_bound_thread_stays_in_its_group() {
     assert_eq!(device.threads[&201].mask, [0]);
 }
 
+// Verifies PLACE-4.
 #[test]
 fn where_no_group_can_be_made_masks_and_nice_values_do() {
     let mut device = cell(&equal(2), with_groups(), &[HOG; 2], &[HOG; 2]);
@@ -88,6 +92,7 @@ fn beside(config: PlacementConfig, front: &[Habit], background: &[Habit]) -> Dev
     device
 }
 
+// Verifies PLACE-4.
 #[test]
 fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
     let weight = PlacementConfig { rule: Rule::Weight, ..config() };
@@ -129,6 +134,7 @@ fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
     assert_eq!(device.treated(), [200, 201]);
 }
 
+// Verifies PLACE-4.
 #[test]
 fn a_group_of_bulk_work_becomes_idle() {
     let mut device = beside(config(), &[HOG, HOG], &[HOG, HOG]);

@@ -16,6 +16,7 @@ fn refused(waits: f64) -> Device {
     device
 }
 
+// Verifies PLACE-2.
 #[test]
 fn what_was_refused_by_chance_is_tried_once_more() {
     for (waits, again) in [(0.02, true), (0.6, false)] {
@@ -28,6 +29,7 @@ fn what_was_refused_by_chance_is_tried_once_more() {
     }
 }
 
+// Verifies PLACE-2.
 #[test]
 fn it_is_not_tried_a_third_time_before_it_is_due() {
     let mut device = refused(0.02);

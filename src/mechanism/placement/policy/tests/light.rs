@@ -7,6 +7,7 @@ fn masks(device: &Device, tids: impl IntoIterator<Item = u32>) -> Vec<Vec<u32>> 
     tids.into_iter().map(|tid| device.threads[&tid].mask.clone()).collect()
 }
 
+// Verifies PLACE-3.
 #[test]
 fn they_leave_the_free_cores_by_their_masks_alone() {
     let mut device = cell(&equal(2), with_groups(), &[FRAMES], &[MUSIC, HOG, HOG]);
@@ -19,6 +20,7 @@ fn they_leave_the_free_cores_by_their_masks_alone() {
     assert_eq!(masks(&device, [200]), [[0, 1]]);
 }
 
+// Verifies PLACE-3.
 #[test]
 fn bound_excluded_and_prioritised_threads_stay() {
     let mut device =
@@ -42,6 +44,7 @@ fn bound_excluded_and_prioritised_threads_stay() {
     assert_eq!(masks(&device, 200..204), [vec![0, 1, 2], all.clone(), vec![2, 3], all], "{}", device.policy.reason);
 }
 
+// Verifies PLACE-3.
 #[test]
 fn one_that_misses_its_rhythm_comes_back_alone_and_the_step_stays() {
     let mut device = cell(&equal(2), config(), &[FRAMES], &[MUSIC, MUSIC, DOWNLOAD, HOG, HOG]);
@@ -58,6 +61,7 @@ fn one_that_misses_its_rhythm_comes_back_alone_and_the_step_stays() {
     assert!(device.policy.late.is_empty(), "its number may be another task's");
 }
 
+// Verifies PLACE-3.
 #[test]
 fn late_music_returns_and_leaves_again_for_another_foreground() {
     let mut device = cell(&equal(2), config(), &[FRAMES], &[MUSIC, DOWNLOAD, HOG, HOG]);
@@ -69,6 +73,7 @@ fn late_music_returns_and_leaves_again_for_another_foreground() {
     assert!(device.policy.late.is_empty());
 }
 
+// Verifies PLACE-3.
 #[test]
 fn they_stay_where_the_foreground_fills_all_that_is_free_for_it() {
     let mut device = cell(&equal(2), config(), &[FRAMES, Habit { work_ms: 3, ..FRAMES }], &[MUSIC, HOG, HOG]);

@@ -90,6 +90,7 @@ class ParallelPreloaderTest {
         Hook.listen(name -> mThreads.put(name, Thread.currentThread().getName()));
     }
 
+    // Verifies PRELOAD-1.
     @Test
     void ahead_runs_no_initialiser_on_a_worker() throws IOException {
         Fixture fixture = new Fixture();
@@ -143,6 +144,7 @@ class ParallelPreloaderTest {
         assertEquals(1, new TreeSet<>(List.of(mThreads.get("made.A"), mThreads.get("made.B"), mThreads.get("made.C"))).size());
     }
 
+    // Verifies PRELOAD-1.
     @Test
     void unknown_and_throwing_classes_are_outcomes_in_every_mode() throws IOException {
         Fixture fixture = new Fixture();
@@ -162,6 +164,7 @@ class ParallelPreloaderTest {
         }
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void whatever_does_not_fit_the_plan_is_sequential_and_said() throws IOException {
         Fixture fixture = new Fixture();
@@ -214,6 +217,7 @@ class ParallelPreloaderTest {
         assertEquals(List.of(true, true, false), stood);
     }
 
+    // Verifies PRELOAD-1.
     @Test
     void no_thread_is_left() throws IOException {
         Fixture fixture = new Fixture();
@@ -228,6 +232,7 @@ class ParallelPreloaderTest {
         }
     }
 
+    // Verifies PRELOAD-1.
     @Test
     void a_worker_that_cannot_give_up_its_rights_does_nothing() throws IOException {
         Fixture fixture = new Fixture();
@@ -247,6 +252,7 @@ class ParallelPreloaderTest {
         }
     }
 
+    // Verifies PRELOAD-1.
     @Test
     void resources_begin_when_the_classes_that_they_need_are_done() throws IOException {
         Fixture fixture = new Fixture();
@@ -299,6 +305,7 @@ class ParallelPreloaderTest {
     }
 
     /** Random programs with cycles, virtual calls and throwers: any number of threads does what one does. */
+    // Verifies PRELOAD-1.
     @Test
     void whatever_the_program_a_plan_initialises_what_the_list_does_and_ends() throws Exception {
         for (int seed = 1; seed <= 150; seed++) {

@@ -31,6 +31,7 @@ class PartsTest {
         return ClassList.read(new ByteArrayInputStream(text.getBytes(StandardCharsets.UTF_8)));
     }
 
+    // Verifies PRELOAD-1.
     @Test
     void a_list_leaves_comments_out_and_keeps_the_first_of_duplicates() throws IOException {
         ClassList list = list("# made by a tool\n\n b.B \na.A\r\nb.B\n[B\nb.B\n");
@@ -41,6 +42,7 @@ class PartsTest {
         assertNotEquals(list("a.A\n").checksum(), list("a.B\n").checksum());
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void what_a_person_has_set_comes_before_what_was_built_and_nonsense_is_off() {
         String[][] cases = {{"", "", "off"}, {"", "plan", "plan"}, {"ahead", "plan", "ahead"}, {"off", "ahead", "off"},
@@ -50,6 +52,7 @@ class PartsTest {
         }
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void what_is_said_of_a_boot_fits_into_a_property() {
         assertEquals("plan 812", BootReport.value(PreloadMode.PLAN, 812_999_999, null));
@@ -68,6 +71,7 @@ class PartsTest {
         }
     }
 
+    // Verifies PRELOAD-1.
     @Test
     void a_preload_that_did_not_end_makes_the_next_one_sequential() throws IOException {
         File file = mFolder.resolve("marker").toFile();
@@ -129,6 +133,7 @@ class PartsTest {
         assertTrue(assertThrows(IOException.class, () -> JarFingerprint.of(jar.toFile())).getMessage().contains("no jar"));
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void a_damaged_plan_is_refused_with_its_line() throws IOException {
         String good = "brisk-preload-plan 2\njar 10 ab a.jar\nlist 1f\ntask free - a.A\ntask exclusive 0 a.B a.C\nend 2\n";

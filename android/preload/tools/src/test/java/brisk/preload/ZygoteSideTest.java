@@ -82,6 +82,7 @@ class ZygoteSideTest {
         }
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void a_zygote_says_which_mode_really_ran_whatever_it_was_asked_for() throws Exception {
         String[][] cases = {{"", "", "off 0"}, {"off", "ahead", "off 0"}, {"fork", "", "off 0 there is nothing to fork with"},
@@ -95,6 +96,7 @@ class ZygoteSideTest {
         }
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void a_zygote_that_may_not_say_it_goes_on() throws Exception {
         Map<String, String> properties = new ConcurrentHashMap<>(Map.of("refused", ""));

@@ -36,6 +36,7 @@ class AndroidCompatibilityTest {
     private final Set<String> mMissing = new TreeSet<>();
     private final Set<String> mCalls = new HashSet<>();
 
+    // Verifies PRELOAD-2.
     @Test
     void the_preloader_calls_nothing_that_android_4_1_lacks() throws IOException, URISyntaxException {
         Path framework = Framework.JELLY_BEAN.jar(Path.of(System.getProperty("brisk.frameworks")));

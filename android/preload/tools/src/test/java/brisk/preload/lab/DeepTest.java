@@ -27,11 +27,13 @@ class DeepTest {
     private static final int RUNS_A_MACHINE = 50;
     private static final double PLANNING_LIMIT_S = 60;
 
+    // Verifies PRELOAD-1.
     @Test
     void a_thousand_adversarial_runs_on_android_4_1() throws IOException {
         thousand(Framework.JELLY_BEAN);
     }
 
+    // Verifies PRELOAD-1.
     @Test
     void a_thousand_adversarial_runs_on_android_14() throws IOException {
         thousand(Framework.UPSIDE_DOWN_CAKE);
@@ -56,6 +58,7 @@ class DeepTest {
         assertTrue(preloaded.strings() > 10_000 && preloaded.chunks() > 1000, preloaded.toString());
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void the_zygotes_side_compiles_against_android_14() throws IOException {
         Path source = Path.of("../../integration/zygote/ZygotePreload.java");
@@ -67,6 +70,7 @@ class DeepTest {
         assertEquals(0, code, said.toString(StandardCharsets.UTF_8));
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void the_plan_for_android_14_takes_less_than_a_minute() throws IOException {
         Path jar = Framework.UPSIDE_DOWN_CAKE.jar(FRAMEWORKS);

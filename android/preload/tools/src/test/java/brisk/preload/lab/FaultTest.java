@@ -51,6 +51,7 @@ class FaultTest {
     }
 
     /** A plan that misses an edge is the worst there can be: two threads in one cycle. */
+    // Verifies PRELOAD-1.
     @Test
     void a_deadlock_is_told_and_the_next_start_is_sequential() throws IOException {
         Fixture fixture = new Fixture();
@@ -71,6 +72,7 @@ class FaultTest {
         assertTrue(next.text().contains("did not come to its end"), next.text());
     }
 
+    // Verifies PRELOAD-1.
     @Test
     void an_initialiser_without_end_is_told_by_name() throws IOException {
         Fixture fixture = new Fixture();

@@ -40,6 +40,7 @@ class RealFrameworkTest {
         sRehearsal = new Rehearsal(Framework.JELLY_BEAN, FRAMEWORKS, SCRATCH).plan(1);
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void almost_every_class_of_a_derived_list_initialises() throws IOException {
         List<String> state = Files.readAllLines(sRehearsal.sequentialState());
@@ -49,6 +50,7 @@ class RealFrameworkTest {
     }
 
     /** By the Java machine's own account, on classes that nothing but the stubs has changed. */
+    // Verifies PRELOAD-1.
     @Test
     void every_mode_initialises_exactly_what_the_sequential_one_does() throws IOException {
         Set<String> sequential = initialised("off", 1);
@@ -77,6 +79,7 @@ class RealFrameworkTest {
         return names;
     }
 
+    // Verifies PRELOAD-1.
     @Test
     void no_deadlock_and_the_same_classes_whatever_initialisers_are_delayed() throws IOException {
         adversarial(2, 1, 10);
@@ -96,6 +99,7 @@ class RealFrameworkTest {
         assertTrue(child.runs().stream().allMatch(run -> run.mode().equals("plan") && run.same()), child.text());
     }
 
+    // Verifies PRELOAD-1.
     @Test
     void resources_are_preloaded_beside_the_classes() throws IOException {
         FrameworkResources.use(sRehearsal.original());
@@ -113,6 +117,7 @@ class RealFrameworkTest {
     }
 
     /** What the paper's method leaves undone: the child goes, and what it has initialised with it. */
+    // Verifies PRELOAD-2.
     @Test
     void a_parent_lacks_the_classes_that_its_fork_has_initialised() throws IOException {
         Path state = sRehearsal.file("fork-state");
@@ -129,6 +134,7 @@ class RealFrameworkTest {
     }
 
     /** The zygote of the laboratory's boots, on this machine. */
+    // Verifies PRELOAD-2.
     @Test
     void a_zygote_that_boots_does_its_four_parts_and_a_fork_leaves_its_classes_undone() throws IOException {
         int listed = ClassList.read(sRehearsal.list().toFile()).names().size();

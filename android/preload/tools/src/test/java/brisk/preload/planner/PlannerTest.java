@@ -54,6 +54,7 @@ class PlannerTest {
         throw new AssertionError(name + " is not planned");
     }
 
+    // Verifies CHART-1.
     @Test
     void a_file_that_cannot_be_used_is_named_with_the_reason() throws IOException {
         Path nowhere = mFolder.resolve("nowhere.jar");
@@ -66,6 +67,7 @@ class PlannerTest {
         assertEquals("Is a directory", Reason.of(new java.nio.file.FileSystemException("x", null, "Is a directory")));
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void every_way_to_initialise_a_class_is_an_edge() throws IOException {
         Fixture fixture = new Fixture();
@@ -92,6 +94,7 @@ class PlannerTest {
         assertEquals(Set.of(), before(plan, "made.F"));
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void edges_lead_through_classes_that_are_not_listed() throws IOException {
         Fixture fixture = new Fixture();
@@ -115,6 +118,7 @@ class PlannerTest {
         assertTrue(plan.tasks().stream().anyMatch(task -> List.of(task.classes()).equals(List.of("made.B", "made.A"))));
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void tasks_that_may_enter_an_unseen_cycle_are_exclusive() throws IOException {
         Fixture fixture = new Fixture();
@@ -130,6 +134,7 @@ class PlannerTest {
         }
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void components_agree_with_reachability_and_come_dependencies_first() {
         Random random = new Random(1);
@@ -219,6 +224,7 @@ class PlannerTest {
         return words;
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void small_tasks_are_joined_where_no_thread_waits_long_for_it() {
         // B and C need A, D needs both; E and F need none.
@@ -232,6 +238,7 @@ class PlannerTest {
         assertEquals(3, Coarsening.of(special, costs, 9).size(), "resources and exclusive tasks stay as they are");
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void whatever_is_joined_everything_still_comes_after_what_it_needs() {
         Random random = new Random(2);
@@ -290,6 +297,7 @@ class PlannerTest {
         assertEquals(1003, result.predictedUs(2, new Schedule.Speedup(2)), 1e-6);
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void resources_are_as_urgent_as_what_they_take() throws IOException {
         Fixture fixture = new Fixture();
@@ -339,6 +347,7 @@ class PlannerTest {
         return Planner.plan(new Planner.Input(List.of(jar), list));
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void arrays_are_known_by_their_elements() throws IOException {
         Planner.Result result = result("made.A", "[B", "[[J", "[Lmade.B;", "[[Lmade.A;", "[Lmade.None;", "[Q", "[made.A", "[L;");
@@ -346,6 +355,7 @@ class PlannerTest {
         assertEquals(9, result.plan().tasks().size(), "the preloader tries them all, as the platform does");
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void nothing_is_won_with_what_is_not_initialised() throws IOException {
         Schedule.Speedup perfect = new Schedule.Speedup(2);
@@ -357,6 +367,7 @@ class PlannerTest {
         assertTrue(result("made.A", "made.B").predictedUs(2, perfect) < 0.6 * result("made.A", "made.B").sequentialUs());
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void unknown_names_are_named() throws IOException {
         Planner.Result result = result("made.A", "a.\"quoted\\", "b.\u0007C");
@@ -369,6 +380,7 @@ class PlannerTest {
         assertTrue(text.contains("29 of them unknown") && text.contains("none.N10\n  and 19 more"), text);
     }
 
+    // Verifies PRELOAD-2.
     @Test
     void a_list_of_nothing_is_refused() {
         String empty = assertThrows(IllegalArgumentException.class, () -> result()).getMessage();
