@@ -2,7 +2,7 @@
 //!
 //! The floors, top to bottom; imports only go down:
 //! [`cli`] -> [`engine`], [`experiment`], `lab` -> [`config`] -> [`mechanism`], `chart`, [`report`] -> [`device`], [`random`],
-//! [`work`], [`insertion_sort`] -> std.
+//! [`work`], [`insertion_sort`], [`notes`] -> std.
 //! ARCHITECTURE.md shows the house on one page.
 
 #[cfg(feature = "chart")]
@@ -16,6 +16,7 @@ pub mod insertion_sort;
 #[cfg(feature = "lab")]
 pub mod lab;
 pub mod mechanism;
+pub mod notes;
 pub mod random;
 pub mod report;
 pub mod work;

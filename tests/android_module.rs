@@ -98,15 +98,15 @@ fn serve(brisk: &str) -> Vec<String> {
 // Verifies ANDROID-3.
 #[test]
 fn the_service_restores_after_a_death_and_starts_again() {
-    let noted = serve("[ \"$1\" = restore ] || [ \"$(grep -c run log)\" -gt 1 ]");
-    assert_eq!(noted, ["run", "restore", "run"]);
+    let noted = serve("[ \"$1\" = restore ] || [ \"$(grep -c daemon log)\" -gt 1 ]");
+    assert_eq!(noted, ["daemon", "restore", "daemon"]);
 }
 
 // Verifies ANDROID-3.
 #[test]
 fn the_service_gives_up_after_five_failures_at_once_with_everything_restored() {
     let noted = serve("[ \"$1\" = restore ]");
-    assert_eq!(noted, ["run", "restore"].repeat(5));
+    assert_eq!(noted, ["daemon", "restore"].repeat(5));
 }
 
 /// Runs uninstall.sh on a device whose /data is `data`; what it has set.

@@ -14,7 +14,7 @@ const FLOORS: [&[&str]; 6] = [
     &["config"],
     &["mechanism", "chart", "report"],
     &["device"],
-    &["random", "work", "no_unwinding", "insertion_sort"],
+    &["random", "work", "no_unwinding", "insertion_sort", "notes"],
 ];
 
 fn source() -> PathBuf {

@@ -1,4 +1,5 @@
-//! Sentences name their actor: phrases that hide it, and old spellings, are in no text of the tree.
+//! One vocabulary, one spelling, and lines that a person can read: lists of phrases that are in no text of the tree, and limits
+//! of lines in documents. Lines of help have theirs in `src/cli/help.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,49 @@ const PHRASES: [(&str, &str); 10] = [
     ("look-up", "lookup"),
     ("look-ups", "lookups"),
 ];
+
+/// Words that American and British English spell differently, by their stems: the tree is British. `synchronized` is Java's,
+/// `serialize` serde's, `color` that of CSS, NO_COLOR and its crates.
+const AMERICAN: [(&str, &str); 24] = [
+    ("utilization", "utilisation"),
+    ("initializ", "initialis"),
+    ("recogniz", "recognis"),
+    ("optimiz", "optimis"),
+    ("prioritiz", "prioritis"),
+    ("minimiz", "minimis"),
+    ("maximiz", "maximis"),
+    ("normaliz", "normalis"),
+    ("summariz", "summaris"),
+    ("organiz", "organis"),
+    ("emphasiz", "emphasis"),
+    ("specializ", "specialis"),
+    ("generaliz", "generalis"),
+    ("analyz", "analys"),
+    ("realiz", "realis"),
+    ("behavior", "behaviour"),
+    ("neighbor", "neighbour"),
+    ("favor", "favour"),
+    ("honor", "honour"),
+    ("colored", "coloured"),
+    ("canceled", "cancelled"),
+    ("labeled", "labelled"),
+    ("modeled", "modelled"),
+    ("gray", "grey"),
+];
+
+/// Names of others that have an American word in them.
+const FOREIGN: [&str; 2] = ["Initializing", "grayscale"];
+
+/// A document's line may have so many characters; a table's line is limited by its cells.
+const LINE: usize = 140;
+/// Of a table.
+const CELL: usize = 200;
+
+/// Documents whose lines are limited.
+const DOCUMENTS: [&str; 5] = ["README.md", "docs", "CONTRIBUTING.md", "SECURITY.md", "android"];
+
+/// Generated lines, which hold paths and names of tests.
+const UNLIMITED: [&str; 1] = ["docs/traceability.md"];
 
 /// What is not ours. The recorded trees' files have none of the endings below.
 const SKIPPED: [&str; 3] = ["target", ".git", "fixtures"];
@@ -70,6 +114,76 @@ fn phrases_that_hide_the_actor_are_not_used() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_spelling_is_british() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    texts(root, &mut files);
+    let mut wrong = Vec::new();
+    for path in files {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let name = path.strip_prefix(root).unwrap().display();
+        for (number, line) in text.lines().enumerate() {
+            let used = AMERICAN.iter().filter(|(american, _)| starts_a_word(line, american));
+            wrong.extend(used.map(|(american, british)| format!("{name}:{}: {american}: {british}", number + 1)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// True when a word of the sentence `line` begins with `stem`: no name in code, and no key.
+fn starts_a_word(line: &str, stem: &str) -> bool {
+    let words = line.split(|letter: char| !letter.is_alphanumeric() && !"-_".contains(letter));
+    let is_name = |word: &str| word.contains(['-', '_']) || word.chars().skip(1).any(char::is_uppercase);
+    words.filter(|word| !is_name(word) && !FOREIGN.contains(word)).any(|word| word.to_lowercase().starts_with(stem))
+}
+
+/// What is too long in the text of a document: the line's number and why.
+fn too_long(text: &str) -> Vec<(usize, &'static str)> {
+    let mut found = Vec::new();
+    let mut is_code = false;
+    for (number, line) in text.lines().enumerate() {
+        is_code ^= line.starts_with("```");
+        if line.starts_with('|') {
+            if line.split('|').any(|cell| cell.trim().chars().count() > CELL) {
+                found.push((number + 1, "a cell of more than 200 characters"));
+            }
+        } else if !is_code && line.chars().count() > LINE && line.trim_start().contains(' ') {
+            found.push((number + 1, "more than 140 characters"));
+        }
+    }
+    found
+}
+
+#[test]
+fn lines_and_cells_of_documents_are_short() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for document in DOCUMENTS.map(|name| root.join(name)) {
+        if document.is_dir() { texts(&document, &mut files) } else { files.push(document) }
+    }
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+    files.retain(|path| !UNLIMITED.iter().any(|name| path.ends_with(name)));
+    assert!(files.len() > 5, "{files:?}");
+    let mut wrong = Vec::new();
+    for path in files {
+        let long = too_long(&fs::read_to_string(&path).unwrap());
+        wrong.extend(long.into_iter().map(|(line, why)| format!("{}:{line}: {why}", path.display())));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_long_line_is_found_outside_of_code_and_a_long_cell_in_tables() {
+    let long = "word ".repeat(50);
+    let text = format!(
+        "short\n{long}\n```\n{long}\n```\n| a | b |\n| {long} | c |\n| {} | {} |\n",
+        &long[..140],
+        &long[..140]
+    );
+    assert_eq!(too_long(&text), [(2, "more than 140 characters"), (7, "a cell of more than 200 characters")]);
 }
 
 #[test]

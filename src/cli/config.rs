@@ -23,18 +23,18 @@ pub struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Check FILE, or the configuration that the daemon would read
-    #[command(after_help = "Exit code 0 when it is right, 1 when it is not; the message names file, line and column.")]
+    #[command(after_help = "Exit code 0 when it is valid, 1 when it is not; the message names file, line and column.")]
     Check {
-        /// A configuration to check alone
+        /// The file to check alone
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
     /// Show the values in force
     #[command(after_help = "\
-Files count in this order, the later the stronger: brisk.toml from the first of /etc/brisk and
-/usr/lib/brisk that has one, then brisk.toml.d/*.toml from both in the order of their names.")]
+Later files override earlier ones: brisk.toml from the first of /etc/brisk and /usr/lib/brisk that has
+one, then brisk.toml.d/*.toml from both in the order of their names.")]
     Show {
-        /// Add the file that each value comes from
+        /// Print the file that each value comes from
         #[arg(long)]
         origin: bool,
         /// Print one JSON object

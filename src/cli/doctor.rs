@@ -25,13 +25,16 @@ const SCHEMA: u32 = 1;
 
 /// Arguments of `brisk doctor`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "States: unsupported (the kernel or the device lacks something), available (it could work, but is \
-                        off), active (it works now).\n\n\
-                        Examples:\n  brisk doctor          what this device offers\n  \
-                        sudo brisk doctor     the same with the rights that the daemon has\n  \
-                        brisk doctor --json   one JSON object, for a script"
-)]
+#[command(after_help = "\
+States:
+  unsupported  the kernel or the device lacks something
+  available    it could work, but is off
+  active       it works now
+
+Examples:
+  brisk doctor          show what this device offers
+  sudo brisk doctor     show it with the rights that the daemon has
+  brisk doctor --json   print one JSON object")]
 pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]

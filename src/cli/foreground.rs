@@ -13,17 +13,17 @@ use crate::engine::control::protocol::Request;
 /// Arguments of `brisk foreground`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-For window managers and kiosks: what is told holds until something else is told. logind's active
-session and Android's top-app cpuset are followed without it. A process that does not exist is
-refused, and nothing changes. brisk-foreground-x11 and brisk-foreground-sway (packaging/foreground)
-tell which window has the focus.
+For window managers and kiosks: the foreground stays as set until the next call. Without it the daemon
+follows logind's active session and Android's top-app cpuset. A process that does not exist is refused,
+and nothing changes. brisk-foreground-x11 and brisk-foreground-sway (packaging/foreground) report the
+window that has the focus.
 
 Exit code 0 when the daemon was told, 2 when it was not.
 
 Examples:
-  brisk foreground 1234                             process 1234 is in the foreground
-  brisk foreground --pid-file /run/kiosk/kiosk.pid  the same, by its file
-  brisk foreground --none                           nothing is")]
+  brisk foreground 1234                             set process 1234
+  brisk foreground --pid-file /run/kiosk/kiosk.pid  read its id from a file
+  brisk foreground --none                           set no process")]
 pub struct Arguments {
     /// The processes in the foreground
     #[arg(value_name = "PID", required_unless_present_any = ["pid_file", "none"], value_parser = clap::value_parser!(u32).range(1..))]
@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Read the process from FILE
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pids", "none"])]
     pid_file: Option<PathBuf>,
-    /// Nothing is in the foreground
+    /// Set no process
     #[arg(long, conflicts_with = "pids")]
     none: bool,
 }

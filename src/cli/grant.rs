@@ -12,10 +12,11 @@ use crate::engine;
 /// Arguments of `brisk grant`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Root runs it: the units of the service do. The user of the service is the owner of its runtime folder. It becomes the
-owner of the cpufreq tunables that the configured mechanisms write on this device, and of nothing else; what a boot has
-left held is restored. The kernel creates tunables again when a governor is chosen again: then the daemon writes to the
-file `grant` in its runtime folder, and brisk-grant.path runs this once more.")]
+The units of the service run it as root. The owner of the service's runtime folder becomes the owner of
+the cpufreq tunables that the configured mechanisms write on this device, and of nothing else. Values
+that a boot has left held are restored. The kernel creates tunables again when a governor is chosen
+again: then the daemon writes to the file `grant` in its runtime folder, and brisk-grant.path runs this
+command again.")]
 pub struct Arguments {
     /// Make the tunables root's again
     #[arg(long)]

@@ -1,22 +1,27 @@
-//! The first page of help: the commands in groups, in the order in which a person needs them.
+//! Help: the first page with the commands in groups, in the order in which a person needs them, and the layout of all pages.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
+use clap::ColorChoice;
 use clap::builder::StyledStr;
 use clap::builder::styling::Style;
+
+/// A line of help has at most so many characters.
+const WIDTH: usize = 90;
 
 /// A group's heading, and its commands.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["doctor", "setup", "why", "status"]),
-    ("The daemon", &["run", "enable", "disable", "foreground", "top", "config", "restore"]),
+    ("The daemon", &["daemon", "enable", "disable", "foreground", "top", "config", "restore"]),
     ("The mechanisms", &["launch", "placement", "memory", "lookup", "boot"]),
-    ("Proof", &["prove", "replay"]),
+    ("Evidence and tools", &["prove", "replay", "completions"]),
 ];
 
 const EXAMPLES: &[(&str, &str)] = &[
     ("brisk doctor", "what this device supports"),
     ("brisk setup", "choose what is on; nothing is written before you agree"),
-    ("brisk run --dry-run", "what the daemon would do; nothing is written"),
+    ("brisk daemon --dry-run", "what the daemon would do; nothing is written"),
     ("brisk boot diagnose FOLDER", "what limits a boot that was recorded"),
 ];
 
@@ -24,6 +29,43 @@ const EXAMPLES: &[(&str, &str)] = &[
 pub fn grouped(command: clap::Command) -> clap::Command {
     let page = page(&command);
     command.override_help(page)
+}
+
+/// `command`, and all below it, with help of at most [`WIDTH`] columns whose paragraphs are wrapped once, by clap, for the
+/// terminal that there is.
+pub fn laid_out(command: clap::Command) -> clap::Command {
+    let text = command.get_after_help().map(|text| unwrapped(&text.to_string()));
+    let command = command.max_term_width(WIDTH).mut_subcommands(laid_out);
+    match text {
+        Some(text) => command.after_help(text),
+        None => command,
+    }
+}
+
+/// `text` with each paragraph on one line. Lines that are indented, or have columns, stay as they are.
+fn unwrapped(text: &str) -> String {
+    let flows = |line: &str| !line.is_empty() && !line.starts_with(' ') && !line.contains("  ");
+    let mut unwrapped = String::new();
+    let mut before = "";
+    for line in text.lines() {
+        let separator = match (unwrapped.is_empty(), flows(before) && flows(line)) {
+            (true, _) => "",
+            (false, true) => " ",
+            (false, false) => "\n",
+        };
+        unwrapped.push_str(separator);
+        unwrapped.push_str(line);
+        before = line;
+    }
+    unwrapped
+}
+
+/// The value of `--color` among `words`, for help and errors that clap prints before it has parsed.
+pub fn color(words: impl Iterator<Item = OsString>) -> ColorChoice {
+    let words: Vec<OsString> = words.take_while(|word| word != "--").collect();
+    let joined = words.iter().filter_map(|word| word.to_str()?.strip_prefix("--color="));
+    let following = words.windows(2).filter(|pair| pair[0] == "--color").filter_map(|pair| pair[1].to_str());
+    joined.chain(following).find_map(|value| value.parse().ok()).unwrap_or(ColorChoice::Auto)
 }
 
 fn page(command: &clap::Command) -> StyledStr {
@@ -45,9 +87,11 @@ fn page(command: &clap::Command) -> StyledStr {
     }
     let _ = write!(
         page,
-        "\n{heading}Options:{heading:#}\n  {literal}-h{literal:#}, {literal}--help{literal:#}     Print help; \
+        "\n{heading}Options:{heading:#}\n  {literal}-h{literal:#}, {literal}--help{literal:#}        Print help; \
          {literal}brisk COMMAND --help{literal:#} for one command\n  \
-         {literal}-V{literal:#}, {literal}--version{literal:#}  Print version\n\n{heading}Examples:{heading:#}"
+         {literal}-q{literal:#}, {literal}--quiet{literal:#}       Print no progress and no notes\n      \
+         {literal}--color{literal:#} WHEN  Colour the output: auto, always or never\n  \
+         {literal}-V{literal:#}, {literal}--version{literal:#}     Print version\n\n{heading}Examples:{heading:#}"
     );
     for (example, what) in EXAMPLES {
         let _ = write!(page, "\n  {example:26}  {what}");
@@ -75,7 +119,58 @@ mod tests {
         assert_eq!(one, other);
         let page = page(&command).to_string();
         for line in page.lines() {
-            assert!(line.chars().count() <= 90, "{line}");
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
+    }
+
+    /// `command` and all below it, each with the words that it is called by.
+    fn all(command: &mut clap::Command, found: &mut Vec<(String, clap::Command)>) {
+        found.push((command.get_display_name().unwrap_or(command.get_name()).to_owned(), command.clone()));
+        command.get_subcommands_mut().for_each(|it| all(it, found));
+    }
+
+    #[test]
+    fn help_wraps_only_between_words_of_a_paragraph() {
+        let mut command = laid_out(Cli::command());
+        command.build();
+        let mut found = Vec::new();
+        all(&mut command, &mut found);
+        assert!(found.len() > 40);
+        for (name, mut command) in found {
+            for line in command.get_after_help().map(ToString::to_string).unwrap_or_default().lines() {
+                let is_fixed = line.starts_with(' ') || line.contains("  ");
+                assert!(
+                    !is_fixed || line.chars().count() <= 80,
+                    "{name}: too long for a terminal of 80 columns: {line}"
+                );
+            }
+            let visible = || command.get_subcommands().filter(|it| !it.is_hide_set());
+            let names = visible().map(|it| it.get_name().len()).max().unwrap_or(0);
+            for it in visible() {
+                let about = it.get_about().map(ToString::to_string).unwrap_or_default();
+                assert!(names + about.chars().count() + 4 <= 80, "{name} {}: {about}", it.get_name());
+            }
+            for line in command.render_long_help().to_string().lines().filter(|it| !it.starts_with("Usage: ")) {
+                assert!(line.chars().count() <= WIDTH, "{name}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn paragraphs_are_on_one_line_and_columns_stay() {
+        let text = "One\ntwo.\n\nExamples:\n  brisk a   b\n  brisk c\nword   its meaning\nlast";
+        assert_eq!(unwrapped(text), "One two.\n\nExamples:\n  brisk a   b\n  brisk c\nword   its meaning\nlast");
+    }
+
+    #[test]
+    fn color_is_read_before_the_rest_is_parsed() {
+        for (line, expected) in [
+            ("brisk doctor", ColorChoice::Auto),
+            ("brisk --color never doctor", ColorChoice::Never),
+            ("brisk doctor --color=always", ColorChoice::Always),
+            ("brisk launch -- ls --color=always", ColorChoice::Auto),
+        ] {
+            assert_eq!(color(line.split(' ').map(OsString::from)), expected, "{line}");
         }
     }
 }

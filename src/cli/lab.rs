@@ -23,9 +23,9 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// Boot a scenario, run a command in it, and end with the command's exit status
+    /// Boot a scenario and run a command in it
     Run(RunArguments),
-    /// Boot a scenario with a shell on its console; `exit` powers it off
+    /// Boot a scenario with a shell; `exit` powers it off
     Shell(ShellArguments),
     /// List the scenarios that come with brisk
     List {
@@ -34,8 +34,10 @@ enum LabCommand {
         json: bool,
     },
     /// Be the context manager of a binder device, as Android 5's was
+    #[command(hide = true)]
     ContextManager(binder::ManagerArguments),
     /// Register services that do nothing, and stay
+    #[command(hide = true)]
     Services(binder::ServicesArguments),
     /// Run random programs against the binder driver and print what they see
     #[command(hide = true)]
@@ -51,13 +53,14 @@ enum LabCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The command's stdout becomes this program's; the guest's console and the command's stderr go to stderr.
-Exit status: the command's; 2 for a wrong scenario or argument; 69 when the lab failed.
+
+Exit code: the command's; 2 for a wrong scenario or argument; 69 when the lab failed.
 
 Examples:
   brisk lab run debian-6.1
   brisk lab run debian-6.1 -- brisk doctor
   brisk lab run debian-6.1 --busybox -- sh -c 'cat /proc/version'
-  brisk lab run ./my-board.toml --file plan.json=/job/plan.json -- brisk replicate --plan /job/plan.json")]
+  brisk lab run ./my-board.toml --file plan.json=/plan.json -- cat /plan.json")]
 struct RunArguments {
     /// A scenario's name, or the path of a .toml file
     scenario: String,

@@ -35,11 +35,11 @@ const NOT_RUNNABLE: u8 = 126;
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
-The daemon is told when it runs; otherwise brisk boosts by itself, through its own journal, until
-the launch is over. When there can be no boost, the command runs all the same.
+A running daemon does the boost. Without one brisk boosts by itself, through its own journal, until the
+launch is over. When no boost is possible, the command runs all the same.
 
-Exit code and signals are the command's: 128 and the signal's number when it was killed, 127 when
-there is no such command, 126 when it cannot be run.
+Exit code and signals are the command's: 128 and the signal's number when it was killed, 127 when there
+is no such command, 126 when it cannot be run.
 
 Examples:
   brisk launch -- firefox --new-window
@@ -48,10 +48,10 @@ pub struct Arguments {
     /// What to do in place of running a command.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// The name under which the application's launch time is learned; without it, the command's file name
+    /// Learn the launch time under NAME in place of the command's file name
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Say on standard error what is done about the launch
+    /// Print what is done about the launch on standard error
     #[arg(long, short)]
     pub verbose: bool,
     /// The command and its arguments

@@ -7,8 +7,13 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
+use crate::notes;
+
 /// Sends what is logged at `level` or more severe to standard error, from now on.
+///
+/// With `--quiet`, warnings and errors alone.
 pub fn start(level: Level) {
+    let level = if notes::are_silent() { level.min(Level::WARN) } else { level };
     let priorities = std::env::var_os("JOURNAL_STREAM").is_some();
     // A second call, in a test, keeps the first.
     let _ = tracing::subscriber::set_global_default(Log { level, priorities });

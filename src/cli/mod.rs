@@ -6,7 +6,10 @@ mod application;
 #[cfg(feature = "lab")]
 mod binder;
 pub mod boot;
+#[cfg(feature = "completions")]
+mod completions;
 pub mod config;
+pub mod daemon;
 pub mod doctor;
 pub mod foreground;
 pub mod grant;
@@ -26,7 +29,6 @@ pub mod prove;
 pub mod replay;
 pub mod replicate;
 pub mod restore;
-pub mod run;
 pub mod setup;
 #[cfg(feature = "lab")]
 pub mod soak;
@@ -42,13 +44,14 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::device::Root;
 use crate::device::error::sentence;
 use crate::engine::boot::first_process;
 #[cfg(feature = "lab")]
 use crate::lab::guest;
+use crate::notes;
 
 /// A responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
 #[derive(Debug, Parser)]
@@ -57,6 +60,20 @@ pub struct Cli {
     /// Use the device tree recorded in FOLDER instead of this system's /proc, /sys and /dev
     #[arg(long, global = true, value_name = "FOLDER", default_value = "/", hide = true)]
     pub root: PathBuf,
+    /// Print no progress and no notes
+    #[arg(long, short, global = true, display_order = 900)]
+    pub quiet: bool,
+    /// Colour the output: auto (obeys NO_COLOR), always or never
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_default_value = true,
+        hide_possible_values = true,
+        display_order = 901
+    )]
+    pub color: ColorChoice,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -65,28 +82,29 @@ pub struct Cli {
 /// The subcommands; each has a file of its own in this folder.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show what this device supports, what is active, and how to get the rest
+    /// Show what this device supports, what is active, and what it lacks
     Doctor(doctor::Arguments),
     /// Choose which mechanisms are on, and write the configuration
     Setup(setup::Arguments),
     /// Run the daemon, attached to this terminal
-    #[command(visible_alias = "daemon")]
-    Run(run::Arguments),
-    /// Show the daemon's state, its last decisions and its counters
+    // Its name until version 0.2, which units and scripts of users still have.
+    #[command(alias = "run")]
+    Daemon(daemon::Arguments),
+    /// Show the daemon's state, last decisions and counters
     Status(status::Arguments),
-    /// Show what is done now, each with its reason, in one line
+    /// Show what each mechanism does now, and why
     Why(why::Arguments),
     /// Switch a mechanism on, or let brisk decide
     Enable(switch::EnableArguments),
     /// Switch a mechanism off
     Disable(switch::DisableArguments),
-    /// Tell the daemon which processes are in the foreground
+    /// Set the processes in the foreground
     Foreground(foreground::Arguments),
     /// Watch cores, the foreground, classes, memory and decisions
     Top(top::Arguments),
-    /// Restore what brisk has changed and not restored
+    /// Restore what a killed brisk has left changed
     Restore(restore::Arguments),
-    /// Let the user of the service write the tunables that it needs (run by its units)
+    /// Grant the service's user the tunables that it writes (run by its units)
     #[command(hide = true)]
     Grant(grant::Arguments),
     /// Record and diagnose a boot, and boot at full speed
@@ -113,6 +131,9 @@ pub enum Command {
     Load(load::Arguments),
     /// Check or show the configuration
     Config(config::Arguments),
+    /// Print the completion script of a shell
+    #[cfg(feature = "completions")]
+    Completions(completions::Arguments),
     /// Watch a daemon and restore what it leaves behind (started by the daemon)
     #[command(hide = true)]
     Guardian(guardian::Arguments),
@@ -145,7 +166,12 @@ pub fn main() -> ExitCode {
         guest::main();
     }
     first_process::become_init();
-    match run(&parse()) {
+    let cli = parse();
+    if cli.quiet {
+        notes::silence();
+    }
+    color(cli.color).write_global();
+    match run(&cli) {
         Ok(code) => code,
         Err(error) if reader_has_left(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -159,8 +185,18 @@ pub fn main() -> ExitCode {
 fn parse() -> Cli {
     let is_help = |word: OsString| ["-h", "--help", "help"].iter().any(|it| word == *it);
     let is_asked_for = std::env::args_os().len() < 2 || std::env::args_os().any(is_help);
-    let command = if is_asked_for { help::grouped(Cli::command()) } else { Cli::command() };
+    let command = if is_asked_for { help::laid_out(help::grouped(Cli::command())) } else { Cli::command() };
+    let command = command.color(help::color(std::env::args_os()));
     Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+}
+
+/// What was asked for, for all that is written through anstream.
+fn color(choice: ColorChoice) -> anstream::ColorChoice {
+    match choice {
+        ColorChoice::Auto => anstream::ColorChoice::Auto,
+        ColorChoice::Always => anstream::ColorChoice::Always,
+        ColorChoice::Never => anstream::ColorChoice::Never,
+    }
 }
 
 /// The reader of our output has seen enough, as in `brisk boot diagnose FOLDER | head`. Other broken pipes come with a
@@ -174,7 +210,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let root = Root::at(&cli.root);
     match &cli.command {
         Command::Doctor(arguments) => doctor::run(arguments, &root),
-        Command::Run(arguments) => run::run(arguments, &root),
+        Command::Daemon(arguments) => daemon::run(arguments, &root),
         Command::Status(arguments) => status::run(arguments, &root),
         Command::Setup(arguments) => setup::run(arguments, &root),
         Command::Why(arguments) => why::run(arguments, &root),
@@ -196,6 +232,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Lab(arguments) => lab::run(arguments, &root),
         Command::Load(arguments) => load::run(arguments),
         Command::Config(arguments) => config::run(arguments, &root),
+        #[cfg(feature = "completions")]
+        Command::Completions(arguments) => completions::run(arguments),
         Command::Guardian(arguments) => guardian::run(arguments, &root),
         Command::Killer(arguments) => killer::run(arguments, &root),
         Command::Replicate(arguments) => replicate::run(arguments, &root),

@@ -20,17 +20,17 @@ const SHOWN_DIFFERENCES: usize = 40;
 /// Arguments of `brisk replay`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Nothing of this device is read or changed. Under another configuration every decision counts as
-carried out, and only those events are known that the recorded configuration asked for.
+Reads and changes nothing of this device. Under another configuration every decision counts as
+carried out, and only the events that the recorded configuration asked for are known.
 
 Exit code 0 when the decisions are the recorded ones, 1 when they differ.
 
 Examples:
-  sudo brisk run --record day.jsonl            record a day; SIGINT ends it
+  sudo brisk daemon --record day.jsonl         record a day; SIGINT ends it
   brisk replay day.jsonl                       does this brisk decide the same?
   brisk replay day.jsonl --config other.toml   what would differ?")]
 pub struct Arguments {
-    /// What `brisk run --record` has written
+    /// What `brisk daemon --record` has written
     pub recording: PathBuf,
     /// Decide by FILE over the defaults, in place of the recorded configuration
     #[arg(long, value_name = "FILE")]

@@ -16,13 +16,14 @@ const SCHEMA: u32 = 1;
 
 /// Arguments of `brisk restore`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit status: 0 when nothing of brisk's is left changed, 1 when something could not be put back, \
-                        2 when a journal cannot be used, for instance because its daemon or experiment is running.\n\n\
-                        Examples:\n  brisk restore                   after a daemon, or `brisk prove --here`, was killed with its guardian\n  \
-                        brisk restore --journal memory  what `brisk memory apply --keep` has set, and nothing else\n  \
-                        brisk restore --json            what was done, for a script"
-)]
+#[command(after_help = "\
+Exit code 0 when nothing of brisk's is left changed, 1 when something could not be restored, 2 when a
+journal cannot be used, for instance because its daemon or experiment is running.
+
+Examples:
+  brisk restore                   after brisk was killed with its guardian
+  brisk restore --journal memory  what `brisk memory apply --keep` has set
+  brisk restore --json            print the result as JSON")]
 pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
@@ -95,8 +96,8 @@ fn restore(holder: Holder, arguments: &Arguments, root: &Root, done: &mut Done) 
     }
     match Replay::of(holder, &folder, root) {
         Err(error @ JournalError::Locked { .. }) => Err(error).context(
-            "not restored: what runs restores everything itself when it stops (the daemon by systemctl stop brisk, an \
-             experiment by Ctrl-C, either by SIGTERM)",
+            "not restored, because its holder runs: it restores everything when it stops (daemon: systemctl stop brisk; \
+             experiment: Ctrl-C; either: SIGTERM)",
         ),
         Err(error) => Err(error.into()),
         Ok(replay) => {

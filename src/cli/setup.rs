@@ -17,17 +17,17 @@ const FILE: &str = "setup.toml";
 /// Arguments of `brisk setup`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Probes the device and decides as enabled = \"auto\" does. What a person has set elsewhere (`brisk
-enable`, brisk.toml) is shown and stays. The answer is written to brisk.toml.d/setup.toml in
-/etc/brisk, on Android in /data/misc/brisk-config; to undo it, delete that file. A running daemon
-reads it at once; none is started.
+Probes the device and decides as enabled = \"auto\" does. Settings made elsewhere (`brisk enable`,
+brisk.toml) are shown and stay. The answer is written to brisk.toml.d/setup.toml in /etc/brisk, on
+Android in /data/misc/brisk-config; to undo it, delete that file. A running daemon reads it at once;
+setup starts none.
 
 Exit code 0 when it is written, or shown by --json; 1 when nothing was written, 2 after an error.
 
 Examples:
   sudo brisk setup          show, ask, write
   sudo brisk setup --yes    show and write
-  brisk setup --json        show as one JSON object; with --yes it is written as well")]
+  brisk setup --json        print one JSON object; with --yes also write")]
 pub struct Arguments {
     /// Write without a question
     #[arg(long)]

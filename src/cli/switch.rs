@@ -20,20 +20,19 @@ const RIGHTS: u32 = 0o644;
 /// Arguments of `brisk enable`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Written to brisk.toml.d/switched.toml in /etc/brisk, on Android in /data/misc/brisk-config. Other
-lines of that file stay. A running daemon reads it at once. `brisk why` says what is done, and the
-reason.
+Writes brisk.toml.d/switched.toml in /etc/brisk, on Android in /data/misc/brisk-config; other lines of
+that file stay. A running daemon reads it at once. `brisk why` shows the result and the reason.
 
 Exit code 0 when it is written, 2 when it is not.
 
 Examples:
   sudo brisk enable placement
-  sudo brisk enable launch --auto    by itself again, as without the setting")]
+  sudo brisk enable launch --auto    remove the setting again")]
 pub struct EnableArguments {
-    /// Which one
+    /// The mechanism
     #[arg(value_name = "MECHANISM", value_parser = clap::builder::PossibleValuesParser::new(SWITCHED))]
     mechanism: String,
-    /// Leave it to brisk: on where that helps and no other manager does the same
+    /// Let brisk decide: on where it helps and no other manager does the same
     #[arg(long)]
     auto: bool,
 }
@@ -41,14 +40,14 @@ pub struct EnableArguments {
 /// Arguments of `brisk disable`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Written as by `brisk enable`. What the mechanism has changed is restored when the daemon reads it.
+Writes the same file as `brisk enable`. The daemon then restores what the mechanism has changed.
 
 Exit code 0 when it is written, 2 when it is not.
 
 Example:
   sudo brisk disable launch")]
 pub struct DisableArguments {
-    /// Which one
+    /// The mechanism
     #[arg(value_name = "MECHANISM", value_parser = clap::builder::PossibleValuesParser::new(SWITCHED))]
     mechanism: String,
 }
@@ -123,7 +122,7 @@ pub(super) fn write_checked(root: &Root, file: &Path, text: &str) -> anyhow::Res
 pub(super) fn reload(root: &Root) -> anyhow::Result<&'static str> {
     match Connection::open(root).and_then(|mut connection| connection.request(Request::Reload)) {
         Ok(_) => Ok("the daemon follows it"),
-        Err(ConnectionError::NoDaemon { .. }) => Ok("no daemon is running: it counts when one starts (`brisk run`)"),
-        Err(error) => Err(error).context("it is written, but the daemon did not take it"),
+        Err(ConnectionError::NoDaemon { .. }) => Ok("no daemon is running: it counts when one starts (`brisk daemon`)"),
+        Err(error) => Err(error).context("the file is written, but the daemon refused it"),
     }
 }

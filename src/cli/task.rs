@@ -60,7 +60,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         rustix::thread::set_name(&CString::new(what.name())?)?;
         serde_json::to_string(&player.play_beside(what, &mut io::stdin().lock())?)?
     } else {
-        anyhow::bail!("nothing to play")
+        anyhow::bail!("no task was named: give --front, --beside or --piece")
     };
     writeln!(io::stdout(), "{line}")?;
     Ok(ExitCode::SUCCESS)

@@ -16,10 +16,10 @@ use crate::mechanism::SupportState;
 /// Arguments of `brisk why`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-One line a mechanism, whether it is on and why; then one line for each value that is held now.
-`brisk status` says more.
+Prints one line for each mechanism (on or off, and the reason), then one line for each value that the
+daemon holds. `brisk status` prints more.
 
-Exit code 0 when a daemon runs, 1 when none does: then it is said what one would switch on.
+Exit code 0 when a daemon runs, 1 when none does: then it shows what a daemon would switch on.
 
 Examples:
   brisk why
@@ -103,7 +103,7 @@ impl Answer {
     fn render(&self) -> String {
         let mut lines = Vec::new();
         if !self.running {
-            lines.push("no daemon is running: nothing is done; `brisk run` would have".to_owned());
+            lines.push("no daemon is running: nothing is done; `brisk daemon` would have".to_owned());
         }
         for Line { mechanism, on, reason, now } in &self.mechanisms {
             let now = now.as_ref().map(|now| format!("{now}; ")).unwrap_or_default();

@@ -92,7 +92,7 @@ impl Engine {
                 self.tell(now, index, &Event::Child { pid: Some(pid) });
             }
             Err(error) => {
-                tracing::error!("{name}: {}; tried again in a moment", sentence(error.as_ref()));
+                tracing::error!("{name}: {}; will retry", sentence(error.as_ref()));
                 child.due = Some(now + RESTART_PAUSE);
             }
         }
@@ -103,7 +103,7 @@ impl Engine {
         let name = self.mechanisms.at(index).name();
         let Some(child) = self.children.0.get_mut(&index) else { return };
         if let Some(running) = child.running.take_if(|running| !running.hear()) {
-            tracing::warn!("{name}: brisk {} died and is started again", child.wanted.subcommand);
+            tracing::warn!("{name}: brisk {} died; restarting it", child.wanted.subcommand);
             self.poller.forget(&running);
             child.due = Some(now + RESTART_PAUSE);
             self.tell(now, index, &Event::Child { pid: None });

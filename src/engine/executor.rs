@@ -340,7 +340,7 @@ impl Executor {
         let journal::Outcome::Refused { error } = outcome else {
             if std::mem::take(&mut known.is_stuck) {
                 self.has_restored_late = true;
-                tracing::info!("{target}, which could not be given back before, is given back");
+                tracing::info!("{target}: restored after an earlier failure");
             }
             match outcome {
                 journal::Outcome::ChangedByOther { found } => tracing::info!(
@@ -356,7 +356,7 @@ impl Executor {
             // While a CPU is offline the kernel gives back a part of each mask only, and the rest when it returns.
             tracing::debug!("{target} is given back in part, and is tried again in a while: {error}");
         } else if !is_known {
-            tracing::error!("{target} keeps its leased value for now, and is tried again in a while: {error}");
+            tracing::error!("{target}: restore failed, will retry: {error}");
         }
         Effect::Refused(error.clone())
     }

@@ -74,7 +74,7 @@ impl Engine {
     /// The guardian has died: until the next one is started, a death of the daemon would leave everything changed.
     pub(super) fn lose_guardian(&mut self, now: BootTime) {
         let Some(guardian) = self.guarding.guardian.take() else { return };
-        tracing::warn!("the guardian (process {}) died and is replaced", guardian.pid());
+        tracing::warn!("the guardian (process {}) died; starting a new one", guardian.pid());
         self.poller.forget(&guardian);
         self.metrics.guardian_restarts += 1;
         // It waits for the process, which is dead: the next one need not wait for that.
@@ -88,7 +88,7 @@ impl Engine {
             return;
         }
         if let Err(error) = self.start_guardian() {
-            tracing::error!("{}; tried again in a moment", sentence(error.as_ref()));
+            tracing::error!("{}; will retry", sentence(error.as_ref()));
             self.guarding.due = Some(self.guarding.replacements.after_failure(BootTime::now()));
         }
     }

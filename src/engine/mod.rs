@@ -322,7 +322,7 @@ impl Engine {
             written |= self.count(now, &outcomes);
         }
         let name = self.mechanisms.at(index).name();
-        tracing::error!("{name} decides again and again; {} decisions are not carried out", decisions.len());
+        tracing::error!("{name} decides in a loop; {} decisions are dropped", decisions.len());
         written
     }
 

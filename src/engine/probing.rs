@@ -52,7 +52,7 @@ impl Engine {
     /// Tunables have come since `brisk grant` was run: has it run again, where a service manager waits for that.
     pub(super) fn ask_for_grant(&self) {
         match grant::ask(&self.options.root) {
-            Ok(()) => tracing::info!("tunables have come that are not granted yet: brisk-grant.path is asked for them"),
+            Ok(()) => tracing::info!("new tunables are not granted yet: asked brisk-grant.path"),
             Err(error) => tracing::debug!("cannot ask for tunables to be granted: {error}"),
         }
     }

@@ -86,7 +86,7 @@ type Made = (BootTime, usize, Decision);
 pub fn replay(lines: impl BufRead, other: Option<&Config>, tree: &Path) -> anyhow::Result<Replayed> {
     let mut lines = Lines { lines, number: 0 };
     let Some(Record::Opened { format, brisk, kernel, mechanisms }) = lines.next()? else {
-        bail!("line 1 does not open a recording; `brisk run --record FILE` writes one");
+        bail!("line 1 does not open a recording; `brisk daemon --record FILE` writes one");
     };
     ensure!(format == FORMAT, "the recording has format {format}, and this brisk reads format {FORMAT}");
     let mut replay = Replay::new(tree, other);
@@ -188,7 +188,7 @@ impl Replay {
 
     fn take(&mut self, record: Record) -> anyhow::Result<()> {
         match record {
-            Record::Opened { .. } | Record::Closed { .. } => bail!("this record belongs to another place"),
+            Record::Opened { .. } | Record::Closed { .. } => bail!("this record is out of place"),
             Record::Recalled { mechanism, text } => {
                 let index = self.position(&mechanism)?;
                 self.mechanisms.recall(index, &text);

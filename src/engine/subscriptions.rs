@@ -56,7 +56,7 @@ impl Subscriptions {
             let watch = CpufreqFiles::watch(root, &policies);
             match watch.and_then(|files| poller.watch(&files, Token::CpufreqFiles).map(|()| files)) {
                 Ok(files) => self.cpufreq_files = Some(files),
-                Err(error) => tracing::warn!("changes of governors will not be noticed: {error}; reload after one"),
+                Err(error) => tracing::warn!("cannot watch changes of governors: {error}; reload the daemon after one"),
             }
             self.watched_policies = policies;
         }
@@ -116,7 +116,9 @@ impl Subscriptions {
         match watched {
             Ok(processes) => self.processes = Some(processes),
             Err(error) => {
-                tracing::warn!("launches are only noticed when they are announced or come to the front: {error}");
+                tracing::warn!(
+                    "no process events, so launches are noticed only when announced or in the foreground: {error}"
+                );
                 self.processes_error = Some(error);
             }
         }
@@ -170,7 +172,7 @@ impl Subscriptions {
             });
             match watched {
                 Ok(sessions) => self.sessions = sessions,
-                Err(error) => tracing::warn!("changes of the foreground session will not be noticed: {error}"),
+                Err(error) => tracing::warn!("cannot watch the foreground session: {error}"),
             }
         }
     }

@@ -13,6 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::error::LabError;
+use crate::notes::note;
 
 /// Holds drafts, and a lock for each draft folder.
 const DRAFTS: &str = "drafts";
@@ -100,7 +101,7 @@ impl Cache {
         let lock = match Lock::attempt(&self.lock_path(workplace)?, FlockOperation::NonBlockingLockExclusive)? {
             Some(lock) => lock,
             None => {
-                eprintln!("brisk: waiting for another job that makes {workplace}");
+                note!("brisk: waiting for another job that makes {workplace}");
                 self.lock_to_change(workplace)?
             }
         };

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use super::cache::fault;
 use super::error::LabError;
+use crate::notes::note;
 
 /// What is built and booted. Not the ELF file: KASAN's code in the PVH entry runs before there is memory for it.
 const IMAGE: &str = "bzImage";
@@ -70,7 +71,7 @@ fn unavailable(package: &str, reason: impl Into<String>) -> LabError {
 /// # Errors
 /// [`LabError`] when a tool is missing, the configuration asks for what this kernel has not, or the build fails.
 pub fn build(draft: &Path, package: &str, configuration: Configuration) -> Result<(), LabError> {
-    eprintln!("brisk: building the kernel {} from {package}; this takes minutes", configuration.name);
+    note!("brisk: building the kernel {} from {package}; this takes minutes", configuration.name);
     let packed = draft.join("usr");
     let archive = packed.join("src").join(format!("{package}.tar.xz"));
     run(package, Command::new("tar").args(["--strip-components=1", "-xJf"]).arg(&archive).arg("-C").arg(draft))?;

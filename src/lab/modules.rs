@@ -14,6 +14,7 @@ use super::error::LabError;
 use super::kernels;
 use super::packages::{KernelFiles, Packages};
 use super::scenario::{Module, Scenario};
+use crate::notes::note;
 
 /// A file below `kernel/`: its folder, its name, its contents.
 type Source = (&'static str, &'static str, &'static [u8]);
@@ -103,7 +104,7 @@ pub fn with_drivers(
     }
     let revision = format!("{}-{:016x}", kernel.revision, hasher.finish());
     let folder = cache.entry_made_in(kernels::WORKPLACE, &format!("kernels/{revision}"), |draft, _| {
-        eprintln!("brisk: building {} into {}", scenario.kernel.drivers.join(", "), kernel.release);
+        note!("brisk: building {} into {}", scenario.kernel.drivers.join(", "), kernel.release);
         kernels::rebuild(draft, tree, &scenario.kernel.package, |tree| {
             drivers.iter().try_for_each(|(source, driver)| place(source, Some(driver), tree).map(drop))
         })
@@ -149,7 +150,7 @@ fn build(
     module.renames.as_ref().map(|renamed| (renamed, &module.name)).hash(&mut hasher);
     let entry = format!("modules/{}/{source}-{:016x}", kernel.revision, hasher.finish());
     cache.entry(&entry, |draft, _| {
-        eprintln!("brisk: building the kernel module {source} for {}", kernel.release);
+        note!("brisk: building the kernel module {source} for {}", kernel.release);
         let folder = place(source, driver, draft)?;
         rename(module, &folder)?;
         make(source, headers, &folder, architecture)?;

@@ -8,6 +8,7 @@ use super::architecture::Architecture;
 use super::cache::Cache;
 use super::error::LabError;
 use super::scenario::Scenario;
+use crate::notes::note;
 
 /// A program of a crate.
 struct Program {
@@ -38,7 +39,7 @@ pub fn build(cache: &Cache, name: &str, scenario: &Scenario) -> Result<PathBuf, 
     let Program { package, version, .. } = program;
     let entry = format!("programs/{package}-{version}-{}", scenario.architecture().machine);
     let folder = cache.entry(&entry, |draft, _| {
-        eprintln!("brisk: building {name} of {package} {version}");
+        note!("brisk: building {name} of {package} {version}");
         let target = format!("{}-unknown-linux-gnu", scenario.architecture().machine);
         // The target is named so that the flags do not reach procedural macros, which cannot be static.
         let output = Command::new("cargo")

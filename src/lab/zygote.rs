@@ -9,6 +9,7 @@ use std::process::Command;
 use super::cache::{Cache, fault};
 use super::error::LabError;
 use super::job::GuestFile;
+use crate::notes::note;
 
 /// Where Maven puts the laboratory's jars, below the repository.
 const JARS: &str = "android/preload/tools/target/planner";
@@ -56,7 +57,7 @@ fn digest(jars: &[PathBuf]) -> Result<u64, LabError> {
 }
 
 fn make(cache: &Cache, jars: &[PathBuf], classes: u32, draft: &Path) -> Result<(), LabError> {
-    eprintln!("brisk: putting a zygote of {classes} classes together");
+    note!("brisk: putting a zygote of {classes} classes together");
     let class_path = std::env::join_paths(jars).map_err(|error| package(error.to_string()))?;
     let scratch = draft.join("scratch");
     let output = Command::new("java")

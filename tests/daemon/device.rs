@@ -102,7 +102,7 @@ impl Device {
     /// The same with more arguments.
     pub fn daemon_with(&self, arguments: &[&str]) -> Daemon<'_> {
         let child =
-            self.command(&["run"]).args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+            self.command(&["daemon"]).args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         Daemon::ready(self, child)
     }
 

@@ -111,7 +111,7 @@ fn a_dry_run_shows_all_that_would_be_done_about_memory() {
     let mut dry = Command::new(env!("CARGO_BIN_EXE_brisk"))
         .arg("--root")
         .arg(tree)
-        .args(["run", "--dry-run", "--json"])
+        .args(["daemon", "--dry-run", "--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

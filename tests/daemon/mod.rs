@@ -223,7 +223,7 @@ fn a_lease_that_ends_sooner_than_an_earlier_one_is_not_overlooked_when_the_daemo
 fn a_second_daemon_is_refused_and_told_who_is_there() {
     let device = Device::new();
     let daemon = device.daemon();
-    let second = device.brisk(&["run"]);
+    let second = device.brisk(&["daemon"]);
     assert_eq!(second.status.code(), Some(2));
     let said = String::from_utf8(second.stderr).unwrap();
     assert!(said.contains(&format!("in use by another brisk (process {})", daemon.child.id())), "{said}");
@@ -288,7 +288,7 @@ fn what_is_leased_is_not_taken_for_the_devices_own() {
 #[test]
 fn a_daemon_does_not_start_with_a_bad_configuration() {
     let device = Device::with("[launch.end]\ndeadline_ms = \"soon\"\n");
-    let output = device.brisk(&["run"]);
+    let output = device.brisk(&["daemon"]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("brisk.toml:2:15: invalid type: string \"soon\""), "{said}");
@@ -344,8 +344,12 @@ fn a_dry_run_prints_what_it_would_do_and_writes_nothing() {
     eventually("the guardian ends", || fs::read(&command_line).map_or(true, |words| words.is_empty()));
     fs::remove_dir_all(device.path("run/brisk")).unwrap();
     let before = fs::metadata(device.path(&Device::tunable("ondemand/io_is_busy"))).unwrap().modified().unwrap();
-    let mut dry =
-        device.command(&["run", "--dry-run", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut dry = device
+        .command(&["daemon", "--dry-run", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut messages = BufReader::new(dry.stderr.take().unwrap());
     let mut said = String::new();
     while !said.contains("brisk: ready") {

@@ -1,4 +1,4 @@
-//! `brisk run --record` and `brisk replay`: what a daemon decided is decided again from its recording alone.
+//! `brisk daemon --record` and `brisk replay`: what a daemon decided is decided again from its recording alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -195,7 +195,7 @@ fn what_is_no_whole_recording_is_refused_with_its_line() {
     let missing = replay(&["/nowhere/at/all"]);
     assert_eq!(missing.status.code(), Some(2));
 
-    let again = device.brisk(&["run", "--record", path.to_str().unwrap()]);
+    let again = device.brisk(&["daemon", "--record", path.to_str().unwrap()]);
     assert_eq!(again.status.code(), Some(2), "an earlier recording is not overwritten");
     assert!(String::from_utf8_lossy(&again.stderr).contains("cannot record to"), "{again:?}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);

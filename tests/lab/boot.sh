@@ -101,7 +101,7 @@ for step in "$@"; do
 		kill -9 "$(named @brisk-guardian)" $holder
 		wait $holder 2>/dev/null
 		say orphaned.again "$(cat $policy/scaling_governor)"
-		brisk run >/dev/null 2>&1 &
+		brisk daemon >/dev/null 2>&1 &
 		daemon=$!
 		until_true governor_is "$original"
 		kill $daemon

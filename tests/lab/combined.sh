@@ -105,7 +105,7 @@ start() {
 		daemon=$(systemctl show --property=MainPID --value brisk.service)
 	else
 		# shellcheck disable=SC2086 # an option and its argument, or nothing
-		brisk run $record 2>>$log &
+		brisk daemon $record 2>>$log &
 		daemon=$!
 	fi
 	wait_for 60 brisk status

@@ -33,7 +33,7 @@ configure() {
 
 start_daemon() {
 	: >"$log"
-	brisk run 2>>"$log" &
+	brisk daemon 2>>"$log" &
 	daemon=$!
 	wait_for 20 grep -q 'brisk: ready' "$log"
 }

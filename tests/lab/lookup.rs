@@ -9,7 +9,7 @@ use super::{job, results, run, static_brisk};
 #[test]
 fn a_hundred_services_are_registered_and_looked_up_through_binder() {
     let Some(binary) = static_brisk() else { return };
-    let bench = ["brisk", "lookup", "bench", "--manager", "own", "--services", "100", "--look-ups", "400", "--json"];
+    let bench = ["brisk", "lookup", "bench", "--manager", "own", "--services", "100", "--lookups", "400", "--json"];
     for format in ["android-5", "android-16"] {
         let command = [&bench[..], &["--format", format]].concat();
         let (outcome, lines) = run(&job(binary, "binder-stock-6.1", &command));
@@ -32,7 +32,7 @@ fn a_hundred_services_are_registered_and_looked_up_through_binder() {
 #[test]
 fn look_ups_of_others_are_recorded_by_process() {
     let Some(binary) = static_brisk() else { return };
-    let script = "brisk lookup bench --manager own --look-ups 100000 >/dev/null & sleep 2; \
+    let script = "brisk lookup bench --manager own --lookups 100000 >/dev/null & sleep 2; \
                   brisk lookup record --seconds 1 --json";
     let mut job = job(binary, "binder-stock-6.1", &["sh", "-c", script]);
     job.busybox = true;
@@ -54,7 +54,7 @@ fn look_ups_of_others_are_recorded_by_process() {
 #[test]
 fn lookups_are_recorded_one_by_one_and_replayed() {
     let Some(binary) = static_brisk() else { return };
-    let script = "brisk lookup bench --manager own --services 40 --look-ups 100000 >/dev/null & sleep 2; \
+    let script = "brisk lookup bench --manager own --services 40 --lookups 100000 >/dev/null & sleep 2; \
                   brisk lookup record --seconds 1 --output /run/lookups.jsonl --json && \
                   brisk lookup simulate --replay /run/lookups.jsonl --entries 10,128 --json && \
                   wc -l </sys/kernel/tracing/kprobe_events && ls /sys/kernel/tracing/instances | wc -l";
@@ -140,7 +140,7 @@ mkdir -p /etc/brisk
 printf '[launch]\nenabled = false\n[lookup]\nenabled = true\nmode = "transparent"\nentries = 64\npolicy = "lfu"\n' >/etc/brisk/brisk.toml
 shown before
 for signal in TERM KILL; do
-	brisk run 2>/run/log &
+	brisk daemon 2>/run/log &
 	daemon=$!
 	tries=0
 	until [ "$(cat mode)" = transparent ]; do

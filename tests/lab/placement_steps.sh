@@ -11,7 +11,7 @@ configure() {
 
 start_daemon() {
 	: >"$log"
-	brisk run 2>>"$log" &
+	brisk daemon 2>>"$log" &
 	# shellcheck disable=SC2034 # the script that starts it ends it
 	daemon=$!
 	wait_for 60 grep -q 'brisk: ready' "$log"

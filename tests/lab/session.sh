@@ -38,7 +38,7 @@ is_front() {
 printf '[placement]\nenabled = true\n' >/tmp/brisk.toml
 session 1
 session 2
-brisk run --config /tmp/brisk.toml &
+brisk daemon --config /tmp/brisk.toml &
 wait_for 30 brisk status >/dev/null
 wait_for 30 is_front "$(members tty1)"
 say first "$(front)"

@@ -163,8 +163,8 @@ fn a_killed_run_goes_on_without_being_asked() {
     let output = here(device.path(), 6).output().unwrap();
     assert_code(&output, 0);
     let said = String::from_utf8_lossy(&output.stderr);
-    let told = format!(": {} replicates of 1 experiment are taken over (--restart", kept.len());
-    assert!(said.contains("goes on with the run that began at 2") && said.contains(&told), "{told}: {said}");
+    let told = format!(": {} replicates of 1 experiment are kept (--restart", kept.len());
+    assert!(said.contains("resuming the run of 2") && said.contains(&told), "{told}: {said}");
     let archived = device.path().join("results/samples/recorded-quick");
     assert_eq!(counted(&archived, 12), (0..12).collect::<Vec<_>>(), "each replicate is measured once");
     assert!(samples_of(&archived).starts_with(&sizes), "what was measured stays");

@@ -160,7 +160,7 @@ fn an_experiment_is_shown_repeats_and_resumes() {
     let output = prove(second.path(), EXPERIMENT, &[]);
     assert_code(&output, 0);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("3 replicates of 1 experiment are taken over (--restart"), "{said}");
+    assert!(said.contains("3 replicates of 1 experiment are kept (--restart"), "{said}");
     let resumed = result(second.path());
     assert_eq!(resumed.seed, 5, "a resumed run keeps its seed");
     for arm in ["slow", "fast"] {

@@ -234,7 +234,7 @@ impl Daemon {
         let file = tree.folder.join("brisk.toml");
         fs::write(&file, config)?;
         let mut command = Command::new(brisk);
-        command.arg("--root").arg(&tree.root).arg("run").arg("--config").arg(&file);
+        command.arg("--root").arg(&tree.root).arg("daemon").arg("--config").arg(&file);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let mut daemon = Self { child, brisk: brisk.to_owned(), root: tree.root.clone() };
         let start = Instant::now();

@@ -11,7 +11,7 @@ done
 failures=0
 while [ ! -e "$module/disable" ] && [ ! -e "$module/remove" ] && [ "$failures" -lt 5 ]; do
 	started=$(date +%s)
-	"$brisk" run && break
+	"$brisk" daemon && break
 	"$brisk" restore
 	if [ $(($(date +%s) - started)) -lt 60 ]; then
 		failures=$((failures + 1))

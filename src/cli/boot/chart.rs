@@ -12,13 +12,13 @@ use crate::chart::{Boot, html, json, perfetto, png, svg};
 /// Arguments of `brisk boot chart`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Recordings: Android's /data/bootchart, bootchart 0.8 and bootchart2, as .tgz, as .tar or as a folder. What of
-a recording cannot be used is left out, and said on standard error and in the chart.
+Reads Android's /data/bootchart, bootchart 0.8 and bootchart2, as .tgz, as .tar or as a folder. Standard
+error and the chart list what of a recording cannot be used.
 
-The name of the output decides what is drawn:
+The extension of the output decides the format:
   .svg      a picture for documents
   .png      the same in pixels
-  .html     a page to zoom, hover, search and fold in; one file that asks nothing of the network
+  .html     one file to zoom, hover, search and fold in, without network access
   .json     the whole recording and its diagnosis, for programs
   .pftrace  a Perfetto trace, for ui.perfetto.dev and trace_processor
 
@@ -29,7 +29,7 @@ pub struct Arguments {
     /// The recording: an archive, or a folder of logs
     #[arg(value_name = "ARCHIVE-OR-FOLDER")]
     recording: PathBuf,
-    /// Where to draw it; the name's ending says how
+    /// Write the chart to FILE, in the format of its extension
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
     /// Print one JSON object about what was drawn
@@ -75,7 +75,7 @@ impl Format {
             Some((_, format)) => Ok(format),
             None => {
                 let known: Vec<String> = Self::ALL.iter().map(|(name, _)| format!(".{name}")).collect();
-                bail!("{} does not end in {}: the ending says what to draw", path.display(), known.join(", "))
+                bail!("unsupported file extension of {}; use {}", path.display(), known.join(", "))
             }
         }
     }

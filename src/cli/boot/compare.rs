@@ -23,9 +23,9 @@ const ENOUGH_BOOTS: usize = 5;
 /// Arguments of `brisk boot compare`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A and B are recordings, or folders that hold several: one boot varies, so record five or more of each. The
-interval is the 95 % bootstrap interval of the difference of the means; without at least two boots a side
-there is none, and a difference says nothing about the next boot.
+A and B are recordings, or folders of several: boots vary, so record five or more of each. The interval is
+the 95 % bootstrap interval of the difference of the means; without at least two boots a side there is
+none, and a difference does not predict the next boot.
 
 Examples:
   brisk boot compare before.tgz after.tgz

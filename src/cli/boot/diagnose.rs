@@ -14,11 +14,11 @@ use anstyle::{AnsiColor, Style};
 /// Arguments of `brisk boot diagnose`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Every gain is an upper bound: what would be won if all of a phase's work were parallel (Amdahl, for this
-device's CPUs and for 2, 4 and 8), every read were already there, nothing had to wait, the first named process
-did nothing, every CPU ran at its highest frequency. Gains of one phase do not add up.
+Every gain is an upper bound: the time saved if all of a phase's work were parallel (Amdahl, for this
+device's CPUs and for 2, 4 and 8), every read were cached, nothing had to wait, the first named process
+did nothing, or every CPU ran at its highest frequency. Gains of one phase do not add up.
 
-Exit code 0 when the recording holds samples of the CPUs, 1 when there is nothing to judge.
+Exit code 0 when the recording holds samples of the CPUs, 1 when it does not.
 
 Examples:
   brisk boot diagnose bootchart.tgz

@@ -12,15 +12,15 @@ use crate::engine::boot::{Hold, Options, watch};
 /// Arguments of `brisk boot hold`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Each cpufreq policy's governor and its tunables are on record before performance is set, and come
-back when the boot has completed, at the time-out, or when this command dies: its guardian gives
-them back. A governor that another process chooses meanwhile stays. `brisk boot record --help` says
-how it is started, and when a boot has completed.
+Each cpufreq policy's governor and tunables are journalled before performance is set. They are restored
+when the boot has completed, at the time-out, or by the guardian when this command dies. A governor that
+another process chooses meanwhile stays. `brisk boot record --help` says how to start it, and when a
+boot has completed.
 
-With cpufreq.default_governor=performance on the kernel's command line (Linux 5.9), a boot is fast
-before any program runs; --then names the governor that takes over.
+With cpufreq.default_governor=performance on the kernel's command line (Linux 5.9), a boot is fast before
+any program runs; --then names the governor to set afterwards.
 
-Exit code 0 when something was held and restored, 1 when there was nothing to hold, 2 when it could not be.
+Exit code 0 when everything held was restored or nothing had to be held, 2 after an error.
 
 Examples:
   brisk boot hold

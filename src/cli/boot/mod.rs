@@ -31,17 +31,17 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Record what this boot does, until it has completed
+    /// Record this boot until it has completed
     Record(record::Arguments),
     /// Hold every governor at performance until this boot has completed
     Hold(hold::Arguments),
     /// Draw a recorded boot
     #[cfg(feature = "chart")]
     Chart(chart::Arguments),
-    /// Name the phases of a recorded boot and what could be won in each
+    /// Name the phases of a recorded boot and the possible gain in each
     #[cfg(feature = "chart")]
     Diagnose(diagnose::Arguments),
-    /// Say what changed between two boots, or two sets of boots
+    /// Compare two boots, or two sets of boots
     #[cfg(feature = "chart")]
     Compare(compare::Arguments),
     /// Plan which classes Android's zygote can preload in parallel

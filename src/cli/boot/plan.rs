@@ -14,16 +14,16 @@ const PLANNER_PLACES: [&str; 2] =
 /// Arguments of `brisk boot plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Reads the classes of JARS (as BOOTCLASSPATH is written), finds which of LIST may initialise which, virtual calls
-included, and writes a plan by which several threads can initialise them without waiting for each other. The plan
-holds for these very jars and this list; with others the preloader falls back to what the platform does.
-android/preload/README.md says how costs and observations are gathered and what each line of a plan means.
+Reads the classes of JARS (as BOOTCLASSPATH is written), finds which of LIST may initialise which, virtual
+calls included, and writes a plan by which several threads can initialise them without waiting for each
+other. The plan holds for these jars and this list; with others the preloader falls back to the
+platform's way. android/preload/README.md explains how to gather costs and observations, and the format.
 
-Exit code 0 when two threads win 5 % or more, 1 when they do not, 2 on an error.
+Exit code 0 when two threads save 5 % or more, 1 when they do not, 2 on an error.
 
 Examples:
-  brisk boot plan framework.jar:core.jar preloaded-classes --output preload.plan
-  brisk boot plan classes.jar preloaded-classes --bind device/framework.jar --costs costs --output preload.plan --json")]
+  brisk boot plan framework.jar:core.jar preloaded-classes -o preload.plan
+  brisk boot plan classes.jar preloaded-classes --costs costs -o preload.plan")]
 pub struct Arguments {
     /// The jars of class files, separated by colons
     #[arg(value_name = "JARS")]
@@ -31,16 +31,16 @@ pub struct Arguments {
     /// The classes to preload, one a line
     #[arg(value_name = "LIST")]
     list: PathBuf,
-    /// Where to write the plan
+    /// Write the plan to FILE
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// The jars of the device, when they are others than those that hold the class files
+    /// Bind the plan to these jars of the device, when they differ from JARS
     #[arg(long, value_name = "JARS")]
     bind: Option<String>,
-    /// What each class costs: a name and microseconds a line
+    /// Read the cost of each class: a name and microseconds a line
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
-    /// Which initialisers a sequential preload was seen to run: a name and its cause (or -) a line
+    /// Read observed initialisers: a name and its cause (or -) a line
     #[arg(long, value_name = "FILE")]
     observed: Option<PathBuf>,
     /// The method that preloads resources, as package.Class.method(descriptor)
@@ -49,7 +49,7 @@ pub struct Arguments {
     /// Prefixes of classes that are initialised before any preloading, separated by commas [default: java.]
     #[arg(long, value_name = "PREFIXES")]
     ambient: Option<String>,
-    /// How much two threads get done on this device, in units of one [default: 1.9]
+    /// Assume this speed-up of two threads [default: 1.9]
     #[arg(long, value_name = "NUMBER")]
     speedup: Option<String>,
     /// The planner [default: beside this program, or in the repository that it was built in]

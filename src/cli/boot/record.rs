@@ -14,18 +14,18 @@ use crate::engine::boot::{Hold, Options, PLACES, Recording, watch};
 /// Arguments of `brisk boot record`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-It is started in one of three ways:
-  by the kernel, with init=/usr/bin/brisk -- boot record --init=/sbin/init on its command line
-      The recorder is a child, and the real init keeps process 1: whatever happens to the
-      recorder, init is executed. Words that do not begin with -- go on to init. For an initial
-      RAM disk, as Android has: rdinit=/brisk -- boot record --init=/init
+There are three ways to start it:
+  by the kernel, with this on its command line:
+      init=/usr/bin/brisk -- boot record --init=/sbin/init
+      The recorder is a child and the real init is process 1: init is executed
+      whatever happens to the recorder. Words without -- go to init. With an
+      initial RAM disk (Android): rdinit=/brisk -- boot record --init=/init
   by systemd, after systemctl enable brisk-boot-record
   by Android's init, with androidboot.brisk=record on the kernel's command line
 
-It ends when the boot has completed: sys.boot_completed on Android, when systemd has no start jobs
-left, when /run/brisk-boot-completed is there, or at the time-out; --until says otherwise. SIGTERM
-ends it at once. What was recorded stays in memory until then, and goes to the first place that
-takes it.
+It ends when the boot has completed: sys.boot_completed on Android, when systemd has no start jobs left,
+when /run/brisk-boot-completed exists, or at the time-out; --until replaces these. SIGTERM ends it at
+once. The recording stays in memory until then, and is written to the first place that accepts it.
 
 `brisk boot chart`, `diagnose` and `compare` read the recording; so do bootchart's own tools.
 
@@ -34,18 +34,18 @@ Exit code 0 when a recording was written, 2 when not.
 Examples:
   brisk boot record --output /data/boot.tgz
   brisk boot record --until process:launcher --performance
-  brisk boot record --timeout-s 10          ten seconds of a system that runs already")]
+  brisk boot record --timeout-s 10          ten seconds of a running system")]
 pub struct Arguments {
-    /// Where the recording goes; several are tried in their order
+    /// Write the recording to FILE; the first of several that can be written
     #[arg(long, short, value_name = "FILE")]
     output: Vec<PathBuf>,
-    /// Samples a second
+    /// Take so many samples a second
     #[arg(long, value_name = "HZ", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=50))]
     rate: u32,
-    /// What the samples may take in memory
+    /// Use at most so much memory for samples
     #[arg(long, value_name = "KIB", default_value_t = 16 * 1024, value_parser = clap::value_parser!(u32).range(64..=1024 * 1024))]
     memory_kib: u32,
-    /// How long a place for the recording is waited for
+    /// Wait so long for a place that can be written
     #[arg(long, value_name = "S", default_value_t = 60)]
     patience_s: u32,
     /// Hold the governors at performance meanwhile, as `brisk boot hold` does

@@ -17,13 +17,14 @@ const SCHEMA: u32 = 1;
 /// When it is over.
 #[derive(Debug, clap::Args)]
 pub struct UntilArguments {
-    /// A sign that the boot has completed: systemd, file:/PATH, process:NAME or property:NAME=VALUE; the first counts
+    /// End at this sign, the first of several: systemd, file:/PATH, process:NAME or
+    /// property:NAME=VALUE
     #[arg(long, value_name = "SIGN")]
     until: Vec<Sign>,
-    /// It is over after so long, whatever happens
+    /// End after so many seconds in any case
     #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=3600))]
     timeout_s: u32,
-    /// The governor that policies get which boot under performance already
+    /// Set this governor for policies that boot under performance
     #[arg(long, value_name = "GOVERNOR")]
     pub then: Option<String>,
     /// Print one JSON object
@@ -55,7 +56,7 @@ struct Answer<'a> {
     report: &'a Report,
 }
 
-/// Prints what came of it: 0 when something did, 1 when there was nothing to do, 2 when it could not be done.
+/// Prints the result: 2 when nothing could be recorded or held because of a fault, otherwise 0.
 ///
 /// # Errors
 /// When standard output cannot be written.
@@ -65,11 +66,7 @@ pub fn report(report: &Report, json: bool) -> anyhow::Result<ExitCode> {
     }
     answer::print(&Answer { schema: SCHEMA, report }, json, |answer| text(answer.report))?;
     let nothing = report.recording.is_none() && report.handed_back.as_ref().is_none_or(Vec::is_empty);
-    Ok(match (report.faults.is_empty(), nothing) {
-        (false, true) => ExitCode::from(2),
-        (_, true) => ExitCode::from(1),
-        (_, false) => ExitCode::SUCCESS,
-    })
+    Ok(if nothing && !report.faults.is_empty() { ExitCode::from(2) } else { ExitCode::SUCCESS })
 }
 
 fn text(report: &Report) -> String {
@@ -91,8 +88,8 @@ fn text(report: &Report) -> String {
         }
     }
     match &report.handed_back {
-        Some(held) if held.is_empty() => text.push_str("no governor was held\n"),
-        Some(held) => text.push_str(&format!("handed back: {}\n", held.join(", "))),
+        Some(held) if held.is_empty() => text.push_str("nothing to do: no governor had to be held\n"),
+        Some(held) => text.push_str(&format!("restored: {}\n", held.join(", "))),
         None => {}
     }
     text

@@ -19,12 +19,12 @@ const SCHEMA: u32 = 1;
 /// Arguments of `brisk lookup bench`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A client without libbinder looks services up by their popularity, one call of the driver each, and
-times itself by the processor's counter: in nanoseconds, or in instructions under an emulator that
-counts them. As root it also tells the steps apart, by the driver's trace events.
+A client without libbinder looks services up by their popularity, one call of the driver each. It counts
+nanoseconds, or instructions under an emulator that counts them. As root it also times each step, by the
+driver's trace events.
 
-With --manager it measures a context of its own, whose device must have no context manager yet;
-without, the one that runs, over the services that it lists.
+With --manager it measures its own context manager, on a device that has none yet. Without it measures
+the running one, over the services that it lists.
 
 Examples:
   brisk lookup bench --format android-14
@@ -33,17 +33,17 @@ Examples:
 pub struct Arguments {
     #[command(flatten)]
     context: ContextArguments,
-    /// Start a context manager first: `own` (a linear list, as Android 5's), `cooperating` (the same, and it lets the
-    /// driver's cache keep its answers), or a command
+    /// Start a context manager first: `own` (a linear list, as Android 5's), `cooperating` (the same,
+    /// with answers that the driver may cache), or a command
     #[arg(long, value_name = "COMMAND", value_parser = manager)]
     manager: Option<Manager>,
-    /// Services to register with it
+    /// Register so many services with it
     #[arg(long, value_name = "N", default_value_t = 100, requires = "manager")]
     services: usize,
-    /// Lookups that are measured, after one of every service
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..))]
-    look_ups: u32,
-    /// What the order of the names follows from
+    /// Measure so many lookups, after one of every service
+    #[arg(long, alias = "look-ups", value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..))]
+    lookups: u32,
+    /// Seed the order of the names
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print one JSON object
@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         bail!("no service is registered on {}", device.display());
     }
     let plan =
-        LookUps { code: format.check_code(), names: &names, count: arguments.look_ups as usize, seed: arguments.seed };
+        LookUps { code: format.check_code(), names: &names, count: arguments.lookups as usize, seed: arguments.seed };
     let measured = plan.measure(&mut client)?;
     let steps = plan.steps(&mut client, root, measured.call.p50)?;
     let report = Report { schema: SCHEMA, device: device.display().to_string(), format: &format.name, measured, steps };

@@ -23,15 +23,15 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Measure what a lookup takes, step by step
+    /// Measure the cost of a lookup, step by step
     Bench(bench::Arguments),
-    /// Say which services are looked up how often
+    /// Record which services are looked up, and how often
     Record(record::Arguments),
-    /// Say what the cache inside the driver does: hits, misses, refusals, entries
+    /// Show the driver's cache: hits, misses, refusals, entries
     Status(status::Arguments),
-    /// Print the wire format of a context manager as the driver's cache reads it
+    /// Print a context manager's wire format for the driver's cache
     Profile(profile::Arguments),
-    /// Say how many lookups caches of different policies and sizes would answer
+    /// Simulate caches of several policies and sizes
     #[cfg(feature = "lab")]
     Simulate(simulate::Arguments),
 }

@@ -28,28 +28,27 @@ const BUFFER_KIB: u32 = 4096;
 /// Arguments of `brisk lookup record`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Two sources, the first that is there:
+There are two sources; the first that the kernel has is used:
+  cache  the driver's own cache (kernel/binder-cache): names, and how often each
+         was a hit; without answers that it never keeps or has evicted
+  trace  the driver's trace events: every lookup, by process and function,
+         without the name
 
-  cache  the driver's own cache (kernel/binder-cache): names, and how often each was answered
-         from it. It does not see answers that are never kept, nor what was forgotten meanwhile.
-  trace  the driver's trace events: every lookup, by process and function. The driver does not
-         tell the name.
-
-With --output a probe at the driver's entry records every lookup and registration, in order, with
-the service's name, the process and its user, for `brisk lookup simulate --replay FILE`. It needs
+With --output a probe at the driver's entry records every lookup and registration in order, with the
+service's name, the process and its user, for `brisk lookup simulate --replay FILE`. It needs
 CONFIG_KPROBE_EVENTS, delays each binder call a little while it records, and is removed afterwards.
 
 Examples:
   sudo brisk lookup record                          ten seconds
   sudo brisk lookup record --seconds 60 --json      for a script
-  sudo brisk lookup record --output lookups.jsonl   each lookup, to be replayed")]
+  sudo brisk lookup record --output lookups.jsonl   each lookup, for a replay")]
 pub struct Arguments {
     #[command(flatten)]
     context: ContextArguments,
-    /// How long to record
+    /// Record for so many seconds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// Take this source alone
+    /// Use this source alone
     #[arg(long)]
     source: Option<Source>,
     /// Record each lookup by a probe, and write them to FILE

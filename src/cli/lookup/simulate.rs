@@ -21,40 +21,40 @@ const SCHEMA: u32 = 1;
 /// Arguments of `brisk lookup simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The built-in traces are modelled: their file says what each stands on, and --file takes another one.
-A course of a trace is random but repeatable; ratios are means over all courses with their 95 %
-interval. --replay takes what `brisk lookup record --output FILE` has recorded on a device. The
-paper's cache is lfu 10 (its Bloom filter changes no hit, only what a miss costs).
+The built-in traces are models; their file names the source of each, and --file reads another one. Runs
+of a trace are random but repeatable; ratios are means over all runs with 95 % intervals. --replay reads
+a recording of `brisk lookup record --output FILE`. The paper's cache is lfu with 10 entries (its Bloom
+filter changes no hit, only the cost of a miss).
 
 Examples:
-  brisk lookup simulate                              every trace, 10 entries and room for all
-  brisk lookup simulate --entries 10,25,50,128       how much room is worth
-  brisk lookup simulate --scope both --trace starts  what answers for one caller only cost
-  brisk lookup simulate --replay lookups.jsonl       what this device would have gained
-  brisk lookup simulate --json                       one JSON object")]
+  brisk lookup simulate                          every trace, 10 and 128 entries
+  brisk lookup simulate --entries 10,25,50,128   the gain of more entries
+  brisk lookup simulate --scope both             what a cache per caller costs
+  brisk lookup simulate --replay lookups.jsonl   the gain on a recorded device
+  brisk lookup simulate --json                   one JSON object")]
 pub struct Arguments {
-    /// Entries of the caches, each a column for every policy
+    /// Simulate caches of so many entries
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "10,128")]
     entries: Vec<usize>,
-    /// Who leaves a full cache
+    /// Evict by these policies
     #[arg(long, value_name = "POLICY,...", value_delimiter = ',', default_value = "lfu,lru")]
     policy: Vec<PolicyArgument>,
-    /// Whom an answer may be given to
+    /// Share answers among these callers
     #[arg(long, default_value = "shared")]
     scope: ScopeArgument,
-    /// Only this trace (may be repeated)
+    /// Replay this trace alone; may be repeated
     #[arg(long, value_name = "NAME")]
     trace: Vec<String>,
-    /// Take the traces of FILE in place of the built-in ones
+    /// Read the traces from FILE in place of the built-in ones
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Replay a recorded sequence in place of the models (may be repeated)
+    /// Replay a recording in place of the models; may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "trace", "replicates", "seed"])]
     replay: Vec<PathBuf>,
-    /// Courses of each trace
+    /// Run each trace so many times
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     replicates: u32,
-    /// What the courses follow from
+    /// Seed the runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print one JSON object
@@ -64,19 +64,19 @@ pub struct Arguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PolicyArgument {
-    /// The one looked up least often leaves (the paper's)
+    /// The entry looked up least often (the paper)
     Lfu,
-    /// The one not looked up for the longest time leaves
+    /// The entry not looked up for the longest time
     Lru,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ScopeArgument {
-    /// Every caller that is not isolated: the context manager takes part
+    /// All that are not isolated: the context manager cooperates
     Shared,
-    /// Callers of the same credentials: the context manager does not
+    /// Those with the same credentials: the context manager does not cooperate
     Caller,
-    /// Each of them
+    /// Both
     Both,
 }
 

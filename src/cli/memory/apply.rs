@@ -17,26 +17,27 @@ use crate::mechanism::memory::{Arm, DeviceFacts, Plan};
 /// Arguments of `brisk memory apply`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-All of the plan is carried out or nothing. It lasts until this command is stopped (Ctrl-C, SIGTERM); when it is killed, its
-guardian restores everything. Swap that would not fit into memory stays in use, and says so: `brisk restore` tries again.
+Applies all of the plan or nothing, until this command is stopped (Ctrl-C, SIGTERM); after SIGKILL its
+guardian restores everything. Swap that would not fit into memory stays in use, with a message:
+`brisk restore` tries again.
 
-Exit code 0 when the plan was carried out, 1 when there was nothing to change, 2 when it could not be.
+Exit code 0 when the plan is applied or changes nothing, 2 when it cannot be applied.
 
 Examples:
-  sudo brisk memory apply                 until Ctrl-C
-  sudo brisk memory apply --keep          until `brisk restore`
-  sudo brisk memory apply --arm paper     zram of 15 % of memory with lzo, and nothing else")]
+  sudo brisk memory apply                   until Ctrl-C
+  sudo brisk memory apply --keep            until `brisk restore`
+  sudo brisk memory apply --variant paper   zram of 15 % of memory with lzo")]
 pub struct Arguments {
-    /// Whose plan; by default that of the configuration
-    #[arg(long, value_enum)]
-    arm: Option<Arm>,
-    /// The size of the zram device, in place of the plan's
+    /// Apply this variant; by default that of the configuration
+    #[arg(long, alias = "arm", value_enum)]
+    variant: Option<Arm>,
+    /// Set the size of the zram device in place of the plan's
     #[arg(long, value_name = "KIB")]
     size_kib: Option<u64>,
-    /// The algorithm, in place of the plan's
+    /// Set the algorithm in place of the plan's
     #[arg(long, value_name = "NAME")]
     algorithm: Option<String>,
-    /// Leave it applied and end; `brisk restore` restores it
+    /// End and leave the plan applied; `brisk restore` reverts it
     #[arg(long)]
     keep: bool,
 }
@@ -48,7 +49,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     super::super::log::start(tracing::Level::INFO);
     let mut wishes = Layers::read(root)?.config.memory.zram;
-    wishes.plan = arguments.arm.unwrap_or(wishes.plan);
+    wishes.plan = arguments.variant.unwrap_or(wishes.plan);
     wishes.size_kib = arguments.size_kib.unwrap_or(wishes.size_kib);
     wishes.algorithm = arguments.algorithm.clone().unwrap_or(wishes.algorithm);
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
@@ -58,13 +59,13 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let plan = Plan::wished(&DeviceFacts::probe(root), &wishes);
     let changes = changes(&plan).map_err(|reason| anyhow!(reason))?;
     if changes.is_empty() {
-        writeln!(std::io::stdout(), "Nothing is to be changed: `brisk memory plan` says why.")?;
-        return Ok(ExitCode::from(1));
+        writeln!(std::io::stdout(), "Nothing to do: `brisk memory plan` gives the reasons.")?;
+        return Ok(ExitCode::SUCCESS);
     }
     let guardian = if arguments.keep { None } else { Some(Guardian::start(Holder::Memory, &folder, root)?) };
     for change in &changes {
         let held = journal.lease(BootTime::now(), &change.target, &change.value, FOR_EVER, &change.reason);
-        held.context("the plan is not carried out, and what was done is restored")?;
+        held.context("cannot apply the plan; all its changes are restored")?;
         writeln!(std::io::stdout(), "{} is {}", change.target, change.value)?;
     }
     if arguments.keep {

@@ -1,7 +1,7 @@
-//! `brisk memory`: what zram and reclaim should be on this device, and how much memory is left.
+//! `brisk memory`: the settings of zram and reclaim that suit this device, the headroom, and the history of kills.
 
 mod apply;
-mod explain;
+mod kills;
 mod plan;
 mod status;
 
@@ -19,13 +19,15 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Say what would be set for zram and reclaim on this device, and why; nothing is written
+    /// Show suitable settings of zram and reclaim, with reasons
     Plan(plan::Arguments),
-    /// Carry the plan out, until this command is stopped
+    /// Apply the plan until this command is stopped
     Apply(apply::Arguments),
-    /// Say who was killed, why, and what that returned
-    Explain(explain::Arguments),
-    /// Say how much memory can still be had, what zram makes of it, and who would go first and why
+    /// Show the history of kills: process, reason, memory returned
+    // Its name until version 0.2.
+    #[command(alias = "explain")]
+    Kills(kills::Arguments),
+    /// Show headroom, zram efficiency, and the next kill candidates
     Status(status::Arguments),
 }
 
@@ -37,7 +39,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         Command::Plan(arguments) => plan::run(arguments, root),
         Command::Apply(arguments) => apply::run(arguments, root),
-        Command::Explain(arguments) => explain::run(arguments, root),
+        Command::Kills(arguments) => kills::run(arguments, root),
         Command::Status(arguments) => status::run(arguments, root),
     }
 }

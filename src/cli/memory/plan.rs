@@ -16,16 +16,16 @@ const SCHEMA: u32 = 1;
 /// Arguments of `brisk memory plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit code 0 when something would be changed, 1 when nothing would.
+Writes nothing.
 
 Examples:
-  brisk memory plan               what brisk would set, each with its reason
-  brisk memory plan --arm paper   zram of 15 % of memory with lzo, and nothing else
-  brisk memory plan --json        the same for a program")]
+  brisk memory plan                   brisk's settings, each with its reason
+  brisk memory plan --variant paper   zram of 15 % of memory with lzo
+  brisk memory plan --json            the same for a program")]
 pub struct Arguments {
-    /// Whose plan
-    #[arg(long, value_enum, default_value_t)]
-    arm: Arm,
+    /// Plan for this variant
+    #[arg(long, alias = "arm", value_enum, default_value_t)]
+    variant: Arm,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -46,9 +46,9 @@ struct Report {
 /// When standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let facts = DeviceFacts::probe(root);
-    let report = Report { schema: SCHEMA, plan: Plan::of(&facts, arguments.arm), faults: facts.faults };
+    let report = Report { schema: SCHEMA, plan: Plan::of(&facts, arguments.variant), faults: facts.faults };
     answer::print(&report, arguments.json, text)?;
-    Ok(ExitCode::from(u8::from(report.plan.changes().next().is_none())))
+    Ok(ExitCode::SUCCESS)
 }
 
 const BOLD: Style = Style::new().bold();
@@ -84,6 +84,6 @@ fn what(setting: &Setting) -> (Style, String) {
         (Outcome::LeaveAlone, _) => {
             (MIDDLING, now.map_or_else(|| "left alone".to_owned(), |now| format!("{now}, left alone")))
         }
-        (Outcome::Unsupported, _) => (FAINT, "not to be had".to_owned()),
+        (Outcome::Unsupported, _) => (FAINT, "not supported".to_owned()),
     }
 }

@@ -26,8 +26,10 @@ const SHOWN: usize = 10;
 /// Arguments of `brisk memory status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-headroom = free above the high watermark + pages of files above 5 % of memory
-         + (1 - r) x what free swap could take; r is what a byte on swap costs in memory.
+headroom = free above the high watermark
+           + file pages above 5 % of memory
+           + (1 - r) x what free swap could take
+r        = memory that a byte on swap costs
 
 Kills nothing: the order shows which process would be killed first, and why.
 
@@ -35,10 +37,10 @@ Exit code 0 while there is headroom, 1 when there is none, 2 when memory cannot 
 
 Examples:
   sudo brisk memory status              the processes of all users
-  brisk memory status --mode lmk-rss    as the kernel's Low Memory Killer would choose
+  brisk memory status --mode lmk-rss    the choice of the kernel's killer
   brisk memory status --json            everything, with every process")]
 pub struct Arguments {
-    /// Whose order of victims
+    /// Select victims as this killer does
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
     /// Print one JSON object
@@ -90,7 +92,7 @@ struct Writeback {
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let snapshot = Snapshot::take(root, arguments.mode.is_proportional())
         .map_err(|error| anyhow::anyhow!(root.as_on_device(&sentence(&error))))
-        .context("how much memory is left cannot be known")?;
+        .context("cannot read the state of memory")?;
     let wear = root.read(root.state_file(wear::FILE.name)).ok().and_then(|text| Wear::parse(&text));
     let writeback = wear.map(|Wear { today_kib, total_kib, .. }| Writeback { today_kib, total_kib });
     let report = Report::of(snapshot, writeback, arguments.mode);

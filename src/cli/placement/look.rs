@@ -46,7 +46,7 @@ impl Onlooker {
     /// When /proc cannot be read.
     pub fn look(&mut self) -> anyhow::Result<()> {
         let now = BootTime::now();
-        let look = self.threads.look(now).context("threads cannot be looked at")?;
+        let look = self.threads.look(now).context("cannot sample threads")?;
         let mut demand = ThreadDemand::default();
         self.policy.demand_threads(now, &mut demand);
         let facts = thread_facts::of_each(&self.root, &demand.facts, &self.groups);

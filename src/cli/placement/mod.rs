@@ -1,4 +1,4 @@
-//! `brisk placement`: what every thread is to the others, and what is done for the foreground.
+//! `brisk placement`: thread classes, and how background work is deprioritised.
 
 pub(super) mod look;
 mod resources;
@@ -16,7 +16,7 @@ use crate::mechanism::SupportState;
 use crate::mechanism::placement::Snapshot;
 use look::Onlooker;
 
-/// How often threads are looked at from here.
+/// The sampling period.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// Arguments of `brisk placement`.
@@ -29,35 +29,35 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show what the threads are: class, demand, wait, bursts
+    /// Show each thread's class, demand, run-queue delay and bursts
     Show(Options),
-    /// Say what is done for the foreground, and why, for each thread that counts
+    /// Explain what is done for the foreground, thread by thread
     Explain(Options),
-    /// Show what each process takes of CPUs, memory, storage and GPU
+    /// Show the CPU, memory, storage and GPU use of each process
     Resources(resources::Options),
 }
 
 /// Options of both.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The daemon is asked where it does placement. Otherwise threads are looked at from here for a
-while, and what is said is what a daemon would do; nothing is changed.
+A daemon that does placement is asked. Without one, this command samples the threads for a while and
+shows what a daemon would do; it changes nothing.
 
-light        short bursts that must come in time, or asleep: never demoted
+light        short bursts with deadlines, or asleep: never deprioritised
 interactive  neither
-bulk         takes what it can get: makes room for the foreground, where that helps
+bulk         CPU-bound: deprioritised where that helps the foreground
 
-Demand is what a thread runs of the time that it does not wait for a CPU.
+Demand is CPU time over the time that the thread did not wait for a CPU.
 
 Examples:
-  brisk placement show                   all threads that are awake
-  brisk placement explain --front 1234   what would be done for process 1234
-  brisk placement show --json            the same for a program")]
+  brisk placement show                        all threads that are awake
+  brisk placement explain --foreground 1234   with 1234 in the foreground
+  brisk placement show --json                 the same for a program")]
 struct Options {
-    /// Take this process for the foreground, and sample from here; may be given more than once
-    #[arg(long, value_name = "PID")]
-    front: Vec<u32>,
-    /// How long to look from here, in seconds
+    /// Treat this process as the foreground, and sample here; may be repeated
+    #[arg(long, alias = "front", value_name = "PID")]
+    foreground: Vec<u32>,
+    /// Sample for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
     /// Print one JSON object
@@ -68,7 +68,7 @@ struct Options {
 /// Runs `brisk placement`.
 ///
 /// # Errors
-/// When the configuration is not right, threads cannot be looked at, or standard output cannot be written.
+/// When the configuration is not right, threads cannot be sampled, or standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let options = match &arguments.command {
         Command::Show(options) | Command::Explain(options) => options,
@@ -77,7 +77,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     };
-    let asked = if options.front.is_empty() { ask_daemon(root) } else { None };
+    let asked = if options.foreground.is_empty() { ask_daemon(root) } else { None };
     let snapshot = match asked {
         Some(snapshot) => snapshot,
         None => look(options, root)?,
@@ -102,7 +102,7 @@ pub(super) fn ask_daemon(root: &Root) -> Option<Snapshot> {
 
 /// What a daemon would say and do.
 fn look(options: &Options, root: &Root) -> anyhow::Result<Snapshot> {
-    let mut onlooker = Onlooker::new(root, &options.front)?;
+    let mut onlooker = Onlooker::new(root, &options.foreground)?;
     let until = BootTime::now() + Duration::from_secs(options.seconds);
     while onlooker.can_look() && BootTime::now() < until {
         onlooker.look()?;

@@ -19,20 +19,19 @@ const MIDDLING: Style = AnsiColor::Yellow.on_default();
 /// Options of `brisk placement resources`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-heavy     takes half of the resource or more
+heavy     uses half of the resource or more
 middling  30 to 50 %
 light     less
 
-CPU is counted in CPUs, memory is what is the process's own, resident or on swap, of all memory.
-Storage is of what all processes together move, once that is a mebibyte a second; GPU of the
-engine that the process uses most, where the driver counts it. Other users' processes show
-storage and GPU to root only. Nothing is changed.
+CPU use is in CPUs. Memory is private memory, resident or on swap, as a share of all memory. Storage is a
+share of what all processes transfer, once that is 1 MiB/s. GPU is the engine that the process uses most,
+where the driver reports it. Only root sees storage and GPU use of other users' processes.
 
 Examples:
-  brisk placement resources               who takes anything, over three seconds
-  brisk placement resources --json        all, for a program")]
+  brisk placement resources          processes that use anything, over 3 s
+  brisk placement resources --json   all processes, for a program")]
 pub(super) struct Options {
-    /// How long to look, in seconds
+    /// Sample for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
     /// Print one JSON object

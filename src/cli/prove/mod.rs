@@ -23,6 +23,7 @@ use crate::experiment::place::Here;
 use crate::experiment::place::Lab;
 use crate::experiment::store::{Found, Header, Store};
 use crate::experiment::wall_clock;
+use crate::notes::note;
 use crate::report;
 use crate::report::proof::{DeviceDescription, Mode, Proof, SCHEMA};
 use crate::report::status::Status;
@@ -34,22 +35,22 @@ const SEED: u64 = 1;
 /// Arguments of `brisk prove`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Exit status, the greatest that applies:
-   0  no claim was refuted; what too few replicates could not decide is listed as inconclusive
+Exit code, the greatest that applies:
+   0  no claim was refuted; claims with too few runs are listed as inconclusive
    1  a claim was refuted; with --strict, or is inconclusive
-   2  wrong input, an interruption, or an experiment that its device cannot run
-  69  the lab failed in an experiment: the others ran on, and the report says what failed
+   2  wrong input, an interruption, or an experiment that the device cannot run
+  69  the lab failed in an experiment; the others ran, and the report says why
 
 Examples:
-  brisk prove                          every experiment, quick form, in the lab
-  brisk prove --full launch            the experiments of one mechanism at publishing strength
-  brisk prove launch-gap --json        one experiment, as JSON
-  brisk prove launch --here            on this device, with its own governor
-  brisk prove boot --here              what it would take to compare boots of this device: real reboots
-  brisk prove --full --minutes 60      as much as an hour shows; the same command goes on
-  brisk prove --restart                measure everything again
+  brisk prove                        every experiment, quick form, in the lab
+  brisk prove --full launch          one mechanism, at publishing strength
+  brisk prove launch-gap --json      one experiment, as JSON
+  brisk prove launch --here          on this device, with its own governor
+  brisk prove boot --here            what comparing boots of this device takes
+  brisk prove --full --minutes 60    as much as fits; the same command resumes
+  brisk prove --restart              measure everything again
 
-A run that was interrupted, killed or failed is gone on with by the same command: what it measured counts, as long as
+The same command resumes a run that was interrupted, killed or failed: its measurements count as long as
 brisk, the experiment, its seed and the kernel are the same.")]
 pub struct Arguments {
     /// Experiments, mechanisms, or experiment files (.toml); all of them by default
@@ -61,13 +62,13 @@ pub struct Arguments {
     /// Measure on this device; every change is leased and restored
     #[arg(long)]
     here: bool,
-    /// The quick form: some two minutes a mechanism (the default)
+    /// Run the quick form, some two minutes a mechanism (the default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// The full form, at publishing strength
+    /// Run the full form, at publishing strength
     #[arg(long)]
     full: bool,
-    /// Print the tables as well: every arm, every claim
+    /// Print the tables too: every variant, every claim
     #[arg(short, long, conflicts_with = "json")]
     verbose: bool,
     /// Print the results as JSON
@@ -76,25 +77,25 @@ pub struct Arguments {
     /// Write results into this folder
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// End after so long, with what was measured until then, where blocks of an experiment are runs of their own
+    /// End after N minutes with what was measured by then, in whole blocks of runs
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
-    /// Make another order, other rests and another background load
+    /// Seed the order of runs, the rests and the background load
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Measure everything again; what an interrupted run of the same experiments measured is set aside
+    /// Measure everything again; set aside what an interrupted run measured
     #[arg(long, conflicts_with = "resume")]
     restart: bool,
-    /// Count an inconclusive claim as a refuted one: exit status 1
+    /// Count an inconclusive claim as refuted: exit code 1
     #[arg(long)]
     strict: bool,
     /// Go on where an interrupted run stopped: what happens without it, too
     #[arg(long, hide = true)]
     resume: bool,
-    /// Reboot this device as often as it takes, where an experiment compares its boots
+    /// Reboot this device as often as an experiment about boots needs
     #[arg(long, requires = "here")]
     yes: bool,
-    /// End the reboots that are under way on this device, and take away what goes on with them
+    /// End the series of reboots on this device, and remove what resumes it
     #[arg(long, requires = "here", conflicts_with_all = ["yes", "resume"])]
     stop: bool,
     /// Be what goes on after a reboot
@@ -121,7 +122,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         let names: Vec<&str> = full_alone.iter().map(|entry| entry.experiment.name.as_str()).collect();
         let left_out = format!("in the full form alone (--full): {}", names.join(", "));
         anyhow::ensure!(!entries.is_empty(), "{left_out}");
-        eprintln!("{left_out}");
+        note!("{left_out}");
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -256,12 +257,12 @@ fn tell(members: &[Member], found: &[Found]) {
     }
     if let Some(since) = since.filter(|_| replicates > 0) {
         let each = if experiments == 1 { "1 experiment".to_owned() } else { format!("{experiments} experiments") };
-        eprintln!(
-            "goes on with the run that began at {since}: {replicates} replicates of {each} are taken over (--restart measures them again)"
+        note!(
+            "resuming the run of {since}: {replicates} replicates of {each} are kept (--restart measures them again)"
         );
     }
     for (member, found) in members.iter().zip(found).filter(|(_, found)| matches!(found, Found::Other { .. })) {
-        eprintln!("{}: {}", member.entry.experiment.name, set_aside(found));
+        note!("{}: {}", member.entry.experiment.name, set_aside(found));
     }
 }
 
@@ -269,7 +270,7 @@ fn tell(members: &[Member], found: &[Found]) {
 fn set_aside(found: &Found) -> String {
     match found {
         Found::Other { reason, aside } => {
-            format!("begins again, for {reason}; what was measured is in {}", aside.display())
+            format!("starts again, because {reason}; the earlier measurements are in {}", aside.display())
         }
         Found::Nothing | Found::Same(_) => String::new(),
     }
@@ -310,7 +311,7 @@ fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: Str
         write!(anstream::stdout(), "{}", report::brief::render(&proof, width, terminal))?;
     }
     for member in members.iter().filter(|member| !member.quick && arguments.verbose) {
-        member.run().state(&member.findings).iter().for_each(|line| eprintln!("{line}"));
+        member.run().state(&member.findings).iter().for_each(|line| note!("{line}"));
     }
     // What is whole is not gone on with; what is not is, with all that was measured beside it.
     if members.iter().all(|member| member.outcome == Some(Outcome::Complete)) {
@@ -321,7 +322,7 @@ fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: Str
     } else {
         eprintln!("not all was measured; the same command goes on with the rest: {}", command(arguments, None, true));
     }
-    eprintln!("report: {}", page.display());
+    note!("report: {}", page.display());
     Ok(ExitCode::from(Status::of(&proof, arguments.strict).exit_code()))
 }
 

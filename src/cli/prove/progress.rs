@@ -16,6 +16,7 @@ use crate::experiment::costs::Costs;
 use crate::experiment::estimate::{Estimate, words};
 use crate::experiment::plan::Line;
 use crate::experiment::spec::Experiment;
+use crate::notes::{self, note};
 
 /// Between two lines where there is no terminal.
 const LINE_PERIOD: Duration = Duration::from_secs(60);
@@ -31,7 +32,7 @@ struct Bar(ProgressBar);
 impl Bar {
     /// A bar, where stderr is a terminal.
     fn new() -> Option<Self> {
-        let bar = std::io::stderr().is_terminal().then(|| ProgressBar::new(PARTS))?;
+        let bar = (std::io::stderr().is_terminal() && !notes::are_silent()).then(|| ProgressBar::new(PARTS))?;
         bar.set_style(ProgressStyle::with_template("{bar:24} {percent:>3} %  {wide_msg}").ok()?);
         bar.enable_steady_tick(Duration::from_millis(250));
         Some(Self(bar))
@@ -197,7 +198,7 @@ impl Progress {
     fn line(&mut self, text: &str) {
         if self.bar.is_none() {
             self.last_line = Instant::now();
-            eprintln!("{text}, {}", words(self.estimate.left(self.begun.elapsed())));
+            note!("{text}, {}", words(self.estimate.left(self.begun.elapsed())));
         }
     }
 
@@ -205,7 +206,7 @@ impl Progress {
     fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.say(text),
-            None => eprintln!("{text}"),
+            None => note!("{text}"),
         }
     }
 

@@ -25,6 +25,7 @@ use crate::experiment::reboots::{self, Course, Ending};
 use crate::experiment::store::Found;
 use crate::experiment::wall_clock;
 use crate::mechanism::boot::zygote;
+use crate::notes::note;
 use crate::report::proof::{Failure, FailureOf};
 
 /// Between the end of one boot and the kernel's start of the next, about: what is told before a series begins.
@@ -54,7 +55,7 @@ pub fn run(
         "a series of reboots keeps its results in one place, and cannot end after --minutes: leave --output and --minutes out"
     );
     let means = Means::of(root).context(
-        "nothing on this device would go on after a reboot: that takes systemd, or Android with Magisk or KernelSU",
+        "cannot resume after a reboot on this device: that takes systemd, or Android with Magisk or KernelSU",
     )?;
     let folder = means.folder(root);
     let entry = in_form(entry, quick);
@@ -73,7 +74,7 @@ pub fn run(
         ensure!(rustix::process::geteuid().is_root(), "only root can reboot this device: run it as root");
         begin(arguments, &entry, offer.arms, quick, means, root).inspect_err(|_| drop(take_away(root)))?;
         if means.start().inspect_err(|_| drop(take_away(root)))? {
-            eprintln!("the first reboot is a moment away; `brisk prove --here --stop` ends the series");
+            note!("the first reboot is a moment away; `brisk prove --here --stop` ends the series");
             return Ok(ExitCode::SUCCESS);
         }
         return go_on(arguments, entry, quick, means, interrupted, root);
@@ -86,7 +87,7 @@ pub fn run(
     go_on(arguments, entry, quick, means, interrupted, root)
 }
 
-/// Ends the series that is under way, whichever process has begun it; 1 when there is none and nothing is left of one.
+/// Ends the series that is under way, whichever process has begun it.
 ///
 /// # Errors
 /// When something cannot be removed.
@@ -95,20 +96,22 @@ pub fn stop(root: &Root) -> anyhow::Result<ExitCode> {
     let folder = Means::of(root).map(|means| means.folder(root)).filter(|folder| folder.is_dir());
     let _turn = folder.map(|folder| take_turn_by_force(&folder)).transpose()?;
     let removed = take_away(root)?;
-    removed.iter().for_each(|place| eprintln!("took {place} back"));
+    removed.iter().for_each(|place| note!("removed {place}"));
     if !was_under_way && removed.is_empty() {
-        eprintln!("no series of reboots is under way");
-        return Ok(ExitCode::from(1));
+        note!("nothing to do: no series of reboots is under way");
+        return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("the series of reboots is ended; what was measured stays, and a new series goes on with it");
+    note!("the series of reboots is ended; what was measured stays, and a new series goes on with it");
     Ok(ExitCode::SUCCESS)
 }
 
 /// Makes this the one program that goes on with the series, for as long as what is returned lives; it says which one that is.
 fn take_turn(folder: &Path) -> anyhow::Result<LockedFile> {
     let turn = LockedFile::attempt(open_turn(folder)?).context("cannot lock the series")?;
-    let mut turn = turn.ok().context("another brisk goes on with this series")?;
-    turn.set_len(0).and_then(|()| write!(turn, "{}", std::process::id())).context("cannot say who goes on")?;
+    let mut turn = turn.ok().context("another brisk process runs this series")?;
+    turn.set_len(0)
+        .and_then(|()| write!(turn, "{}", std::process::id()))
+        .context("cannot write the lock of the series")?;
     Ok(turn)
 }
 
@@ -127,7 +130,7 @@ fn take_turn_by_force(folder: &Path) -> anyhow::Result<LockedFile> {
         }
         std::thread::sleep(STOP_ROUND);
     }
-    bail!("another brisk goes on with this series, and does not end")
+    bail!("another brisk process runs this series, and does not end")
 }
 
 fn open_turn(folder: &Path) -> anyhow::Result<File> {
@@ -180,7 +183,7 @@ fn open_in(arguments: &Arguments, entry: Entry, quick: bool, means: Means, root:
         if matches!(found, Found::Other { .. }) {
             // Boots of one kernel or brisk are not compared with those of another.
             ensure!(!arguments.resume, "the series is ended: it {}", set_aside(found));
-            eprintln!("the series {}", set_aside(found));
+            note!("the series {}", set_aside(found));
             member.findings = Findings::default();
         }
     }

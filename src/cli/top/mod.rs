@@ -23,21 +23,21 @@ const PAGE: (usize, usize) = (160, 80);
 /// Arguments of `brisk top`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without a daemon it shows what one would see; nothing is changed. Capacity is out of 1024 for the
-fastest core; a core that bulk work leaves free is marked. q or Ctrl-C ends it.
+Without a daemon it shows what one would decide; it changes nothing. Capacity is out of 1024 for the
+fastest core; cores reserved for the foreground are marked. Press q or Ctrl-C to end.
 
 Examples:
   brisk top                 live, once a second
   brisk top --once | head   one screen
   brisk top --json          the same for a program")]
 pub struct Arguments {
-    /// Print one screen and end; without a terminal that is so anyway
+    /// Print one screen and end (always so without a terminal)
     #[arg(long)]
     once: bool,
     /// Print one JSON object and end
     #[arg(long)]
     json: bool,
-    /// How often the screen is drawn, in milliseconds
+    /// Set the time between two screens, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(100..=60_000))]
     period_ms: u32,
 }

@@ -51,7 +51,7 @@ pub fn guard(holder: Holder, folder: &Path, root: &Root, daemon: u32) -> Result<
 #[derive(Debug, thiserror::Error)]
 pub enum GuardFault {
     /// The kernel would not let it sleep or read its pipe.
-    #[error("the guardian cannot wait for the end of its daemon: {0}; is it started by `brisk run`?")]
+    #[error("the guardian cannot wait for the end of its daemon: {0}; is it started by `brisk daemon`?")]
     Wait(io::Error),
     /// The journal could not be used.
     #[error(transparent)]

@@ -31,7 +31,7 @@ pub fn give_back_what_was_left(root: &Root) {
             }
         }
         Err(JournalError::Locked { .. }) => {}
-        Err(error) => tracing::warn!("what a boot may have left held cannot be given back: {error}"),
+        Err(error) => tracing::warn!("cannot restore what a boot may have left held: {error}"),
     }
 }
 

@@ -200,7 +200,7 @@ fn write(world: &Root, recording: &Recording, sampler: &Sampler, header: &str) -
                 });
             }
             Err(reasons) if BootTime::now() >= patience => {
-                bail!("the recording is lost, for nothing takes it: {}; name a place with --output", reasons.join("; "))
+                bail!("cannot save the recording: {}; name a place with --output", reasons.join("; "))
             }
             Err(_) => std::thread::sleep(PLACE_PERIOD),
         }

@@ -122,7 +122,7 @@ fn wait_for_end(config: &KillerConfig, victim: &Victim, hold: Option<&Hold>, kil
         let left = Timespec::try_from(limit.since(BootTime::now())).ok();
         match poll(&mut [PollFd::new(hold, PollFlags::IN)], left.as_ref()) {
             Ok(0) => {
-                tracing::warn!("{} ({}) has not gone after {} ms", victim.name, victim.pid, config.patience_ms);
+                tracing::warn!("{} ({}) still exists {} ms after SIGKILL", victim.name, victim.pid, config.patience_ms);
                 return released_at;
             }
             Ok(_) => return Some(released_at.unwrap_or_else(BootTime::now)),

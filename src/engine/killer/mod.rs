@@ -58,7 +58,7 @@ pub struct Prepared {
 /// When nothing can be waited for, or memory cannot be looked at.
 pub fn run(root: &Root, config: &KillerConfig, prepared: Prepared) -> anyhow::Result<()> {
     let mut killer = Killer::new(root, config)?;
-    killer.looks.prepare(root).context("cannot look at memory")?;
+    killer.looks.prepare(root).context("cannot sample memory")?;
     // What only the start needed is not locked with the rest.
     if let Err(error) = own_code::unmap() {
         tracing::debug!("the code of the start stays mapped: {error}");
@@ -150,7 +150,7 @@ impl<'a> Killer<'a> {
             tracing::warn!("the kernel may kill the killer: {error}; give it CAP_SYS_RESOURCE");
         }
         if let Err(error) = scheduling::become_real_time() {
-            tracing::warn!("the killer has to wait for a CPU like every task: {error}; give it CAP_SYS_NICE");
+            tracing::warn!("no real-time priority for the killer: {error}; give it CAP_SYS_NICE");
         }
         let what = match lock_as_used() {
             Ok(Locked::All) => return,
@@ -189,7 +189,7 @@ impl<'a> Killer<'a> {
             if has_killed || self.lmkd.as_ref().is_some_and(Lmkd::goes_on) {
                 burst_until = BootTime::now() + Duration::from_millis(self.config.burst_ms);
             } else if woken == Woken::Time && woken_at.since(prepared_at) >= PREPARATION {
-                self.looks.prepare(self.root).context("cannot look at memory")?;
+                self.looks.prepare(self.root).context("cannot sample memory")?;
                 self.learned.save();
                 prepared_at = woken_at;
             }
@@ -245,7 +245,7 @@ impl<'a> Killer<'a> {
 
     /// Samples memory and ends a process if one must go. True when one did.
     fn relieve(&mut self, woken_at: BootTime, by_event: bool) -> anyhow::Result<bool> {
-        let look = self.looks.take(self.root, woken_at).context("cannot look at memory")?;
+        let look = self.looks.take(self.root, woken_at).context("cannot sample memory")?;
         self.headroom_kib = look.headroom_kib;
         let order = self.lmkd.as_mut().and_then(|lmkd| lmkd.judge(&look.reading, page_kib()));
         let need = match (&self.lmkd, &order) {

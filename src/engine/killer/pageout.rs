@@ -37,7 +37,7 @@ pub(super) fn start(root: &Root, config: &PageoutConfig) -> std::io::Result<()> 
     let (root, config) = (root.clone(), config.clone());
     std::thread::Builder::new().name(PAGEOUT.to_owned()).spawn(move || {
         if let Err(error) = super::become_idle() {
-            return tracing::warn!("nothing is swapped out ahead of need: {error}");
+            return tracing::warn!("cannot start proactive swap-out: {error}");
         }
         let mut vain = None;
         loop {

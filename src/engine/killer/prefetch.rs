@@ -22,7 +22,7 @@ pub(super) fn start(root: &Root) -> std::io::Result<Sender<u32>> {
     let root = root.clone();
     std::thread::Builder::new().name("prefetch".to_owned()).spawn(move || {
         if let Err(error) = super::become_idle() {
-            return tracing::warn!("nothing is fetched ahead of need: {error}");
+            return tracing::warn!("cannot start prefetch from swap: {error}");
         }
         while let Ok(pid) = receiver.recv() {
             let mut next = Some(pid);

@@ -45,7 +45,7 @@ impl StallWatch {
                     trigger.shortcoming().iter().for_each(|shortcoming| tracing::warn!("{shortcoming}"));
                     self.trigger = Some(trigger);
                 }
-                Err(error) => tracing::warn!("who waits for memory will not be noticed: {error}"),
+                Err(error) => tracing::warn!("cannot watch memory pressure: {error}"),
             }
         }
         Some(self.trigger.is_some())

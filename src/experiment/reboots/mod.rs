@@ -29,6 +29,7 @@ use crate::device::cpufreq::Policies;
 use crate::device::{BootTime, Root, android_properties, kernel};
 use crate::engine::boot::{Options, watch};
 use crate::mechanism::boot::hand_over::{self, Step as Policy};
+use crate::notes::note;
 use means::Means;
 use series::{Again, Armed, Series, Step};
 
@@ -177,7 +178,7 @@ impl Course<'_> {
             },
         };
         let (count, seconds) = (left.len(), reboots.settle_s);
-        eprintln!("{count} reboots are left, the next one is in {seconds} s; brisk prove --here --stop ends it");
+        note!("{count} reboots are left, the next one is in {seconds} s; brisk prove --here --stop ends it");
         if !self.rest(Duration::from_secs(seconds.into())) {
             return Ok(Ending::Interrupted);
         }

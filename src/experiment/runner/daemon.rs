@@ -40,24 +40,24 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `brisk run` and returns once its control socket answers.
+    /// Starts `brisk daemon` and returns once its control socket answers.
     pub(super) fn start(root: &Root, folder: &Path, configuration: &toml::Table) -> anyhow::Result<Self> {
         let file = folder.join("arm.toml");
         fs::write(&file, toml::to_string(&acting(configuration))?)
             .with_context(|| format!("cannot write {}", file.display()))?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("--root").arg(root.path("/")).arg("run").arg("--config").arg(&file);
+        command.arg("--root").arg(root.path("/")).arg("daemon").arg("--config").arg(&file);
         // It restores what it holds, also when the experiment is killed.
         parent_death::follow(&mut command, Signal::TERM);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().context("cannot start brisk run")?;
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().context("cannot start brisk daemon")?;
         let mut daemon = Self { child, socket: root.runtime_folder().join("control") };
         let limit = BootTime::now() + PATIENCE;
         while daemon.status().is_err() {
             if let Some(status) = daemon.child.try_wait()? {
-                bail!("brisk run ended at once with {status}; its reason is on stderr");
+                bail!("brisk daemon ended at once with {status}; its reason is on stderr");
             }
             if BootTime::now() > limit {
-                bail!("brisk run does not answer on {}", daemon.socket.display());
+                bail!("brisk daemon does not answer on {}", daemon.socket.display());
             }
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -15,6 +15,8 @@ use super::cache::{Cache, fault};
 use super::error::LabError;
 use own_lists::OwnLists;
 
+use crate::notes::note;
+
 /// A source of one's own is asked again after this long.
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -136,7 +138,7 @@ impl Apt {
         } else {
             String::new()
         };
-        eprintln!("brisk: fetching {}{others} ({:.1} MB)", first.name, bytes as f64 / 1e6);
+        note!("brisk: fetching {}{others} ({:.1} MB)", first.name, bytes as f64 / 1e6);
         let wanted: Vec<String> = packages.iter().map(|it| format!("{}={}", it.name, it.version)).collect();
         let arguments: Vec<&str> = ["download"].into_iter().chain(wanted.iter().map(String::as_str)).collect();
         self.run("apt-get", &arguments, folder, &first.name)?;

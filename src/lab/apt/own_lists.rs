@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use super::super::architecture::Architecture;
 use super::super::cache::{Cache, Lock, fault};
 use super::super::error::LabError;
+use crate::notes::note;
 
 /// A state folder for apt. What changes it holds its lock, and so does who reads it.
 #[derive(Debug, Clone)]
@@ -102,7 +103,7 @@ impl OwnLists {
             return Ok(());
         }
         let source = self.sources.as_deref().unwrap_or("this host").trim_end();
-        eprintln!("brisk: fetching the package lists of {source}");
+        note!("brisk: fetching the package lists of {source}");
         for folder in ["lists/partial", "cache/archives/partial"] {
             let folder = self.path(folder);
             fs::create_dir_all(&folder).map_err(fault("make", &folder))?;

@@ -235,7 +235,7 @@ fn candidate(
         }
         ActuatorKind::Uclamp if facts.uclamp && policy.governor == "schedutil" => {
             let minimum = config.uclamp.minimum;
-            Some((Actuator::Clamp { minimum }, Help::Utilization(minimum)))
+            Some((Actuator::Clamp { minimum }, Help::Utilisation(minimum)))
         }
         ActuatorKind::SamplingRate => {
             let present_us = policy.sampling_rate_us?;

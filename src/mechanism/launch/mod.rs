@@ -35,6 +35,6 @@ pub fn support(root: &Root, config: &LaunchConfig, running: bool) -> Support {
     if support.state != SupportState::Active || running {
         return support;
     }
-    let advice = ["Start the daemon: brisk run.", &support.advice].join(" ").trim_end().to_owned();
+    let advice = ["Start the daemon: brisk daemon.", &support.advice].join(" ").trim_end().to_owned();
     Support { state: SupportState::Available, advice, ..support }
 }

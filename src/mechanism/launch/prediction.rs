@@ -85,7 +85,7 @@ pub enum Help {
     /// From the notice on, schedutil may change the frequency that often.
     RateLimit(u64),
     /// From the notice on, the utilisation is at least this, of 1024.
-    Utilization(u64),
+    Utilisation(u64),
 }
 
 /// What the model says about one cpufreq policy.
@@ -214,15 +214,15 @@ impl State {
             }
             Governor::Schedutil { rate_limit_us, frequency_invariant, .. } => {
                 let limit_us = if let Help::RateLimit(limit_us) = help { limit_us } else { rate_limit_us };
-                let floor = if let Help::Utilization(floor) = help { floor as f64 / 1024.0 } else { 0.0 };
+                let floor = if let Help::Utilisation(floor) = help { floor as f64 / 1024.0 } else { 0.0 };
                 let wanted = if frequency_invariant {
                     let start = 0.5 * capacity(governor);
-                    let utilization = grown(start, self.scaled_us).max(floor);
-                    if self.capacity < 1.0 && utilization > FITS * self.capacity {
+                    let utilisation = grown(start, self.scaled_us).max(floor);
+                    if self.capacity < 1.0 && utilisation > FITS * self.capacity {
                         // The big CPU was idle too.
                         (self.capacity, self.khz) = (1.0, frequencies_khz[0]);
                     }
-                    1.25 * f64::from(highest) * utilization / self.capacity
+                    1.25 * f64::from(highest) * utilisation / self.capacity
                 } else {
                     1.25 * f64::from(self.khz) * grown(0.5, now_us as f64).max(floor)
                 };
@@ -317,7 +317,7 @@ mod tests {
         assert!((20.0..60.0).contains(&loss), "measured: 31 ms; predicted {loss}");
         assert!(predict(stock, Help::Floor(1_200_000)).helped_loss_ms() < 8.0);
         assert!(
-            predict(stock, Help::Utilization(1024)).helped_loss_ms()
+            predict(stock, Help::Utilisation(1024)).helped_loss_ms()
                 < predict(stock, Help::RateLimit(0)).helped_loss_ms()
         );
     }
@@ -327,7 +327,7 @@ mod tests {
         let stock = Governor::Schedutil { rate_limit_us: 1_000, frequency_invariant: true, capacity_permille: 1_000 };
         let loss = |help| predict(stock, help).helped_loss_ms();
         assert!(loss(Help::None) > 2.0, "{}", loss(Help::None));
-        assert!(loss(Help::Utilization(1024)) < loss(Help::Floor(1_200_000)) + 2.0);
+        assert!(loss(Help::Utilisation(1024)) < loss(Help::Floor(1_200_000)) + 2.0);
     }
 
     #[test]
@@ -335,8 +335,8 @@ mod tests {
         let stock = Governor::Schedutil { rate_limit_us: 1_000, frequency_invariant: true, capacity_permille: 300 };
         let loss = |help| predict(stock, help).helped_loss_ms();
         assert!(loss(Help::None) > 30.0, "{}", loss(Help::None));
-        assert!(loss(Help::Utilization(1024)) < 5.0, "{}", loss(Help::Utilization(1024)));
-        assert!(loss(Help::Floor(1_200_000)) > loss(Help::Utilization(1024)));
+        assert!(loss(Help::Utilisation(1024)) < 5.0, "{}", loss(Help::Utilisation(1024)));
+        assert!(loss(Help::Floor(1_200_000)) > loss(Help::Utilisation(1024)));
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn expect_returns(candidates: &mut [Candidate]) {
     }
 }
 
-/// What is remembered of a kill, for `brisk memory explain`.
+/// What is remembered of a kill, for `brisk memory kills`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KillRecord {
     /// When it was killed.

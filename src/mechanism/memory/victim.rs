@@ -64,18 +64,18 @@ const UNKNOWN_COST_MS: f64 = 1000.0;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// The class that would be missed least first, in it the least cost for what a death really returns
+    /// The least important class first; within it the least cost for the memory returned
     #[default]
     Brisk,
-    /// The kernel's Low Memory Killer: minfree and adj, then the largest resident set (the paper's)
+    /// The kernel's Low Memory Killer: minfree and adj, then the largest RSS (the paper)
     LmkRss,
-    /// The same with the proportional resident set (what the paper proposes)
+    /// The same with the largest PSS (the paper's proposal)
     LmkPss,
-    /// The same with the proportional resident set and the proportional share of swap
+    /// The same with the largest PSS and proportional swap
     LmkPssSwap,
-    /// Android's lmkd before Android 11: a floor by pressure, the one longest in the background first
+    /// lmkd before Android 11: an adj floor by pressure, least recently used first
     LmkdPsi,
-    /// Android's lmkd since: watermarks, swap, thrashing and stalls, with its defaults for small devices
+    /// lmkd since Android 11: watermarks, swap, thrashing, stalls; low-RAM defaults
     Lmkd,
 }
 

@@ -43,5 +43,5 @@ pub fn support(root: &Root, config: &PlacementConfig, running: bool) -> Support 
     if support.state != SupportState::Active || running {
         return support;
     }
-    Support { state: SupportState::Available, advice: "Start the daemon: brisk run.".to_owned(), ..support }
+    Support { state: SupportState::Available, advice: "Start the daemon: brisk daemon.".to_owned(), ..support }
 }

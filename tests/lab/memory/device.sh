@@ -53,7 +53,7 @@ configure() {
 
 # start_daemon COMMAND...: COMMAND runs it, as whom it likes.
 start_daemon() {
-	"$@" brisk run 2>/tmp/log &
+	"$@" brisk daemon 2>/tmp/log &
 	daemon=$!
 	wait_for 60 is_another_killer none
 	wait_for 60 brisk status >/dev/null

@@ -40,7 +40,7 @@ pressure() {
 	say pressure.expected " $protected $kept$front"
 	say pressure.victim "$victim"
 	say pressure.oom "$(oom_kills)"
-	say pressure.explain "$(brisk memory explain --json | tr -d '\n')"
+	say pressure.explain "$(brisk memory kills --json | tr -d '\n')"
 	say pressure.status "$(brisk status --json | tr -d '\n')"
 	say pressure.doctor "$(brisk doctor --json | tr -d '\n')"
 	kill -TERM "$daemon"
@@ -73,7 +73,7 @@ run_away() {
 	say outrun.alive "$(alive "$front" "$daemon")"
 	say outrun.expected " $front $daemon"
 	say outrun.oom "$(oom_kills)"
-	say outrun.explain "$(brisk memory explain --json | tr -d '\n')"
+	say outrun.explain "$(brisk memory kills --json | tr -d '\n')"
 }
 
 outrun() {
@@ -220,8 +220,8 @@ stuck() {
 	start_daemon env
 	wait_for 60 has_gone "$victim"
 	say stuck.first "$(cut -d ' ' -f 1,3 "/proc/$first/stat")"
-	say stuck.said "$(grep -c "($first) has not gone after 1000 ms" /tmp/log)"
-	say stuck.explain "$(brisk memory explain --json | tr -d '\n')"
+	say stuck.said "$(grep -c "($first) still exists 1000 ms after SIGKILL" /tmp/log)"
+	say stuck.explain "$(brisk memory kills --json | tr -d '\n')"
 	echo THAWED >/tmp/freezer/ice/freezer.state
 }
 

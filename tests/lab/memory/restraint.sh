@@ -47,7 +47,7 @@ restraint() {
 	wait_for 60 grep -q screen /tmp/front
 	# A person does not leave it alone.
 	while echo resume >&5; do sleep 0.1; done &
-	brisk run 2>/tmp/log &
+	brisk daemon 2>/tmp/log &
 	daemon=$!
 	wait_for 60 brisk status >/dev/null
 	# It takes more and more memory in the background.

@@ -124,9 +124,9 @@ final class InitializationGraph {
                 }
             }
         }
-        MethodInfo initializer = info.methods.get(ClassInfo.INITIALIZER);
-        if (initializer != null) {
-            connect(node, methodNode(initializer));
+        MethodInfo initialiser = info.methods.get(ClassInfo.INITIALIZER);
+        if (initialiser != null) {
+            connect(node, methodNode(initialiser));
         }
     }
 

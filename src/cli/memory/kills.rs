@@ -1,4 +1,4 @@
-//! `brisk memory explain`: who was killed, why then, why that one, and what it returned.
+//! `brisk memory kills`: the history of kills: which process, why then, why that one, and the memory that it returned.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -14,17 +14,15 @@ use crate::mechanism::memory::killer::KillRecord;
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
 
-/// Arguments of `brisk memory explain`.
+/// Arguments of `brisk memory kills`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit code 0 when a process was killed since boot, 1 when none was.
-
 Examples:
-  brisk memory explain            the last ten kills
-  brisk memory explain --last 1   the last one
-  brisk memory explain --json     all that are remembered")]
+  brisk memory kills            the last ten kills since boot
+  brisk memory kills --last 1   the last one
+  brisk memory kills --json     all that are remembered")]
 pub struct Arguments {
-    /// How many of the last kills
+    /// Show this many of the last kills
     #[arg(long, value_name = "N", default_value_t = 10)]
     last: usize,
     /// Print one JSON object
@@ -51,7 +49,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         let first = report.kills.len().saturating_sub(arguments.last);
         report.kills[first..].iter().map(text).collect()
     })?;
-    Ok(ExitCode::from(u8::from(report.kills.is_empty())))
+    Ok(ExitCode::SUCCESS)
 }
 
 fn text(record: &KillRecord) -> String {
@@ -62,12 +60,12 @@ fn text(record: &KillRecord) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{BOLD}{}{BOLD:#} ({}) {:.3} s after boot", record.name, record.pid, at_s);
     let _ = writeln!(text, "    cause: {}", record.cause);
-    let _ = writeln!(text, "    this one: {}", record.reason);
+    let _ = writeln!(text, "    victim: {}", record.reason);
     let returned = match (record.returned_kib, record.back_after_us) {
-        (Some(kib), Some(us)) => format!("{kib} KiB came back within {:.1} ms", us as f64 / 1000.0),
-        _ => "it has not gone".to_owned(),
+        (Some(kib), Some(us)) => format!("{kib} KiB returned within {:.1} ms", us as f64 / 1000.0),
+        _ => "the process still exists".to_owned(),
     };
-    let _ = writeln!(text, "    {} KiB were predicted, {returned}", record.predicted_kib);
+    let _ = writeln!(text, "    memory: {} KiB predicted, {returned}", record.predicted_kib);
     let _ = writeln!(text, "    {FAINT}decided in {:.1} ms{FAINT:#}", record.decided_after_us as f64 / 1000.0);
     text
 }

@@ -1,4 +1,4 @@
-//! `brisk run`: the daemon, in the foreground.
+//! `brisk daemon`: the daemon, in the foreground.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,30 +10,30 @@ use crate::device::Root;
 use crate::engine::{Engine, Options, Purpose};
 use crate::mechanism::list;
 
-/// Arguments of `brisk run`.
+/// Arguments of `brisk daemon`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  brisk run                     with the configuration of /etc/brisk and /usr/lib/brisk
-  brisk run --config my.toml    with this file alone
-  brisk run --dry-run           print what would be done, and do nothing
-  brisk run --record day.jsonl  keep what was observed and decided, for `brisk replay`
+  brisk daemon                     with the configuration of /etc and /usr/lib
+  brisk daemon --config my.toml    with this file alone
+  brisk daemon --dry-run           print what it would do, and write nothing
+  brisk daemon --record day.jsonl  keep events and decisions, for `brisk replay`
 
-SIGTERM or SIGINT restores everything and ends it; SIGHUP reads the configuration again.")]
+SIGTERM and SIGINT restore everything and end the daemon. SIGHUP makes it read the configuration again.")]
 pub struct Arguments {
     /// Use FILE alone, in place of the configuration's layers
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Print the actions that it would take; write nothing
+    /// Print the actions that the daemon would take; write nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// With --dry-run: one JSON object a line
+    /// Print one JSON object a line, with --dry-run
     #[arg(long, requires = "dry_run")]
     pub json: bool,
-    /// Record what it observes and decides in the new file FILE, for `brisk replay`
+    /// Record events and decisions in the new file FILE, for `brisk replay`
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Say more on standard error
+    /// Print debug messages on standard error
     #[arg(long, short)]
     pub verbose: bool,
 }
