@@ -31,8 +31,9 @@ pub enum Command {
     },
     /// Show the values in force
     #[command(after_help = "\
-Files count in this order, the later the stronger: brisk.toml from the first of /etc/brisk and
-/usr/lib/brisk that has one, then brisk.toml.d/*.toml from both in the order of their names.")]
+Files count in this order, the later the stronger: brisk.toml from the first of /etc/brisk,
+/usr/local/lib/brisk and /usr/lib/brisk that has one, then brisk.toml.d/*.toml from all in the order
+of their names.")]
     Show {
         /// Add the file that each value comes from
         #[arg(long)]
