@@ -154,7 +154,8 @@ mod tests {
     #[test]
     fn crates_and_what_they_use_follow_from_the_depths() {
         let mut components = BTreeMap::new();
-        let tree = "0|brisk v0.1.0 (/somewhere)|Apache-2.0\n1|a v1.0.0|MIT/Apache-2.0\n2|b v2.0.0|MIT\n1|b v2.0.0|MIT\n";
+        let tree =
+            "0|brisk v0.1.0 (/somewhere)|Apache-2.0\n1|a v1.0.0|MIT/Apache-2.0\n2|b v2.0.0|MIT\n1|b v2.0.0|MIT\n";
         add(&mut components, tree).unwrap();
         let key = |name: &str, version: &str| (name.to_owned(), version.to_owned());
         let uses = |name, version| components[&key(name, version)].uses.iter().cloned().collect::<Vec<_>>();
