@@ -55,7 +55,7 @@ if [ -n "$purge" ]; then
 	for folder in /etc/brisk/brisk.toml.d /etc/brisk; do
 		rmdir "$folder" 2>/dev/null || :
 	done
-	rm -rf /var/lib/brisk /run/brisk
+	rm -rf /var/lib/brisk /var/lib/brisk-reboots /run/brisk
 	if command -v userdel >/dev/null && grep -q '^brisk:.*:/var/lib/brisk:' /etc/passwd; then
 		userdel brisk
 	fi

@@ -30,8 +30,8 @@ lines() {
 # All files with what they hold, but for what dpkg and systemd note of every package and boot, and the state of the kernel's tunables.
 state() {
 	find / \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /run -o -path /var/lib/dpkg \
-		-o -path /var/log -o -path /var/cache \) -prune -o -print
-	find /etc /usr/lib -type f -exec md5sum {} +
+		-o -path /var/log -o -path /var/cache -o -path /etc/.pwd.lock \) -prune -o -print
+	find /etc /usr/lib -type f ! -name .pwd.lock -exec md5sum {} +
 	ls -d /run/brisk* 2>/dev/null || :
 	grep -rH . /sys/devices/system/cpu/cpufreq /proc/sys/vm 2>/dev/null | grep -v '/stats/\|cur_freq'
 	find /sys/devices/system/cpu/cpufreq ! -user root
@@ -72,6 +72,7 @@ launch() {
 	launched=$!
 	wait_for 20 is_raised
 	say "$1" "$(cat "$rate")"
+	rm /etc/brisk/brisk.toml.d/test.toml
 }
 
 is_raised() {
@@ -82,7 +83,6 @@ end_launch() {
 	# shellcheck disable=SC2046 # one process
 	kill $(pidof sleep) || :
 	wait "$launched" || :
-	rm -f /etc/brisk/brisk.toml.d/test.toml
 }
 
 # What the README says of trying brisk, then an upgrade while a launch holds a tunable, and the removal.
