@@ -27,18 +27,22 @@ lines() {
 	done <"/$1.lines"
 }
 
-# All files with what they hold, but for what dpkg and systemd note of every package and boot, and the state of the kernel's tunables.
+# All files with what they hold, but for what dpkg and systemd note of every package and boot, and the state of the kernel's tunables. The lab
+# has a /usr/bin/brisk of its own.
 state() {
 	find / \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /run -o -path /var/lib/dpkg \
-		-o -path /var/log -o -path /var/cache -o -path /etc/.pwd.lock \) -prune -o -print
-	find /etc /usr/lib -type f ! -name .pwd.lock -exec md5sum {} +
+		-o -path /var/log -o -path /var/cache -o -path /etc/.pwd.lock -o -path /usr/bin/brisk \) -prune -o -print
+	# Users and groups by their names: useradd and the like write the files again, and keep copies.
+	find /etc /usr/lib -type f ! -name .pwd.lock ! -name 'passwd*' ! -name 'group*' ! -name '*shadow*' -exec md5sum {} +
+	sed 's/:.*//' /etc/passwd /etc/group
 	ls -d /run/brisk* 2>/dev/null || :
 	grep -rH . /sys/devices/system/cpu/cpufreq /proc/sys/vm 2>/dev/null | grep -v '/stats/\|cur_freq'
 	find /sys/devices/system/cpu/cpufreq ! -user root
 }
 
 begin() {
-	mkdir -p "$work"
+	# The latter is there on each Debian.
+	mkdir -p "$work" /var/lib/systemd
 	# As on each Debian; `useradd` and the like keep copies of them.
 	for file in passwd group shadow gshadow; do
 		[ -e /etc/$file ] || : >/etc/$file
