@@ -58,5 +58,6 @@ if [ -n "$purge" ]; then
 	rm -rf /var/lib/brisk /var/lib/brisk-reboots /run/brisk
 	if command -v userdel >/dev/null && grep -q '^brisk:.*:/var/lib/brisk:' /etc/passwd; then
 		userdel brisk
+		! grep -q '^brisk:' /etc/group || groupdel brisk
 	fi
 fi
