@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use brisk::config::Layers;
 use brisk::mechanism::Enabled;
 
 const BUILDROOT: &str = "packaging/buildroot/package/brisk/brisk.mk";
 const YOCTO: &str = "packaging/yocto/recipes-core/brisk/brisk_git.bb";
-const DEBIAN: &str = "Cargo.toml";
+/// The tarballs and Debian's packages.
+const RELEASE: &str = "packaging/release";
 
 fn text(file: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
@@ -25,12 +27,12 @@ fn a_device_gets_the_program_without_charts_and_laboratory() {
             assert!(line.contains("--no-default-features --bin brisk"), "{file}: {line}");
         }
     }
-    assert!(text(DEBIAN).contains("[\"target/device/brisk-x86_64\", \"usr/bin/brisk\""), "what build-release makes");
+    assert!(text("packaging/build-release").contains("--no-default-features --bin brisk"));
 }
 
 #[test]
 fn each_package_installs_the_settings_with_their_defaults() {
-    for file in [BUILDROOT, YOCTO, DEBIAN] {
+    for file in [BUILDROOT, YOCTO, RELEASE] {
         assert!(text(file).contains("packaging/brisk.toml"), "{file}");
     }
 }
@@ -60,10 +62,9 @@ fn each_package_installs_the_profile_of_its_devices_where_brisk_reads_it() {
             .lines()
             .any(|line| line.contains(&format!("packaging/profiles/{profile}.toml")) && line.contains(place))
     };
-    assert!(is_installed(DEBIAN, "desktop", "usr/lib/brisk/brisk.toml"));
+    assert!(is_installed(RELEASE, "desktop", "/lib/brisk/brisk.toml"));
     assert!(is_installed(BUILDROOT, "board", "$(TARGET_DIR)/usr/lib/brisk/brisk.toml"));
     assert!(is_installed(YOCTO, "board", "${D}${nonarch_libdir}/brisk/brisk.toml"));
-    assert!(is_installed("README.md", "desktop", "/usr/lib/brisk/brisk.toml"));
     // The image and the module of Android install it from its own folder (android_module.rs).
     assert_eq!(text("packaging/profiles/phone.toml"), text("android/integration/brisk.toml"));
 }
@@ -71,8 +72,8 @@ fn each_package_installs_the_profile_of_its_devices_where_brisk_reads_it() {
 // Verifies INSTALL-1.
 #[test]
 fn removing_the_package_restores_and_purging_it_leaves_nothing_behind() {
-    assert!(text("packaging/debian/prerm").contains("brisk restore"));
-    let purge = text("packaging/debian/postrm");
+    assert!(text("packaging/debian/brisk/prerm").contains("brisk restore"));
+    let purge = text("packaging/debian/brisk/postrm");
     for file in ["setup.toml", "switched.toml"] {
         assert!(purge.contains(&format!("/etc/brisk/brisk.toml.d/{file}")), "{file}");
     }
@@ -83,7 +84,7 @@ fn removing_the_package_restores_and_purging_it_leaves_nothing_behind() {
 fn recipes_and_the_readme_name_files_that_exist() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut named = 0;
-    for file in [BUILDROOT, YOCTO, DEBIAN, "README.md"] {
+    for file in [BUILDROOT, YOCTO, RELEASE, "README.md"] {
         let text = text(file);
         let words = text.split(|letter: char| letter.is_whitespace() || "\"'`()[]{},$@:".contains(letter));
         for word in words.filter_map(|word| word.find("packaging/").map(|at| &word[at..])) {
@@ -95,17 +96,58 @@ fn recipes_and_the_readme_name_files_that_exist() {
     assert!(named > 10, "{named}");
 }
 
+/// Packages, man pages and the driver are of one version: Cargo.toml's. packaging/release reads it there.
+// Verifies INSTALL-2.
 #[test]
-fn the_readme_installs_what_the_release_build_makes() {
-    let installs: Vec<String> =
-        text("README.md").lines().filter(|line| line.starts_with("install ")).map(str::to_owned).collect();
-    assert!(installs.len() >= 3, "{installs:?}");
-    for line in installs {
-        let source = line.split_whitespace().nth(3).unwrap();
-        let built =
-            source.starts_with("target/device/brisk-") && text("packaging/build-release").contains("target/device");
-        assert!(built || Path::new(env!("CARGO_MANIFEST_DIR")).join(source).exists(), "{line}");
+fn all_packages_have_one_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (file, line) in [
+        ("Cargo.toml", format!("version = \"{version}\"")),
+        ("kernel/binder-cache/dkms.conf", format!("PACKAGE_VERSION=\"{version}\"")),
+        (YOCTO, format!("PV = \"{version}+git\"")),
+        ("CITATION.cff", format!("version: {version}")),
+        ("android/preload/pom.xml", format!("  <version>{version}</version>")),
+    ] {
+        assert!(text(file).lines().any(|found| found == line), "{file} has no line {line}");
     }
+    for name in [format!("brisk_{version}_amd64.deb"), format!("brisk-{version}-x86_64.tar.gz")] {
+        assert!(text("README.md").contains(&name), "the README names another version than {name}");
+    }
+}
+
+/// From two folders, with other times, rights, zone and language.
+// Verifies INSTALL-2.
+#[test]
+fn packing_twice_makes_the_same_bytes() {
+    let sums = ["first", "a/second/elsewhere"].map(|name| {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join(name);
+        fs::create_dir_all(&tree).unwrap();
+        let script = "
+            umask $1; cd \"$2\"; shift 2; cp -r \"$@\" .; mkdir -p android kernel in/man in/completions
+            cp -r \"$top/android/integration\" android/; cp -r \"$top/kernel/binder-cache\" kernel/
+            echo '#!/bin/sh' >in/brisk-x86_64
+            for file in man/brisk.1 man/brisk.toml.5 completions/brisk.bash completions/_brisk completions/brisk.fish brisk.cdx.json; do
+                echo text >in/$file
+            done
+            packaging/release in out x86_64 >&2; cat out/SHA256SUMS";
+        let top = env!("CARGO_MANIFEST_DIR");
+        let copied = ["packaging", "Cargo.toml", "LICENSE", "README.md", "CHANGELOG.md"];
+        let is_first = name == "first";
+        let output = Command::new("sh")
+            .args(["-ec", script, "sh", if is_first { "022" } else { "077" }])
+            .arg(&tree)
+            .args(copied.map(|file| format!("{top}/{file}")))
+            .env("top", top)
+            .env("SOURCE_DATE_EPOCH", "1700000000")
+            .env("TZ", if is_first { "UTC" } else { "Asia/Tokyo" })
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    });
+    assert_eq!(sums[0].lines().count(), 5, "{}", sums[0]);
+    assert_eq!(sums[0], sums[1]);
 }
 
 /// The options that a kernel needs for process events, as each build system sets them.

@@ -1,8 +1,8 @@
 //! Which files make the configuration, and which of them set what.
 //!
 //! As in the UAPI group's configuration file specification: of `brisk.toml` only the one in the highest folder counts
-//! (`/etc/brisk` above `/usr/lib/brisk`, and not `/run/brisk`, which belongs to the user of the service; Android's are those of
-//! [`ANDROID`]); then all `brisk.toml.d/*.toml` in the order of their names,
+//! (`/etc/brisk` above `/usr/local/lib/brisk` above `/usr/lib/brisk`, and not `/run/brisk`, which belongs to the user of the service;
+//! Android's are those of [`ANDROID`]); then all `brisk.toml.d/*.toml` in the order of their names,
 //! where a name in a higher folder replaces the same name in a lower one, and a link to `/dev/null` hides it.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::{Config, ConfigError};
 use crate::device::Root;
 
 /// The folders, lowest first.
-const LINUX: [&str; 2] = ["/usr/lib/brisk", "/etc/brisk"];
+const LINUX: [&str; 3] = ["/usr/lib/brisk", "/usr/local/lib/brisk", "/etc/brisk"];
 /// Android's, lowest first: the partitions of the image, the module of Magisk or KernelSU, and what a person has set, which
 /// outlives updates of both. It is not where the daemon writes.
 const ANDROID: [&str; 6] = [
@@ -241,7 +241,8 @@ mod tests {
             ("etc/brisk/brisk.toml", "[launch]\nburst_launches = 2"),
             ("usr/lib/brisk/brisk.toml.d/50-a.toml", "[launch.end]\ndeadline_ms = 50"),
             ("etc/brisk/brisk.toml.d/50-a.toml", "[launch.end]\ndeadline_ms = 60"),
-            ("usr/lib/brisk/brisk.toml.d/60-b.toml", "[launch.end]\nminimum_ms = 7"),
+            ("usr/lib/brisk/brisk.toml.d/60-b.toml", "[launch.end]\nminimum_ms = 8"),
+            ("usr/local/lib/brisk/brisk.toml.d/60-b.toml", "[launch.end]\nminimum_ms = 7"),
             ("etc/brisk/brisk.toml.d/.70-hidden.toml", "nonsense"),
             ("etc/brisk/brisk.toml.d/70-other.conf", "nonsense"),
             ("usr/lib/brisk/brisk.toml.d/80-masked.toml", "nonsense"),

@@ -5,6 +5,7 @@ mod boot;
 mod combined;
 mod flash_model;
 mod init;
+mod install;
 mod lookup;
 mod memory;
 mod placement;

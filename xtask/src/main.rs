@@ -1,11 +1,15 @@
-//! What the repository makes from the program: man pages and completions from its command tree, the book's source, numbers of its
-//! daemon and its charts, and the record of what was run when.
+//! What the repository makes from the program: man pages and completions from its command tree, the book's source, the bill of
+//! materials, numbers of its daemon and its charts, and the record of what was run when.
 
+#[cfg(feature = "lab")]
 mod bench;
 mod book;
+#[cfg(feature = "lab")]
 mod chart;
 mod evidence;
+mod sbom;
 mod settings;
+#[cfg(feature = "lab")]
 mod threads;
 
 use std::fs;
@@ -32,9 +36,15 @@ enum Task {
         #[arg(default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/docs"))]
         folder: PathBuf,
     },
+    /// Write the bill of materials of the program that a device carries, as CycloneDX
+    Sbom {
+        /// Where to write it
+        file: PathBuf,
+    },
     /// Write docs/traceability.md, and enter what was run today
     Evidence(evidence::Arguments),
     /// Measure the daemon, here and in the lab, with real process events and a device tree on a tmpfs; needs root
+    #[cfg(feature = "lab")]
     Bench {
         /// The binary to measure
         brisk: PathBuf,
@@ -43,17 +53,20 @@ enum Task {
         lab: bool,
     },
     /// Measure the drawing of a large boot, beside pybootchartgui where that is in PATH
+    #[cfg(feature = "lab")]
     BenchChart {
         /// The binary to measure
         brisk: PathBuf,
     },
     /// Measure what looking at threads costs, with so many more than this machine has
+    #[cfg(feature = "lab")]
     BenchThreads {
         /// How many
         #[arg(default_values_t = [1_000, 10_000])]
         counts: Vec<u32>,
     },
     /// Be threads that sleep; a part of `bench-threads`
+    #[cfg(feature = "lab")]
     #[command(hide = true)]
     Crowd {
         /// How many
@@ -62,12 +75,14 @@ enum Task {
         awake: u32,
     },
     /// The part of `bench` that runs in the lab's guest as well
+    #[cfg(feature = "lab")]
     #[command(hide = true)]
     Guest {
         /// The binary to measure
         brisk: PathBuf,
     },
     /// Receive process events and do nothing about them; a part of `bench`
+    #[cfg(feature = "lab")]
     #[command(hide = true)]
     Receiver,
 }
@@ -75,12 +90,19 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Docs { folder } => docs(&folder),
+        Task::Sbom { file } => sbom::run(&file),
         Task::Evidence(arguments) => evidence::run(&arguments),
+        #[cfg(feature = "lab")]
         Task::Bench { brisk, lab } => bench::run(&brisk, lab),
+        #[cfg(feature = "lab")]
         Task::BenchChart { brisk } => chart::run(&brisk),
+        #[cfg(feature = "lab")]
         Task::BenchThreads { counts } => threads::run(&counts),
+        #[cfg(feature = "lab")]
         Task::Crowd { count, awake } => threads::be_crowd(count, awake),
+        #[cfg(feature = "lab")]
         Task::Guest { brisk } => bench::run_in_guest(&brisk),
+        #[cfg(feature = "lab")]
         Task::Receiver => bench::run_receiver(),
     }
 }
