@@ -24,6 +24,8 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     #[cfg(feature = "lab")]
     ("placement-combinations", include_str!("../../experiments/placement-combinations.toml")),
     #[cfg(feature = "lab")]
+    ("placement-sessions", include_str!("../../experiments/placement-sessions.toml")),
+    #[cfg(feature = "lab")]
     ("placement-thesis", include_str!("../../experiments/placement-thesis.toml")),
     ("lookup-hub", include_str!("../../experiments/lookup-hub.toml")),
     ("lookup-list", include_str!("../../experiments/lookup-list.toml")),

@@ -84,6 +84,12 @@ impl Stage<'_> {
         let mut neighbours =
             background.iter().map(|&what| self.start_beside(what)).collect::<anyhow::Result<Vec<_>>>()?;
         sleep_until(BootTime::now() + Duration::from_micros(replicate.settle_us));
+        if let Some(nice) = arm.background_nice {
+            for (playing, _) in neighbours.iter().zip(background).filter(|(_, what)| **what != Neighbour::Music) {
+                let file = format!("/proc/{}/autogroup", playing.child.id());
+                self.root.write(file, &nice.to_string())?;
+            }
+        }
         neighbours.iter_mut().try_for_each(Playing::begin)?;
         let begun = BootTime::now();
         let front = self.start_front(combination.foreground)?;
