@@ -56,6 +56,8 @@ foreground() {
 	brisk foreground "$front" >/dev/null
 }
 
+# Debian's kernels have autogroups and leave them off; other distributions have them on.
+echo 1 >/proc/sys/kernel/sched_autogroup_enabled
 say enabled "$(cat /proc/sys/kernel/sched_autogroup_enabled)"
 # A trial that outlasts the steps is not what is tested here.
 configure 'rule = "weight"' 'groups = "off"' 'look_ms = 50' 'idle_look_ms = 100'

@@ -189,7 +189,9 @@ impl Experiment {
         if self.arms.iter().any(|arm| arm.baseline && arm.full_only) {
             return Some("the quick form has the baseline too".into());
         }
-        if self.subject() != Subject::Combinations && self.arms.iter().any(|arm| arm.alone || arm.background_nice.is_some()) {
+        if self.subject() != Subject::Combinations
+            && self.arms.iter().any(|arm| arm.alone || arm.background_nice.is_some())
+        {
             return Some("an arm is `alone`, or sets `background_nice`, in an experiment with combinations".into());
         }
         let baselines = self.arms.iter().filter(|arm| arm.baseline).count();
