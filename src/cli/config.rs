@@ -31,8 +31,8 @@ pub enum Command {
     },
     /// Show the values in force
     #[command(after_help = "\
-Later files override earlier ones: brisk.toml from the first of /etc/brisk, /usr/local/lib/brisk
-and /usr/lib/brisk that has one, then brisk.toml.d/*.toml from all in the order of their names.")]
+Later files override earlier ones: brisk.toml from the first of /etc/brisk, /usr/local/lib/brisk and
+/usr/lib/brisk that has one, then brisk.toml.d/*.toml from all in the order of their names.")]
     Show {
         /// Print the file that each value comes from
         #[arg(long)]

@@ -52,6 +52,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         player.compile_piece();
         return Ok(ExitCode::SUCCESS);
     }
+    // As programs of a person are: each in a session of its own, which the scheduler may have compete as one.
+    rustix::process::setsid().context("cannot begin a session")?;
     let line = if let Some(what) = arguments.front {
         // Its name is what the kernel, and every program that lists threads, shows.
         rustix::thread::set_name(&CString::new(what.name())?)?;

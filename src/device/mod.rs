@@ -5,6 +5,7 @@
 
 pub mod affinity;
 pub mod android_properties;
+pub mod autogroup;
 pub mod binder;
 pub mod bpf;
 pub mod capacity;
@@ -54,6 +55,7 @@ pub mod root;
 pub mod schedstat;
 pub mod scheduling;
 mod scheduling_attributes;
+pub mod scheduling_group;
 pub mod seen;
 pub mod session;
 pub mod swap_area;

@@ -71,6 +71,8 @@ pub enum Target {
     },
     /// What a control group of version 2 weighs against its neighbours, by its folder: `100`, or `idle`.
     GroupWeight(PathBuf),
+    /// What a session weighs against others, by the number of its autogroup: a nice value.
+    Autogroup(u64),
     /// What the binder driver's cache of a context knows of its context manager (`kernel/binder-cache`), or `none`.
     LookupProfile(String),
 }
@@ -87,6 +89,7 @@ impl Target {
             | Self::ZramSwap(_)
             | Self::Group(_)
             | Self::GroupWeight(_)
+            | Self::Autogroup(_)
             | Self::LookupProfile(_) => None,
             Self::UtilizationClampMinimum { pid, .. } => Some(*pid),
             Self::CpuAffinity { tid, .. }
@@ -128,6 +131,7 @@ impl fmt::Display for Target {
             Self::Group(folder) => write!(f, "control group {}", folder.display()),
             Self::GroupMember { tid, .. } => write!(f, "control group of thread {tid}"),
             Self::GroupWeight(folder) => write!(f, "weight of control group {}", folder.display()),
+            Self::Autogroup(id) => write!(f, "nice value of autogroup {id}"),
             Self::LookupProfile(context) => write!(f, "lookup profile of {context}"),
         }
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::cgroup::membership::{Groups, Lookup, Memberships};
 use super::priority::Priority;
 use super::scheduling_attributes::SchedulingAttributes;
+use super::scheduling_group::{SchedulingGroup, SchedulingGroups};
 use super::uclamp::Clamps;
 use super::{DeviceError, Operation, Root, affinity, process};
 
@@ -27,6 +28,9 @@ pub struct ThreadFacts {
     /// Its control groups, where it may be taken from them.
     #[serde(default)]
     pub groups: Memberships,
+    /// In which group it competes for a CPU.
+    #[serde(default)]
+    pub scheduling_group: SchedulingGroup,
     /// CPU time of its process's children that have ended and of theirs, in clock ticks.
     #[serde(default)]
     pub children_ticks: u64,
@@ -35,11 +39,19 @@ pub struct ThreadFacts {
 /// The facts of those of the threads `tids` that can be had, with what `groups` says of theirs: some have ended, and a
 /// kernel before 3.14 does not tell priorities.
 pub fn of_each(root: &Root, tids: &[u32], groups: &Groups) -> Vec<ThreadFacts> {
-    let mut groups = groups.at(root);
-    tids.iter().filter_map(|&tid| of(root, tid, &mut groups).ok()).collect()
+    if tids.is_empty() {
+        return Vec::new();
+    }
+    let (mut groups, mut competing) = (groups.at(root), SchedulingGroups::of(root));
+    tids.iter().filter_map(|&tid| of(root, tid, &mut groups, &mut competing).ok()).collect()
 }
 
-fn of(root: &Root, tid: u32, groups: &mut Lookup<'_>) -> Result<ThreadFacts, DeviceError> {
+fn of(
+    root: &Root,
+    tid: u32,
+    groups: &mut Lookup<'_>,
+    competing: &mut SchedulingGroups<'_>,
+) -> Result<ThreadFacts, DeviceError> {
     let fault = |error: io::Error| DeviceError::io(&root.path(format!("/proc/{tid}")), Operation::Read, error);
     let stat = process::stat(root, tid)?;
     let allowed = affinity::allowed(root, tid)?;
@@ -51,6 +63,7 @@ fn of(root: &Root, tid: u32, groups: &mut Lookup<'_>) -> Result<ThreadFacts, Dev
         priority: Priority::from(&attributes),
         clamps: Clamps::told(&attributes).unwrap_or_default(),
         groups: groups.memberships(tid),
+        scheduling_group: competing.group(tid),
         children_ticks: stat.children_ticks,
     })
 }
@@ -66,6 +79,6 @@ mod tests {
         let facts = of_each(&root, &[u32::MAX, tid], &groups);
         let known: Vec<_> = facts.iter().map(|facts| (facts.tid, facts.allowed.is_empty())).collect();
         assert_eq!(known, [(tid, false)]);
-        assert!(of(&root, u32::MAX, &mut groups.at(&root)).unwrap_err().is_missing());
+        assert!(of(&root, u32::MAX, &mut groups.at(&root), &mut SchedulingGroups::of(&root)).unwrap_err().is_missing());
     }
 }

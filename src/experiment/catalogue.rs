@@ -24,6 +24,8 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     #[cfg(feature = "lab")]
     ("placement-combinations", include_str!("../../experiments/placement-combinations.toml")),
     #[cfg(feature = "lab")]
+    ("placement-sessions", include_str!("../../experiments/placement-sessions.toml")),
+    #[cfg(feature = "lab")]
     ("placement-thesis", include_str!("../../experiments/placement-thesis.toml")),
     ("lookup-hub", include_str!("../../experiments/lookup-hub.toml")),
     ("lookup-list", include_str!("../../experiments/lookup-list.toml")),
@@ -169,10 +171,13 @@ mod tests {
             names(&["memory"], false).unwrap(),
             ["memory-paper", "memory-brisk", "memory-victims", "memory-single", "memory-writeback"]
         );
-        assert_eq!(names(&["placement"], false).unwrap(), ["placement-combinations", "placement-thesis"]);
+        assert_eq!(
+            names(&["placement"], false).unwrap(),
+            ["placement-combinations", "placement-sessions", "placement-thesis"]
+        );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
         assert_eq!(names(&["together"], false).unwrap(), ["together"]);
-        assert_eq!(names(&[], false).unwrap().len(), 23);
+        assert_eq!(names(&[], false).unwrap().len(), 24);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

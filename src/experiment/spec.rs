@@ -135,6 +135,8 @@ pub struct Arm {
     pub launcher: Vec<String>,
     /// How this arm reads what processes hold.
     pub reads: Option<Reading>,
+    /// The nice value that the session of each neighbour but music is given by hand (/proc/PID/autogroup).
+    pub background_nice: Option<i32>,
     /// True for the arm without background, in an experiment with combinations.
     #[serde(default)]
     pub alone: bool,

@@ -13,6 +13,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("debian-6.1", include_str!("../../lab/scenarios/debian-6.1.toml")),
     ("debian-6.12", include_str!("../../lab/scenarios/debian-6.12.toml")),
     ("debian-6.1-parallel", include_str!("../../lab/scenarios/debian-6.1-parallel.toml")),
+    ("autogroup-6.1", include_str!("../../lab/scenarios/autogroup-6.1.toml")),
     ("debian-6.1-checked", include_str!("../../lab/scenarios/debian-6.1-checked.toml")),
     ("zygote-6.1-parallel", include_str!("../../lab/scenarios/zygote-6.1-parallel.toml")),
     ("memory-6.1", include_str!("../../lab/scenarios/memory-6.1.toml")),

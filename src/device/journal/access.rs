@@ -7,6 +7,7 @@ use std::thread::sleep;
 
 use super::holder::{Holder, has_possible_original};
 use super::{JournalError, Lease, Outcome, limit};
+use crate::device::autogroup::{self, Autogroups};
 use crate::device::binder::cache;
 use crate::device::cgroup::{group, hierarchy, weight};
 use crate::device::kinship::Families;
@@ -28,6 +29,7 @@ pub(super) struct Access {
     unsettled: BTreeMap<Target, Unsettled>,
     /// Where control groups are; read when they are needed first.
     mounts: Vec<hierarchy::Mount>,
+    autogroups: Autogroups,
 }
 
 #[derive(Debug)]
@@ -40,7 +42,14 @@ struct Unsettled {
 
 impl Access {
     pub(super) fn new(holder: Holder, root: &Root) -> Self {
-        Self { holder, root: root.clone(), tunables: BTreeMap::new(), unsettled: BTreeMap::new(), mounts: Vec::new() }
+        Self {
+            holder,
+            root: root.clone(),
+            tunables: BTreeMap::new(),
+            unsettled: BTreeMap::new(),
+            mounts: Vec::new(),
+            autogroups: Autogroups::default(),
+        }
     }
 
     /// Whose journal this is.
@@ -94,6 +103,7 @@ impl Access {
             Target::ZramSwap(name) => swap_area::state(&self.root, name),
             Target::Group(folder) => Ok(group::state(&self.root, folder).to_owned()),
             Target::GroupWeight(folder) => weight::read(&self.root, folder),
+            Target::Autogroup(id) => self.autogroups.read(&self.root, *id).map(|nice| nice.to_string()),
             Target::LookupProfile(context) => cache::profile(&self.root, context),
             Target::GroupMember { hierarchy, tid, start_time_ticks } => {
                 let stat = self.same_process(*tid, *start_time_ticks, Operation::Read)?;
@@ -153,6 +163,10 @@ impl Access {
             Target::Group(folder) if value.starts_with(group::ABSENT) => group::remove(&self.root, folder, value),
             Target::Group(folder) => group::make(&self.root, folder, value),
             Target::GroupWeight(folder) => weight::write(&self.root, folder, value),
+            Target::Autogroup(id) => {
+                let invalid = || DeviceError::malformed(Path::new(autogroup::FILE), "a nice value", value);
+                self.autogroups.write(&self.root, *id, autogroup::parse_nice(value).ok_or_else(invalid)?)
+            }
             Target::LookupProfile(context) => cache::set_profile(&self.root, context, value),
             Target::GroupMember { hierarchy, tid, .. } => {
                 let from = self.read(target)?;

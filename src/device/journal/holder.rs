@@ -6,6 +6,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::Lease;
+use crate::device::autogroup;
 use crate::device::binder::cache;
 use crate::device::cgroup::hierarchy::{self, Mount};
 use crate::device::cgroup::{group, memory};
@@ -83,6 +84,7 @@ impl Holder {
             | Target::ZramSwap(name) => matches!(self, Self::Daemon | Self::Memory) && zram::is_name(name),
             Target::Group(folder) => self == Self::Daemon && group::is_ours(folder) && is_group(folder),
             Target::GroupWeight(folder) => self == Self::Daemon && is_group(folder),
+            Target::Autogroup(_) => self == Self::Daemon,
             Target::LookupProfile(context) => self == Self::Daemon && cache::is_context(context),
             Target::UtilizationClampMinimum { .. }
             | Target::CpuAffinity { .. }
@@ -104,6 +106,7 @@ pub(super) fn has_possible_original(lease: &Lease) -> bool {
         Target::ZramSwap(_) => original == "off",
         Target::Group(_) => original.starts_with(group::ABSENT),
         Target::GroupMember { .. } => hierarchy::is_plain(original),
+        Target::Autogroup(_) => autogroup::parse_nice(original).is_some(),
         _ => true,
     }
 }
@@ -210,6 +213,7 @@ mod tests {
             (Target::GroupWeight("/sys/fs/cgroup/kiosk".into()), "d"),
             (Target::GroupWeight("/sys/fs/cgroup".into()), ""),
             (Target::GroupWeight("/proc/1/root/tmp".into()), ""),
+            (Target::Autogroup(12), "d"),
             (Target::CpuAffinity { tid, start_time_ticks }, "d"),
             (Target::Priority { tid, start_time_ticks }, "d"),
         ] {
@@ -230,6 +234,9 @@ mod tests {
             (Target::ZramSize("zram0".into()), "4096", false),
             (Target::Group("/dev/cpuset/brisk-threads".into()), "absent +cpu", true),
             (Target::Group("/dev/cpuset/brisk-threads".into()), "../../kernel/uevent_helper=/tmp/x", false),
+            (Target::Autogroup(12), "-20", true),
+            (Target::Autogroup(12), "20", false),
+            (Target::Autogroup(12), "", false),
             (member.clone(), "/apps", true),
             (member, "/../../tmp", false),
         ] {

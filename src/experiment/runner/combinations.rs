@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::daemon::Daemon;
 use super::settings::Settings;
 use super::{Metrics, describe, run_replicates, runtime_folder, sleep_until};
-use crate::device::{BootTime, Root};
+use crate::device::{BootTime, Root, autogroup};
 use crate::experiment::load;
 use crate::experiment::metric::Metric;
 use crate::experiment::plan::{Line, Plan, Replicate};
@@ -84,6 +84,15 @@ impl Stage<'_> {
         let mut neighbours =
             background.iter().map(|&what| self.start_beside(what)).collect::<anyhow::Result<Vec<_>>>()?;
         sleep_until(BootTime::now() + Duration::from_micros(replicate.settle_us));
+        if let Some(nice) = arm.background_nice {
+            if !autogroup::is_enabled(self.root) {
+                bail!("sessions do not compete as one here: kernel.sched_autogroup_enabled is not 1");
+            }
+            for (playing, _) in neighbours.iter().zip(background).filter(|(_, what)| **what != Neighbour::Music) {
+                let file = format!("/proc/{}/autogroup", playing.child.id());
+                self.root.write(file, &nice.to_string())?;
+            }
+        }
         neighbours.iter_mut().try_for_each(Playing::begin)?;
         let begun = BootTime::now();
         let front = self.start_front(combination.foreground)?;

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::{Arm, Experiment};
 use crate::experiment::claim::{At, Claim};
 use crate::experiment::point::Point;
-use crate::report::proof::Mode;
 
 /// Between the names of the foreground and of what runs beside it.
 const BESIDE: &str = " / ";
@@ -211,9 +210,6 @@ impl Combinations {
         ];
         if others.contains(&true) {
             return Some("an experiment with combinations has no other workload".into());
-        }
-        if experiment.mode == Mode::Deterministic {
-            return Some("threads of several CPUs are timed with mode = \"parallel\" or \"native\"".into());
         }
         let [shortest, longest] = self.settle_ms;
         if shortest > longest || experiment.replicates.quick_work_ms.is_some() {

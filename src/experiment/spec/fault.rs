@@ -189,8 +189,10 @@ impl Experiment {
         if self.arms.iter().any(|arm| arm.baseline && arm.full_only) {
             return Some("the quick form has the baseline too".into());
         }
-        if self.subject() != Subject::Combinations && self.arms.iter().any(|arm| arm.alone) {
-            return Some("an arm is `alone` in an experiment with combinations".into());
+        if self.subject() != Subject::Combinations
+            && self.arms.iter().any(|arm| arm.alone || arm.background_nice.is_some())
+        {
+            return Some("an arm is `alone`, or sets `background_nice`, in an experiment with combinations".into());
         }
         let baselines = self.arms.iter().filter(|arm| arm.baseline).count();
         (baselines != 1).then(|| format!("{baselines} arms have `baseline = true`, exactly one must"))

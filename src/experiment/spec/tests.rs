@@ -263,7 +263,6 @@ fn combinations_are_points_and_their_mistakes_are_named() {
         (", quick = true", "", "some are `quick`"),
         ("background = [\"music\", \"hog\"]", "background = []", "each has a background"),
         ("settle_ms = [1800", "settle_ms = [2100", "settle_ms is [shortest, longest]"),
-        ("mode = \"parallel\"", "mode = \"deterministic\"", "with mode = \"parallel\" or \"native\""),
         ("warm_up = 0", "warm_up = 1", "each block is a run of its own, and warm_up is 0"),
         ("\"hog\", \"hog\"", "\"pig\"", "unknown variant `pig`"),
         (

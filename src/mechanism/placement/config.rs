@@ -31,6 +31,8 @@ pub struct PlacementConfig {
     pub sensing: Sensing,
     /// Which control groups may be used.
     pub groups: Choice,
+    /// True: a session of bulk work alone weighs less as a whole, where the kernel has each session compete as one.
+    pub sessions: bool,
     /// Nice levels that bulk threads go down: 10 is a tenth of the weight.
     #[serde(deserialize_with = "within::<_, 1, 19>")]
     pub nice_levels: u64,
@@ -54,6 +56,7 @@ impl Default for PlacementConfig {
             idle_look_ms: 1_000,
             sensing: Sensing::Schedstat,
             groups: Choice::Auto,
+            sessions: true,
             nice_levels: 10,
             maximum_threads: 256,
             excluded_commands: Vec::new(),

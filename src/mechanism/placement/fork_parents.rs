@@ -116,7 +116,16 @@ mod tests {
     fn facts(tid: u32, children_ticks: u64) -> ThreadFacts {
         let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
         let (clamps, groups) = (Clamps::default(), Memberships::default());
-        ThreadFacts { tid, start_time_ticks: 1, allowed: vec![0], priority, clamps, groups, children_ticks }
+        ThreadFacts {
+            tid,
+            start_time_ticks: 1,
+            allowed: vec![0],
+            priority,
+            clamps,
+            groups,
+            scheduling_group: Default::default(),
+            children_ticks,
+        }
     }
 
     fn born(tid: u32, pid: u32, parent: u32) -> Look {

@@ -1,7 +1,8 @@
 //! Placement: CPU-heavy background work makes room for the foreground, where and for as long as that helps.
 //!
 //! `classify` says what a thread is, `roster` which threads there are, `gain` what could be won, `cores` which cores can be kept
-//! free, `step` what is done to a thread, `neighbours` whose group may weigh less as a whole, `heirs` which threads
+//! free, `step` what is done to a thread, `neighbours` whose group may weigh less as a whole, `sessions` the same
+//! of sessions and what counts between the foreground and a thread, `heirs` which threads
 //! inherited it, `fork_parents` whose children are bulk work together, `trial` whether it helped, `back_off` when what did not
 //! is tried again, and `policy` decides. `resources` tells which process takes how much of everything else, and `storage`
 //! lowers the I/O priority of threads that keep the foreground waiting for disks.
@@ -20,6 +21,7 @@ pub mod policy;
 pub mod probe;
 pub mod resources;
 pub mod roster;
+mod sessions;
 pub mod snapshot;
 pub mod step;
 pub mod storage;

@@ -99,7 +99,8 @@ impl Neighbours {
     }
 }
 
-fn does_with_less(member: &Member, roster: &Roster, excluded: &[Glob]) -> bool {
+/// True for a thread that its group or session may weigh less for: bulk work, or it sleeps.
+pub(super) fn does_with_less(member: &Member, roster: &Roster, excluded: &[Glob]) -> bool {
     let Member { thread, habits, .. } = member;
     if member.is_front || excluded.iter().any(|glob| glob.matches(&thread.command)) {
         return false;

@@ -16,6 +16,7 @@ use super::heirs::Heirs;
 use super::neighbours::Neighbours;
 use super::probe;
 use super::roster::Roster;
+use super::sessions::Sessions;
 use super::step::{Rung, Step};
 use super::thesis;
 use super::trial::{Rhythms, Trial};
@@ -70,6 +71,7 @@ pub struct PlacementPolicy {
     /// Masks of foreground threads, until the next sample.
     parted: Holdings,
     neighbours: Neighbours,
+    sessions: Sessions,
     /// A group could not be made or entered: masks and nice values say the same of each thread.
     without_groups: bool,
     back_off: BackOff<Rung>,
@@ -133,6 +135,7 @@ impl PlacementPolicy {
             heirs: Heirs::default(),
             parted: Holdings::default(),
             neighbours: Neighbours::default(),
+            sessions: Sessions::default(),
             without_groups: false,
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
             doubted: None,
@@ -161,6 +164,7 @@ impl PlacementPolicy {
         self.without_groups = false;
         self.leased.forget_refusals(|_| true);
         self.neighbours.clear();
+        self.sessions.clear();
         if !self.is_on() {
             self.roster = Roster::default();
             self.looked_at = None;
@@ -208,14 +212,18 @@ impl PlacementPolicy {
         let totals = self.roster.take(now, wall_ns, look);
         self.release_where("it has ended", decisions, |tid| look.ended.contains(&tid));
         self.late.retain(|tid| !look.ended.contains(tid));
+        self.sessions.forget(&look.ended);
+        self.sessions.take(facts, &self.roster, &self.leased);
         self.heirs.note(look, &self.leased, &self.roster);
         // A task that shows what was made of it, or what it was born with, does not show what is its own.
         let mut changed = self.heirs.disinherit(facts, decisions);
         changed.extend(self.leased_threads());
-        self.roster.take_facts(facts.iter().filter(|facts| !changed.contains(&facts.tid)));
+        let tells_own = |facts: &&ThreadFacts| !changed.contains(&facts.tid) && !self.sessions.asked_alone(facts.tid);
+        self.roster.take_facts(facts.iter().filter(tells_own));
         if now.since(self.facts_at) >= FACTS_AGE {
             self.facts_at = now;
             self.doubt_facts();
+            self.sessions.doubt();
         }
         self.follow_online(online, decisions);
         self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
@@ -227,6 +235,7 @@ impl PlacementPolicy {
             self.window.clear();
             return self.release_all("there is no foreground", decisions);
         }
+        self.spare_sessions();
         if let Some(groups) = groups {
             self.neighbours.take(now, groups, self.roster.front(), &self.leased);
         }
@@ -339,6 +348,8 @@ impl Mechanism for PlacementPolicy {
                     self.without_groups = true;
                     makes_do = true;
                 }
+                Target::Autogroup(_) if is_gone => continue,
+                Target::Autogroup(_) => makes_do = true,
                 Target::GroupWeight(folder) => {
                     self.neighbours.forget(folder);
                     makes_do = true;

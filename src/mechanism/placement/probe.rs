@@ -7,7 +7,7 @@ use crate::device::cgroup::membership::Groups;
 use crate::device::io_priority::{self, IoPriority};
 use crate::device::threads::{self, Sensing};
 use crate::device::uclamp::Fitting;
-use crate::device::{Root, capacity, foreground, hotplug};
+use crate::device::{Root, autogroup, capacity, foreground, hotplug};
 use crate::mechanism::enabled::decide;
 use crate::mechanism::{Support, SupportState, Surroundings};
 
@@ -65,6 +65,10 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine) -> Supp
     let by = match &groups.refusal {
         None => format!("groups ({})", groups.describe()),
         Some(_) => "masks and nice values".to_owned(),
+    };
+    let by = match config.sessions && autogroup::is_enabled(root) {
+        true => format!("{by}, and between sessions by their autogroups' nice values"),
+        false => by,
     };
     let clamp = machine.modest_clamp().map(|clamp| format!(" and by utilisation clamps (uclamp.max {clamp})"));
     let clamp = clamp.unwrap_or_default();

@@ -278,6 +278,7 @@ mod tests {
     use super::*;
     use crate::device::cgroup::membership::Memberships;
     use crate::device::priority::{Priority, SchedulingPolicy};
+    use crate::device::scheduling_group::SchedulingGroup;
     use crate::device::threads::ThreadUsage;
 
     fn thread(tid: u32, pid: u32, parent: u32) -> Thread {
@@ -355,6 +356,7 @@ mod tests {
             priority,
             clamps: crate::device::uclamp::Clamps::default(),
             groups: Memberships::default(),
+            scheduling_group: SchedulingGroup::default(),
             children_ticks: 0,
         }]);
         assert_eq!((roster.unknown(&[], 9).len(), roster.busy(Class::Bulk, &[], 9).len()), (0, 1));

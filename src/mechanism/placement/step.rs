@@ -16,6 +16,8 @@ use crate::mechanism::Target;
 
 /// The least that a nice value makes of a thread.
 const LEAST_NICE: i32 = 19;
+/// A nice level is a quarter of weight.
+const LEVEL: f64 = 1.25;
 
 /// What is done to bulk threads for the foreground's sake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,11 +132,23 @@ impl Step {
             Self::Isolate(_) => None,
         }
     }
+
+    /// What is made of the nice value of a session that has so much by itself, where `sessions` of them are to weigh together
+    /// what one would; nothing where it has as little already, or this step is not about weight.
+    pub fn nice_of_session(&self, own: i32, nice_levels: i32, sessions: usize) -> Option<String> {
+        let crowd = (sessions.max(1) as f64).ln() / LEVEL.ln();
+        let nice = match self {
+            Self::Weight => (own + nice_levels + crowd.round() as i32).min(LEAST_NICE),
+            Self::Idle => LEAST_NICE,
+            Self::Isolate(_) => return None,
+        };
+        (nice > own).then(|| nice.to_string())
+    }
 }
 
-/// A nice level is a quarter of weight.
+/// So many nice levels less.
 fn lessened(weight: f64, nice_levels: i32) -> f64 {
-    weight / 1.25f64.powi(nice_levels)
+    weight / LEVEL.powi(nice_levels)
 }
 
 /// The mask that puts a thread with these facts on `cpus`, where it may be on all of `machine`.
@@ -167,6 +181,7 @@ impl fmt::Display for Step {
 mod tests {
     use super::*;
     use crate::device::cgroup::membership::Memberships;
+    use crate::device::scheduling_group::SchedulingGroup;
     use crate::device::uclamp::{Clamps, Fitting};
 
     fn facts(allowed: Vec<u32>, priority: Priority) -> ThreadFacts {
@@ -177,6 +192,7 @@ mod tests {
             priority,
             clamps: Clamps::default(),
             groups: Memberships::default(),
+            scheduling_group: SchedulingGroup::default(),
             children_ticks: 0,
         }
     }
@@ -261,6 +277,26 @@ mod tests {
     }
 
     // Verifies PLACE-4.
+    #[test]
+    fn sessions_together_weigh_what_one_would() {
+        for (step, own, levels, sessions, expected) in [
+            (Step::Weight, 0, 10, 1, Some("10")),
+            (Step::Weight, 0, 10, 0, Some("10")),
+            (Step::Weight, 0, 10, 2, Some("13")),
+            (Step::Weight, 0, 10, 4, Some("16")),
+            (Step::Weight, 0, 10, 100, Some("19")),
+            (Step::Weight, -5, 10, 1, Some("5")),
+            (Step::Weight, 15, 10, 1, Some("19")),
+            (Step::Weight, 19, 10, 1, None),
+            (Step::Idle, 0, 10, 1, Some("19")),
+            (Step::Idle, 19, 10, 1, None),
+            (Step::Isolate(Split { reserved: vec![1], rest: vec![0] }), 0, 10, 1, None),
+        ] {
+            let found = step.nice_of_session(own, levels, sessions);
+            assert_eq!(found.as_deref(), expected, "{step:?} {own} {levels} {sessions}");
+        }
+    }
+
     #[test]
     fn where_a_group_can_be_made_it_makes_room_for_all_its_members_together() {
         let membership = |hierarchy| {

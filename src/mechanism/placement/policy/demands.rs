@@ -32,8 +32,11 @@ impl PlacementPolicy {
     /// Applies the step to the threads that are bulk now, and to no other.
     pub(super) fn apply(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let Some(held) = &self.held else { return };
-        let busy = self.busy(&held.step).into_iter();
-        let mut wanted: Demands = busy.flat_map(|member| self.demands_of(&held.step, member)).collect();
+        let busy = self.busy(&held.step);
+        let sessions: BTreeSet<u64> =
+            busy.iter().filter_map(|member| self.sessions.of(member)).map(|(id, _)| id).collect();
+        let demands = busy.into_iter().flat_map(|member| self.demands_of(&held.step, member, sessions.len()));
+        let mut wanted: Demands = demands.collect();
         if !wanted.is_empty() {
             wanted.extend(self.demands_of_light(&held.step));
         }
@@ -49,19 +52,26 @@ impl PlacementPolicy {
         }
     }
 
-    fn demands_of(&self, step: &Step, member: &Member) -> Vec<(Target, String)> {
+    /// What is asked of a thread where so many sessions make room.
+    fn demands_of(&self, step: &Step, member: &Member, sessions: usize) -> Vec<(Target, String)> {
         let Some(facts) = &member.facts else { return Vec::new() };
-        let nice_levels = i32::try_from(self.config.nice_levels).unwrap_or(19);
+        let nice_levels = self.nice_levels();
         let of_group = || {
             let (folder, own) = self.neighbours.of(member.thread.pid)?;
-            let target = Target::GroupWeight(folder.clone());
-            let is_refused = self.leased.refusal(&target).is_some();
-            Some((target, step.weight_of_group(own, nice_levels)?)).filter(|_| !is_refused)
+            Some((Target::GroupWeight(folder.clone()), step.weight_of_group(own, nice_levels)?))
         };
-        if facts.priority.policy == SchedulingPolicy::Other
-            && let Some(demand) = of_group()
+        let of_session = || {
+            let (id, own) = self.sessions.of(member).filter(|_| self.config.sessions)?;
+            Some((Target::Autogroup(id), step.nice_of_session(own, nice_levels, sessions)?))
+        };
+        let of_all = of_group().or_else(of_session);
+        if let Some(demand) = of_all.filter(|(target, _)| self.leased.refusal(target).is_none())
+            && facts.priority.policy == SchedulingPolicy::Other
         {
-            return std::iter::once(demand).chain(step.clamp_of(facts, &self.machine)).collect();
+            // Its nice value would count for nothing, so until all is known nothing is done.
+            let may_begin = !self.sessions.is_incomplete() || self.leased.has(&demand.0);
+            let weight = Some(demand).filter(|(target, _)| may_begin || !matches!(target, Target::Autogroup(_)));
+            return weight.into_iter().chain(step.clamp_of(facts, &self.machine)).collect();
         }
         // A cpuset may forget by whom a thread was bound, and a process may have threads that are not bulk.
         let is_bound = self.machine.cores().iter().any(|core| !facts.allowed.contains(&core.cpu));
@@ -74,6 +84,18 @@ impl PlacementPolicy {
             return step.demands_of(&facts, nice_levels, &self.machine);
         }
         step.demands_of(facts, nice_levels, &self.machine)
+    }
+
+    fn nice_levels(&self) -> i32 {
+        i32::try_from(self.config.nice_levels).unwrap_or(19)
+    }
+
+    /// Finds out which sessions may weigh less, where there is bulk work to weigh less, and what must be known for that.
+    pub(super) fn spare_sessions(&mut self) {
+        if self.config.sessions && !self.busy(&Step::Weight).is_empty() {
+            let maximum = self.maximum();
+            self.sessions.spare(&self.roster, &self.config.excluded_commands, &mut self.unknown, maximum);
+        }
     }
 
     /// What `step` means on this device.
@@ -118,9 +140,16 @@ impl PlacementPolicy {
         self.leased.held().filter_map(|(target, _)| target.thread())
     }
 
-    /// Has facts asked for again, but not those of threads that show what they have been made to give up.
+    /// Has facts asked for again, but not those of threads that show what they have been made to give up, nor of those that do
+    /// so with their group or session, which would end for want of them.
     pub(super) fn doubt_facts(&mut self) {
-        let leased: BTreeSet<u32> = self.leased.in_force().filter_map(|(target, _)| target.thread()).collect();
+        let of_group = |member: &&Member| {
+            let group = self.neighbours.of(member.thread.pid).map(|(folder, _)| Target::GroupWeight(folder.clone()));
+            let session = self.sessions.of(member).map(|(id, _)| Target::Autogroup(id));
+            group.into_iter().chain(session).any(|target| self.leased.has(&target))
+        };
+        let mut leased: BTreeSet<u32> = self.leased.in_force().filter_map(|(target, _)| target.thread()).collect();
+        leased.extend(self.roster.members().filter(of_group).map(|member| member.thread.tid));
         self.roster.doubt_facts(|tid| !leased.contains(&tid));
     }
 }

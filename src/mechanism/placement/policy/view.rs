@@ -4,6 +4,7 @@ use super::PlacementPolicy;
 use crate::mechanism::Target;
 use crate::mechanism::placement::classify::Class;
 use crate::mechanism::placement::roster::{Member, most_demanding};
+use crate::mechanism::placement::sessions::Reach;
 use crate::mechanism::placement::snapshot::{MOST_THREADS, Snapshot, ThreadView};
 use crate::mechanism::placement::trial::Trial;
 
@@ -16,6 +17,10 @@ impl PlacementPolicy {
         if self.roster.makes_room_for_children(member.thread.pid) && view.class != Class::Bulk {
             view.class = Class::Bulk;
             view.reason = "starts short-lived processes that are bulk work together".to_owned();
+        }
+        let counts = self.sessions.reach(member).filter(|_| view.class == Class::Bulk && !view.is_front);
+        if let Some(reach) = counts.filter(|reach| *reach != Reach::Nice) {
+            view.reason += &format!("; {reach}");
         }
         let mut refusals = self.leased.refusals().filter(|(target, _)| target.thread() == Some(member.thread.tid));
         if let Some((_, error)) = refusals.next() {
@@ -38,7 +43,13 @@ impl PlacementPolicy {
                 let (_, value) = self.leased.held().find(|(target, _)| **target == weight)?;
                 Some(format!("its group weighs {value}"))
             };
-            let given: Vec<String> = room.or_else(of_group).into_iter().chain(clamp).collect();
+            let of_session = || {
+                let (id, _) = self.sessions.of(member)?;
+                let is_it = |(target, _): &(&Target, &str)| **target == Target::Autogroup(id);
+                let (_, nice) = self.leased.held().find(is_it)?;
+                Some(format!("its session weighs as nice {nice} does"))
+            };
+            let given: Vec<String> = room.or_else(of_group).or_else(of_session).into_iter().chain(clamp).collect();
             (!given.is_empty()).then(|| given.join(", "))
         };
         let is_awake = |member: &&Member| {

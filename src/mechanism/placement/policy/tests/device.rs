@@ -10,6 +10,7 @@ use crate::device::cgroup::weight::WeighedGroup;
 use crate::device::hotplug::{format_list, parse_list};
 use crate::device::priority::{Priority, SchedulingPolicy};
 use crate::device::schedstat::{Schedstat, Usage};
+use crate::device::scheduling_group::SchedulingGroup;
 use crate::device::threads::{Thread, ThreadUsage};
 use crate::device::uclamp::{self, Clamps, Fitting};
 use crate::mechanism::placement::snapshot::ThreadView;
@@ -91,6 +92,8 @@ pub struct Device {
     /// A delegated sub-tree, and what its groups are made to weigh.
     pub tree: Vec<WeighedGroup>,
     pub weights: BTreeMap<PathBuf, String>,
+    /// The nice values that sessions are made to have.
+    pub sessions: BTreeMap<u64, i32>,
 }
 
 /// Where a device has groups: weights beside all others, CPUs below the own one.
@@ -139,6 +142,7 @@ impl Device {
             members: BTreeMap::new(),
             tree: Vec::new(),
             weights: BTreeMap::new(),
+            sessions: BTreeMap::new(),
         }
     }
 
@@ -165,6 +169,7 @@ impl Device {
             priority,
             clamps: Clamps::default(),
             groups: self.offered(),
+            scheduling_group: SchedulingGroup::default(),
             children_ticks: 0,
         };
         let running = self.threads.values().filter(|sim| sim.ran_last).map(|sim| sim.virtual_time);
@@ -323,7 +328,12 @@ impl Device {
         let facts = |tid: &u32| {
             let sim = self.threads.get(tid)?;
             let clamps = Clamps { maximum: sim.clamp, ..sim.facts.clamps };
-            Some(ThreadFacts { allowed: sim.mask.clone(), priority: sim.priority, clamps, ..sim.facts.clone() })
+            let mut scheduling_group = sim.facts.scheduling_group.clone();
+            if let SchedulingGroup::Autogroup(group) = &mut scheduling_group {
+                group.nice = self.sessions.get(&group.id).copied().unwrap_or(group.nice);
+            }
+            let facts = sim.facts.clone();
+            Some(ThreadFacts { allowed: sim.mask.clone(), priority: sim.priority, clamps, scheduling_group, ..facts })
         };
         let facts = asked.iter().filter_map(facts).collect();
         let groups = self.policy.wants_groups(BootTime::from_milliseconds(self.now_ms)).then(|| self.tree.clone());
@@ -377,7 +387,9 @@ impl Device {
 
     /// True when `brisk placement explain` would say of a thread that it holds what the kernel does not.
     fn shows_more_than_held(&self, view: &ThreadView) -> bool {
-        let is_its = |target: &Target| target.thread() == Some(view.tid) || matches!(target, Target::GroupWeight(_));
+        let is_its = |target: &Target| {
+            target.thread() == Some(view.tid) || matches!(target, Target::GroupWeight(_) | Target::Autogroup(_))
+        };
         view.leased.is_some() && !self.kernel.held().keys().any(is_its)
     }
 
@@ -406,6 +418,14 @@ impl Device {
                 Some(weight) => drop(self.weights.insert(folder.clone(), weight.clone())),
                 None => assert!(self.weights.remove(folder).is_some(), "{folder:?} weighs what it did"),
             }
+            return Ok(());
+        }
+        if let Target::Autogroup(id) = target {
+            match value {
+                Some(nice) => drop(self.sessions.insert(*id, nice.parse().unwrap())),
+                None => assert!(self.sessions.remove(id).is_some(), "autogroup {id} has its own value"),
+            }
+            self.weigh();
             return Ok(());
         }
         let Some(tid) = target.thread().filter(|tid| self.threads.contains_key(tid)) else {
@@ -461,7 +481,13 @@ impl Device {
         };
         let weight = self.groups.get(Path::new(CPU_FOLDER)).map(weight);
         for (&tid, sim) in &mut self.threads {
-            sim.group_weight = weight.filter(|_: &f64| self.members.contains_key(&(Hierarchy::Cpu, tid)));
+            let of_session = match &sim.facts.scheduling_group {
+                SchedulingGroup::Autogroup(group) => self.sessions.get(&group.id),
+                _ => None,
+            };
+            let of_session = of_session.map(|&nice| 1024.0 / 1.25f64.powi(nice));
+            let of_group = weight.filter(|_: &f64| self.members.contains_key(&(Hierarchy::Cpu, tid)));
+            sim.group_weight = of_group.or(of_session);
         }
     }
 
