@@ -91,6 +91,8 @@ fn report(step: &str) -> Option<Report> {
     let mut job = job(binary, "systemd-6.1", &["dash", "/install.sh", step]);
     // What is kept on the disk is mounted, and could not be removed.
     job.scenario.guest.kept.clear();
+    // The package, what it unpacks and the lab's own brisk lie in memory together.
+    job.scenario.machine.memory_mib = 1024;
     let systemd = job.scenario.guest.systemd.as_mut().unwrap();
     systemd.packages.extend(PACKAGES.map(str::to_owned));
     systemd.own.extend(OWN.map(str::to_owned));
