@@ -3,6 +3,7 @@
 mod binder_cache;
 mod boot;
 mod combined;
+mod day;
 mod flash_model;
 mod init;
 mod lookup;
