@@ -59,7 +59,8 @@ supervise() {
 		mv $work/daemon.new $work/daemon
 		wait $! || :
 		[ ! -e $work/over ] || return 0
-		brisk restore >/dev/null 2>>$work/restored
+		# While a launch goes on that began without the daemon, the journal is its: as init systems do, go on.
+		brisk restore >/dev/null 2>>$work/restored || :
 		sleep 0.1
 	done
 }
