@@ -4,6 +4,7 @@ mod autogroup;
 mod binder_cache;
 mod boot;
 mod combined;
+mod day;
 mod flash_model;
 mod init;
 mod install;

@@ -51,9 +51,9 @@ groups() {
 	done
 }
 
-# But for what is brisk's own by promise: /run/brisk and what it has learned.
+# But for what is brisk's own by promise: /run/brisk, /run/brisk-boot and what it has learned.
 files() {
-	find / \( -path /proc -o -path /sys -o -path $work -o -path /run/brisk -o -path /run/systemd -o -path /var/lib/brisk \) \
+	find / \( -path /proc -o -path /sys -o -path $work -o -path /run/brisk -o -path /run/brisk-boot -o -path /run/systemd -o -path /var/lib/brisk \) \
 		-prune -o -print
 	find /etc -type f -exec cksum {} +
 }

@@ -23,8 +23,10 @@ use crate::mechanism::memory::config::PageoutConfig;
 use crate::mechanism::memory::policy::PAGEOUT;
 use crate::mechanism::memory::victim::Candidate;
 
-/// How often memory is looked at.
+/// The sampling period while memory changes, ...
 const PERIOD: Duration = Duration::from_millis(200);
+/// ... and the longest one, to which it doubles while memory stands still: an idle device is not to be woken for nothing.
+const LONGEST_PERIOD: Duration = Duration::from_secs(2);
 /// Processes are not read again before so long after a time in vain, unless they hold more.
 const REST: Duration = Duration::from_secs(10);
 /// Applications with less than this in memory are left alone.
@@ -39,10 +41,12 @@ pub(super) fn start(root: &Root, config: &PageoutConfig) -> std::io::Result<()> 
         if let Err(error) = super::become_idle() {
             return tracing::warn!("cannot start proactive swap-out: {error}");
         }
-        let mut vain = None;
+        let (mut vain, mut pace) = (None, Pace::default());
         loop {
-            std::thread::sleep(PERIOD);
-            vain = look(&root, &config, vain);
+            std::thread::sleep(pace.period);
+            let Ok(memory) = meminfo::read(&root) else { continue };
+            vain = look(&root, &config, vain, &memory);
+            pace.step(&memory);
         }
     })?;
     Ok(())
@@ -62,11 +66,41 @@ impl Vain {
     }
 }
 
-/// Looks at memory, and swaps out what is to go. Every process is looked at for that, so not in vain time after time.
-fn look(root: &Root, config: &PageoutConfig, vain: Option<Vain>) -> Option<Vain> {
-    let memory = meminfo::read(root).ok().filter(|memory| is_short(memory, config))?;
+/// How often memory is sampled.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    period: Duration,
+    /// What was free, and what applications held, when memory last changed.
+    free_kib: u64,
+    anonymous_kib: u64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { period: PERIOD, free_kib: 0, anonymous_kib: 0 }
+    }
+}
+
+impl Pace {
+    /// After a sample has found `memory`.
+    fn step(&mut self, memory: &MemoryInfo) {
+        let is_still = memory.free_kib.abs_diff(self.free_kib) < WORTHWHILE_KIB
+            && memory.anonymous_kib.abs_diff(self.anonymous_kib) < WORTHWHILE_KIB;
+        *self = if is_still {
+            Self { period: (self.period * 2).min(LONGEST_PERIOD), ..*self }
+        } else {
+            Self { period: PERIOD, free_kib: memory.free_kib, anonymous_kib: memory.anonymous_kib }
+        };
+    }
+}
+
+/// Swaps out what is to go where `memory` is short. Every process is sampled for that, so not in vain time after time.
+fn look(root: &Root, config: &PageoutConfig, vain: Option<Vain>, memory: &MemoryInfo) -> Option<Vain> {
+    if !is_short(memory, config) {
+        return None;
+    }
     let now = BootTime::now();
-    if vain.is_some_and(|vain| vain.lasts(now, &memory)) {
+    if vain.is_some_and(|vain| vain.lasts(now, memory)) {
         return vain;
     }
     refill(root, config);
@@ -141,5 +175,20 @@ mod tests {
             let memory = MemoryInfo { anonymous_kib, ..MemoryInfo::default() };
             assert_eq!(vain.lasts(at(now_ms), &memory), lasts, "{now_ms} ms, {anonymous_kib} KiB");
         }
+    }
+
+    // Verifies COST-2.
+    #[test]
+    fn memory_that_stands_still_is_sampled_ever_less_often() {
+        let mut pace = Pace::default();
+        let mut period_ms = |free_kib, anonymous_kib| {
+            pace.step(&MemoryInfo { free_kib, anonymous_kib, ..MemoryInfo::default() });
+            pace.period.as_millis()
+        };
+        assert_eq!([(); 6].map(|()| period_ms(300_000, 90_000)), [200, 400, 800, 1600, 2000, 2000]);
+        assert_eq!(period_ms(299_500, 90_500), 2000, "less than a MiB");
+        assert_eq!(period_ms(298_900, 90_500), 200, "slowly, but more than a MiB since it stood still");
+        assert_eq!([(); 2].map(|()| period_ms(298_900, 90_500)), [400, 800]);
+        assert_eq!(period_ms(298_900, 92_000), 200, "applications hold more");
     }
 }

@@ -1,0 +1,233 @@
+//! A device's day with every mechanism on: nothing grows, nothing is left, no error is logged.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use brisk::random::Random;
+
+use super::steps::Report;
+use super::{job, static_brisk};
+
+/// What happens in a day, or in a part of it.
+#[derive(Debug, Clone, Copy)]
+struct Course {
+    seconds: u64,
+    openings: usize,
+    squeezes: usize,
+    jobs: usize,
+    reloads: usize,
+    /// The second CPU goes, and comes again.
+    hotplugs: usize,
+    kills: usize,
+    /// Between two samples of what the processes hold.
+    sampling_s: u64,
+}
+
+const DAY: Course = Course {
+    seconds: 24 * 3600,
+    openings: 500,
+    squeezes: 40,
+    jobs: 30,
+    reloads: 24,
+    hotplugs: 24,
+    kills: 50,
+    sampling_s: 1800,
+};
+const SEED: u64 = 19;
+/// Of a day, after which no process is killed: what grows in a long life shows.
+const KILLED_SHARE: f64 = 2.0 / 3.0;
+const VICTIMS: [&str; 5] = ["daemon", "guardian", "killer", "daemon guardian", "daemon guardian killer"];
+const APPLICATIONS: usize = 15;
+/// What the resident memory of a process may grow by in its life: 64 pages, which the kernel maps around those that are used.
+const GROWTH_KIB: u64 = 256;
+/// No process holds as many descriptors, whatever happens.
+const DESCRIPTORS: u64 = 128;
+
+impl Course {
+    /// The events in their order, a line each.
+    fn events(&self, seed: u64) -> String {
+        let mut random = Random::new(seed);
+        let mut events: Vec<(u64, String)> = Vec::new();
+        let whole_ms = self.seconds * 1000;
+        let moment = |random: &mut Random, share: f64| (random.unit() * share * whole_ms as f64) as u64;
+        let mut lively = Vec::new();
+        for _ in 0..self.openings {
+            let at = moment(&mut random, 1.0);
+            lively.push(at);
+            events.push((at, format!("open {}", random.below(APPLICATIONS))));
+        }
+        for _ in 0..self.squeezes {
+            let at = moment(&mut random, 1.0);
+            lively.push(at);
+            events.push((at, format!("squeeze {}", 150 + random.below(200))));
+        }
+        for _ in 0..self.jobs {
+            let at = moment(&mut random, 1.0);
+            lively.push(at);
+            events.push((at, format!("compute {}", 2 + random.below(4))));
+            // What computes meets the foreground.
+            events.push((at + 500, format!("open {}", random.below(APPLICATIONS))));
+        }
+        for reload in 0..self.reloads {
+            events.push((moment(&mut random, 1.0), format!("reload {}", (reload + 1) % 2)));
+        }
+        for _ in 0..self.hotplugs {
+            let at = moment(&mut random, 1.0);
+            events.push((at, "off".to_owned()));
+            events.push((at + 1000 + random.below(60_000) as u64, "on".to_owned()));
+        }
+        let lively: Vec<u64> = lively.into_iter().filter(|&at| (at as f64) < KILLED_SHARE * whole_ms as f64).collect();
+        for kill in 0..self.kills {
+            // Half of them while something goes on.
+            let at = if kill % 2 == 0 && !lively.is_empty() {
+                lively[random.below(lively.len())] + random.below(2000) as u64
+            } else {
+                moment(&mut random, KILLED_SHARE)
+            };
+            events.push((at, format!("kill {}", VICTIMS[kill % VICTIMS.len()])));
+        }
+        for sample in 1..=self.seconds / self.sampling_s {
+            events.push((sample * self.sampling_s * 1000, "sample".to_owned()));
+        }
+        events.push((whole_ms + 61_000, "on".to_owned()));
+        events.sort();
+        events.iter().fold(String::new(), |mut text, (at, event)| {
+            let _ = writeln!(text, "{at} {event}");
+            text
+        })
+    }
+}
+
+/// What one process held at one sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Held {
+    pid: u64,
+    rss_kib: u64,
+    descriptors: u64,
+}
+
+/// What `process` held at each sample.
+fn held(report: &Report, process: &str) -> Vec<Held> {
+    let of = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().skip_while(|word| *word != process).skip(1).collect();
+        let number = |index: usize| words[index].parse().unwrap_or_else(|_| panic!("{process}: {line}"));
+        Held { pid: number(0), rss_kib: number(1), descriptors: number(3) }
+    };
+    report.all("sample").into_iter().map(of).collect()
+}
+
+/// What `process` holds does not grow in its last life.
+fn is_flat(process: &str, samples: &[Held]) -> Result<String, String> {
+    let [first, .., last] = samples else { return Err(format!("{process}: too few samples")) };
+    let most = |of: fn(&Held) -> u64| samples.iter().map(of).max().unwrap_or_default();
+    let (rss, descriptors) = (most(|held| held.rss_kib), most(|held| held.descriptors));
+    let row = format!(
+        "{process}: resident {} KiB at first, {} at last, {rss} at most; descriptors {}, {}, {descriptors}",
+        first.rss_kib, last.rss_kib, first.descriptors, last.descriptors
+    );
+    // At its first sample a process has not yet done everything once.
+    let life: Vec<&Held> = samples.iter().filter(|held| held.pid == last.pid).skip(1).collect();
+    let grown = |of: fn(&Held) -> u64| {
+        let half = life.len() / 2;
+        let mean = |part: &[&Held]| part.iter().map(|held| of(held)).sum::<u64>() as f64 / part.len().max(1) as f64;
+        if half == 0 { 0.0 } else { mean(&life[half..]) - mean(&life[..half]) }
+    };
+    let (grown_kib, grown_descriptors) = (grown(|held| held.rss_kib), grown(|held| held.descriptors));
+    if grown_kib > GROWTH_KIB as f64 || grown_descriptors >= 4.0 || descriptors > DESCRIPTORS {
+        return Err(format!("{row}; in its last life {grown_kib:.0} KiB and {grown_descriptors:.1} descriptors more"));
+    }
+    Ok(row)
+}
+
+/// Plays `course`.
+fn played(course: Course) -> Option<Report> {
+    let mut job = job(static_brisk()?, "together-6.1", &["sh", "/day.sh"]);
+    job.scenario.guest.self_check = false;
+    // Of two CPUs the second one hangs at the start where instructions are counted, and does not when it comes later.
+    job.scenario.machine.arguments.extend(["-smp".to_owned(), "2".to_owned()]);
+    job.scenario.kernel.command_line += " maxcpus=1";
+    let events = course.events(SEED);
+    let job = job.with_file("/events", events.as_str());
+    let started = Instant::now();
+    let patience = Duration::from_secs(600) + Duration::from_secs(course.seconds);
+    let report = Report::of_whole_state(job, "/day.sh", include_str!("day.sh"), patience);
+    let counted = |what: &str| events.lines().filter(|line| line.split(' ').nth(1) == Some(what)).count();
+    let events =
+        ["open", "squeeze", "compute", "reload", "off", "kill"].map(|what| format!("{what} {}", counted(what)));
+    let mut said = format!("seed {SEED}: {} in {:.0} s\n", events.join(", "), started.elapsed().as_secs_f64());
+    for line in ["sample", "log", "oom", "said", "kills"].into_iter().flat_map(|name| report.all(name)) {
+        let _ = writeln!(said, "{line}");
+    }
+    // Past the capture of a test's output: the figures are for the person who runs the tests.
+    let _ = std::io::stderr().write_all(said.as_bytes());
+    Some(report)
+}
+
+/// What is wrong with a day.
+fn faults(report: &Report, course: Course) -> Vec<String> {
+    let mut faults = Vec::new();
+    for process in ["daemon", "guardian", "killer"] {
+        match is_flat(process, &held(report, process)) {
+            Ok(row) => drop(writeln!(std::io::stderr(), "{row}")),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    let errors = report.all("log").into_iter().filter(|line| !is_told_of_a_kill(line));
+    faults.extend(errors.map(|line| format!("the log: {line}")));
+    for (name, expected) in
+        [("state", "same"), ("left", "Nothing is left changed."), ("hold", "0 ondemand"), ("oom", "0")]
+    {
+        if report.one(name) != expected {
+            faults.push(format!("{name}: {}", report.one(name)));
+        }
+    }
+    let end_ms: u64 = report.one("end").parse().unwrap();
+    if end_ms < course.seconds * 1000 {
+        faults.push(format!("the day ended after {end_ms} ms"));
+    }
+    faults
+}
+
+/// That a process was killed must be said.
+fn is_told_of_a_kill(line: &str) -> bool {
+    ["guardian", "killer", "killed"].iter().any(|word| line.contains(word)) && line.contains("warning")
+}
+
+#[test]
+#[ignore = "half an hour: ./dev test --deep"]
+fn a_day_leaves_nothing_and_nothing_grows() {
+    let Some(report) = played(DAY) else { return };
+    assert_eq!(faults(&report, DAY), Vec::<String>::new(), "{report:#?}");
+}
+
+/// A day's events in proportion: much more at once than in proportion.
+const PART: Course =
+    Course { seconds: 300, openings: 6, squeezes: 1, jobs: 1, reloads: 1, hotplugs: 1, kills: 3, sampling_s: 20 };
+
+#[test]
+#[ignore = "minutes: ./dev test --deep"]
+fn a_part_of_a_day_leaves_nothing_and_nothing_grows() {
+    let Some(report) = played(PART) else { return };
+    assert_eq!(faults(&report, PART), Vec::<String>::new(), "{report:#?}");
+    let lines: u32 = report.one("lines").parse().unwrap();
+    assert!(lines > 500, "what is compared: {report:#?}");
+}
+
+#[test]
+fn what_grows_in_its_last_life_is_not_flat() {
+    let life = |pid, grown_kib: u64, grown_descriptors: u64| {
+        (0..10).map(move |step| Held {
+            pid,
+            rss_kib: 7800 + step * grown_kib,
+            descriptors: 50 + step * grown_descriptors,
+        })
+    };
+    let samples = |grown_kib, grown_descriptors| -> Vec<Held> {
+        life(1, 900, 2).chain(life(2, grown_kib, grown_descriptors)).collect()
+    };
+    assert!(is_flat("daemon", &samples(4, 0)[8..]).is_ok());
+    assert!(is_flat("daemon", &samples(100, 0)).unwrap_err().contains("KiB"), "a leak of memory");
+    assert!(is_flat("daemon", &samples(0, 1)).unwrap_err().contains("descriptors more"), "a leak of descriptors");
+    assert!(is_flat("daemon", &samples(0, 0)[..1]).is_err(), "nothing to compare");
+}
