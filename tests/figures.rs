@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::measured::{self, Measured};
 
 /// The tables of docs/results.md that are not yet as data: fewer with time, never more.
-const NOT_YET_AS_DATA: usize = 4;
+const NOT_YET_AS_DATA: usize = 3;
 
 const UNITS: [&str; 10] = ["%", "us", "ms", "s", "J", "KiB", "MiB", "GiB", "MB", "minutes"];
 
