@@ -104,7 +104,7 @@ fn the_service_restores_after_a_death_and_starts_again() {
 
 // Verifies ANDROID-3.
 #[test]
-fn the_service_gives_up_after_five_failures_at_once_with_everything_restored() {
+fn the_service_gives_up_after_five_quick_failures_and_restores() {
     let noted = serve("[ \"$1\" = restore ]");
     assert_eq!(noted, ["daemon", "restore"].repeat(5));
 }
@@ -120,7 +120,7 @@ fn uninstall(data: &Path) -> String {
 
 // Verifies BOOT-4.
 #[test]
-fn its_removal_gives_back_what_an_arm_of_a_series_had_set_and_leaves_nothing() {
+fn removal_restores_what_a_series_has_set_and_leaves_nothing() {
     for (record, expected) in [
         (None, ""),
         (Some("plan\noff\n"), "-p persist.brisk.preload plan\n"),

@@ -265,7 +265,7 @@ fn cpu_time_in_no_process_is_told() {
 
 // Verifies CHART-1.
 #[test]
-fn a_broken_archive_is_named_with_its_reason_and_nothing_reaches_the_terminal() {
+fn a_broken_archive_is_named_and_escapes_reach_no_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let logs = folder.path().join("logs");

@@ -41,7 +41,7 @@ fn remaining(folder: &Path) -> Vec<String> {
 
 // Verifies HOUSE-1.
 #[test]
-fn what_was_built_goes_and_the_cache_stays_until_it_is_asked_for() {
+fn clean_removes_the_build_and_the_cache_only_on_request() {
     let folder = repository();
     let path = folder.path();
     let output = clean(path, &[]);

@@ -31,7 +31,7 @@ fn no_promise_rests_on_deep_tests_alone() {
 }
 
 #[test]
-fn every_deep_test_and_every_experiment_has_its_last_run_on_record() {
+fn every_deep_test_and_experiment_has_its_last_run_on_record() {
     let record = Record::read(repository()).unwrap();
     let checks = traceability::checks(repository()).unwrap();
     let deep = deep(&checks);

@@ -40,7 +40,7 @@ fn each_package_installs_the_settings_with_their_defaults() {
 /// The real reader takes each, and none overrules what is known of a device.
 // Verifies INSTALL-1.
 #[test]
-fn each_profile_is_a_configuration_that_leaves_switching_to_the_device() {
+fn each_profile_is_valid_and_leaves_switching_to_the_device() {
     for profile in ["desktop", "board", "phone"] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("packaging/profiles/{profile}.toml"));
         let layers = Layers::read_only(&file).unwrap();
@@ -56,7 +56,7 @@ fn each_profile_is_a_configuration_that_leaves_switching_to_the_device() {
 
 // Verifies INSTALL-1.
 #[test]
-fn each_package_installs_the_profile_of_its_devices_where_brisk_reads_it() {
+fn each_package_installs_its_profile_where_brisk_reads_it() {
     let is_installed = |file: &str, profile: &str, place: &str| {
         text(file)
             .lines()
@@ -71,7 +71,7 @@ fn each_package_installs_the_profile_of_its_devices_where_brisk_reads_it() {
 
 // Verifies INSTALL-1.
 #[test]
-fn removing_the_package_restores_and_purging_it_leaves_nothing_behind() {
+fn removing_the_package_restores_and_purging_leaves_nothing() {
     assert!(text("packaging/debian/brisk/prerm").contains("brisk restore"));
     let purge = text("packaging/debian/brisk/postrm");
     for file in ["setup.toml", "switched.toml"] {

@@ -211,7 +211,7 @@ proptest! {
 
 // Verifies PROVE-4.
 #[test]
-fn the_fixture_shows_every_verdict_and_the_same_proof_the_same_bytes() {
+fn the_fixture_has_every_verdict_and_renders_reproducibly() {
     let proof = json::parse(FIXTURE).expect("the fixture is a proof");
     let page = html::render(&proof);
     assert_eq!(page, html::render(&proof));
@@ -265,7 +265,7 @@ fn of_a_whole_run() -> Proof {
 
 // Verifies PROVE-4.
 #[test]
-fn the_summary_of_a_whole_run_is_one_screen_and_says_what_was_not_shown() {
+fn a_whole_runs_summary_is_one_screen_with_what_was_not_shown() {
     for mut proof in [json::parse(FIXTURE).expect("the fixture is a proof"), of_a_whole_run()] {
         let text = brief::render(&proof, 100, false);
         assert!(text.lines().count() <= 38, "{} lines:\n{text}", text.lines().count());

@@ -133,7 +133,7 @@ fn root_restores_every_journal_with_the_rights_of_its_owner() {
 /// As `brisk memory apply --keep` leaves it, after the service has run.
 // Verifies SECURITY-1.
 #[test]
-fn what_memory_apply_keeps_is_restored_after_the_service_has_run() {
+fn restores_what_memory_apply_kept_after_the_service_has_run() {
     if !is_root() {
         return;
     }
@@ -322,7 +322,7 @@ fn a_guardian_restores_nothing_but_what_its_holder_may_hold() {
 /// Root's daemon in a folder that the service has left: nothing that the service's user puts there later counts.
 // Verifies SECURITY-2.
 #[test]
-fn root_takes_over_an_empty_journal_of_the_service_and_refuses_one_that_holds_something() {
+fn root_takes_over_only_an_empty_journal_of_the_service() {
     if !is_root() {
         return;
     }
@@ -340,7 +340,7 @@ fn root_takes_over_an_empty_journal_of_the_service_and_refuses_one_that_holds_so
 
 // Verifies SECURITY-2.
 #[test]
-fn tunables_are_granted_to_the_owner_of_the_runtime_folder_and_revoked() {
+fn tunables_go_to_the_runtime_folders_owner_and_are_revoked() {
     if !is_root() {
         return;
     }

@@ -168,7 +168,7 @@ fn a_daemon_that_hangs_loses_its_overdue_leases() {
 }
 
 #[test]
-fn the_guardian_survives_what_is_meant_for_the_daemon_and_ends_with_it() {
+fn the_guardian_survives_the_daemons_signals_and_ends_with_it() {
     let device = Device::new();
     let (mut daemon, guardian) = device.daemon();
     for meant_for_the_daemon in [Signal::TERM, Signal::INT, Signal::HUP] {
@@ -266,7 +266,7 @@ fn restore_says_what_it_did_and_exits_accordingly() {
 
 // Verifies UNDO-4.
 #[test]
-fn restore_gives_back_what_an_experiment_and_the_daemon_of_its_arm_have_left() {
+fn restore_reverts_an_experiment_and_the_daemon_of_its_arm() {
     let device = Device::new();
     let experiment = runner::runtime_folder(&device.root());
     leave_behind_in(Holder::Experiment, &device, 2, "50000");

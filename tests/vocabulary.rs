@@ -176,7 +176,7 @@ fn lines_and_cells_of_documents_are_short() {
 }
 
 #[test]
-fn a_long_line_is_found_outside_of_code_and_a_long_cell_in_tables() {
+fn long_lines_and_long_cells_are_found() {
     let long = "word ".repeat(50);
     let text = format!(
         "short\n{long}\n```\n{long}\n```\n| a | b |\n| {long} | c |\n| {} | {} |\n",

@@ -125,7 +125,7 @@ mod tests {
 
     // Verifies ON-3.
     #[test]
-    fn what_is_written_is_a_configuration_and_leaves_a_persons_word_alone() {
+    fn setup_writes_a_configuration_and_keeps_the_users_settings() {
         let standing = |mechanism, enabled, on| Standing {
             mechanism,
             enabled,

@@ -153,7 +153,7 @@ mod tests {
 
     // Verifies ON-1.
     #[test]
-    fn by_itself_only_what_is_predicted_to_help_and_can_be_undone_is_on() {
+    fn auto_enables_only_what_should_help_and_can_be_undone() {
         let off = SWITCHED.map(|name| (name, false));
         assert_eq!(on(&[], ""), off);
         let mut launch_alone = off;

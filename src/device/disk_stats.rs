@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_disks_are_told_from_partitions_and_from_what_is_made_of_them() {
+    fn whole_disks_differ_from_partitions_and_stacked_devices() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         for name in ["nvme0n1", "mmcblk0", "vda", "cciss!c0d0", "dm-0", "zram0", "loop0"] {

@@ -272,7 +272,7 @@ mod tests {
 
     // Verifies ON-2.
     #[test]
-    fn a_process_of_the_system_is_seen_by_its_name_and_a_persons_is_not() {
+    fn only_system_processes_count_as_managers_by_their_name() {
         for signs in &SIGNS {
             for name in signs.processes {
                 for (uid, is_system) in [(0, true), (999, true), (61_200, true), (1000, false), (65_534, false)] {
@@ -301,7 +301,7 @@ mod tests {
 
     // Verifies ON-2.
     #[test]
-    fn androids_daemons_are_seen_and_energy_counters_are_no_power_hal() {
+    fn androids_daemons_are_found_and_energy_counters_are_no_hal() {
         let phone = |name: &str, program: &str, uid: u32| {
             let status = format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n");
             found(&[

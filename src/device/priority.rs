@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_ours_is_demoted_and_its_children_inherit_as_before() {
+    fn a_demoted_thread_of_ours_has_children_that_inherit_as_before() {
         std::thread::spawn(|| {
             let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             let before = of(tid).unwrap();

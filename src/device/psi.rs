@@ -151,7 +151,7 @@ mod tests {
     /// On the kernel that the test runs on, in a thread that gives the capability up.
     // Verifies MEMORY-4.
     #[test]
-    fn a_process_without_the_right_gets_long_windows_or_is_told_what_it_lacks() {
+    fn an_unprivileged_process_gets_long_psi_windows_or_the_reason() {
         use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
         let root = Root::system();
         if !root.exists(MEMORY_FILE) {

@@ -108,7 +108,7 @@ mod tests {
 
     // Verifies PLACE-3.
     #[test]
-    fn a_real_time_thread_becomes_ordinary_and_its_children_always_are() {
+    fn a_real_time_thread_becomes_ordinary_its_children_always() {
         std::thread::spawn(|| {
             let own = || policy_and_nice(&std::fs::read_to_string("/proc/thread-self/stat").unwrap());
             let ordinary = own();

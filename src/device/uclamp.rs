@@ -127,7 +127,7 @@ mod tests {
 
     // Verifies PLACE-5.
     #[test]
-    fn this_thread_can_be_clamped_where_the_kernel_clamps_and_stays_what_it_is() {
+    fn this_thread_keeps_its_policy_while_it_is_clamped() {
         let clamped = || -> io::Result<()> {
             let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             let (before, priority) = (of(tid)?, priority::of(tid)?);
@@ -165,7 +165,7 @@ mod tests {
 
     // Verifies PLACE-4.
     #[test]
-    fn what_fits_is_below_the_kernels_margin_before_6_2_and_the_capacity_after() {
+    fn a_task_fits_by_the_margin_before_6_2_and_by_capacity_after() {
         for (release, capacity, expected) in [
             (None, 446, None),
             (Some("5.4.210-qgki"), 446, Some(356)),

@@ -145,7 +145,7 @@ mod tests {
 
     // Verifies MEMORY-6.
     #[test]
-    fn incompressible_pages_come_first_and_those_without_memory_not_at_all() {
+    fn incompressible_pages_go_first_pages_without_memory_never() {
         let text = "\
            1           75.033841 ....
            2           63.806904 s...

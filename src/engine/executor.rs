@@ -483,7 +483,7 @@ mod tests {
 
     // Verifies UNDO-6.
     #[test]
-    fn each_decision_has_its_outcome_and_so_has_a_lease_that_ends_by_itself() {
+    fn each_decision_and_each_expired_lease_has_an_outcome() {
         let (_folder, root) = root_of(&[(A, "1\n"), (B, "1\n"), (NOTHING, "")]);
         let journal = Journal::open(Holder::Daemon, &root.runtime_folder(), &root).unwrap();
         let mut printed = tempfile::tempfile().unwrap();

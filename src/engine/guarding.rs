@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_takes_long_to_fail_is_no_reason_to_try_again_at_once_for_ever() {
+    fn a_slow_failure_does_not_cause_endless_immediate_retries() {
         let mut replacements = Replacements::default();
         let pauses: Vec<_> =
             (1..6).map(|nth| at(nth * 5000)).map(|now| replacements.after_failure(now).since(now)).collect();

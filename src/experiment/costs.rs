@@ -149,7 +149,7 @@ mod tests {
 
     // Verifies PROVE-4.
     #[test]
-    fn at_the_start_of_a_quick_run_what_is_said_is_near_to_what_it_takes() {
+    fn a_quick_runs_first_estimate_is_near_its_duration() {
         let entries = quick();
         let left_s = |costs: &Costs| Estimate::new(expected(costs, &entries)).left(Duration::ZERO).as_secs_f64();
         let found = left_s(&warm(&entries));
@@ -185,7 +185,7 @@ mod tests {
 
     // Verifies PROVE-4.
     #[test]
-    fn an_unknown_experiment_is_expected_to_take_what_its_work_takes() {
+    fn an_unknown_experiment_is_estimated_from_its_work() {
         let costs = Costs::default();
         assert_eq!(costs.measure_s("not shipped", 90_000, 2, 0), 45.0);
         assert_eq!(costs.measure_s("not shipped", 90_000, 1, 2), 90.0 + 2.0 * GUEST_START_S);

@@ -138,7 +138,7 @@ mod tests {
 
         // Verifies PROVE-2.
         #[test]
-        fn devices_share_whole_blocks_and_resuming_runs_exactly_what_is_missing(
+        fn devices_share_whole_blocks_and_a_resume_runs_missing_ones(
             design in designs(),
             devices in 1..4u32,
             skip in proptest::collection::btree_set(0..400u32, 0..200),

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_program_needs_the_c_library_and_a_loader_and_a_script_nothing() {
+    fn this_program_needs_libc_and_a_loader_a_script_nothing() {
         let own = fs::read("/proc/self/exe").unwrap();
         let needs = Needs::of(&own).unwrap();
         if let Some(loader) = &needs.loader {

@@ -386,7 +386,7 @@ mod tests {
 
     // Verifies LAB-2.
     #[test]
-    fn headers_that_name_a_compiler_which_is_not_there_are_built_with_this_machines() {
+    fn headers_naming_a_missing_compiler_use_this_machines() {
         let Some(architecture) = Architecture::of_host() else { return };
         let (headers, module) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let rules = "CC = gcc-0.1\nmodules:\n\techo 'int it;' | $(CC) -x c -c -o $(M)/it.ko -\n";

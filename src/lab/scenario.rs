@@ -347,7 +347,7 @@ parameters = { frequencies_mhz = [200, 1200], shared_policy = true, overhead_ns 
 "#;
 
     #[test]
-    fn every_scenario_that_comes_with_brisk_is_right_and_in_the_folder() {
+    fn every_built_in_scenario_is_valid_and_in_the_folder() {
         let mut names: Vec<String> = Scenario::all().map(|scenario| scenario.unwrap().name).collect();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/scenarios");
         let mut files: Vec<String> = std::fs::read_dir(folder)

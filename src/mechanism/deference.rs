@@ -254,7 +254,7 @@ mod tests {
 
     // Verifies ON-2.
     #[test]
-    fn it_begins_with_who_is_there_and_rests_where_a_person_has_decided() {
+    fn starts_with_present_managers_and_rests_if_the_user_decided() {
         assert_eq!(beginning_with(&[]).doers(), None);
         assert_eq!(beginning_with(TUNED).doers().as_deref(), Some("tuned (x)"));
         let mut deference = beginning_with(TUNED);
@@ -270,7 +270,7 @@ mod tests {
 
     // Verifies ON-2.
     #[test]
-    fn managers_are_looked_for_where_processes_start_and_by_the_clock_where_nothing_tells() {
+    fn managers_are_probed_on_process_starts_otherwise_by_timer() {
         let due = |deference: &Deference| deference.deadline().map(|due| due.since(at(0)).as_secs());
         let mut deference = beginning_with(&[]);
         assert_eq!(due(&deference), Some(60), "no event has come so far");

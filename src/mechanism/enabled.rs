@@ -96,7 +96,7 @@ mod tests {
 
     // Verifies ON-1.
     #[test]
-    fn a_persons_word_counts_and_without_one_others_and_reservations() {
+    fn the_users_setting_wins_then_other_managers_and_doubts() {
         for (mechanism, enabled, doers, on, reason) in [
             ("launch", Enabled::On, Some("tuned (x)"), true, "launch.enabled is true"),
             ("launch", Enabled::Off, None, false, "launch.enabled is false"),

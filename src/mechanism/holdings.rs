@@ -245,7 +245,7 @@ mod tests {
 
     // Verifies UNDO-6.
     #[test]
-    fn a_release_and_a_lease_in_one_breath_are_answered_one_after_the_other() {
+    fn a_release_and_a_lease_at_once_are_answered_in_order() {
         for (answer, left) in [((Effect::Written, Some("2")), 1), ((refused(), None), 0)] {
             let (mut holdings, mut decisions) = (Holdings::default(), Vec::new());
             holdings.lease(at(0), (&target("/a"), "1"), at(90), "why", &mut decisions);
@@ -261,7 +261,7 @@ mod tests {
 
     // Verifies UNDO-6.
     #[test]
-    fn what_ends_by_its_deadline_or_is_another_mechanisms_is_not_held() {
+    fn expired_or_foreign_leases_do_not_count_as_held() {
         let (mut holdings, mut decisions) = (Holdings::default(), Vec::new());
         holdings.lease(at(0), (&target("/a"), "1"), at(9), "why", &mut decisions);
         holdings.take(at(0), &outcome("/a", Effect::Written, Some("1")));

@@ -50,7 +50,7 @@ fn the_drivers_cache_is_set_and_restored_after_any_death() {
 
 // Verifies LOOKUP-6.
 #[test]
-fn another_mode_is_taken_by_a_reload_and_off_leaves_the_driver_alone() {
+fn a_reload_changes_the_mode_and_off_leaves_the_driver_alone() {
     const OFF: &str = "[launch]\nenabled = false\n[lookup]\nenabled = false\n";
     let device = device(OFF);
     let mut daemon = device.daemon();

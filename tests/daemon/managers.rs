@@ -33,7 +33,7 @@ fn becomes(daemon: &Daemon<'_>, state: &str, reason: &str) -> Value {
 
 // Verifies ON-2.
 #[test]
-fn launches_are_left_to_a_manager_that_starts_later_until_it_has_been_gone_for_a_while() {
+fn launches_are_left_to_a_later_manager_until_it_has_gone() {
     let device = Device::of_tree(BOARD);
     device.configure("[launch.end]\nload_below_cpu_percent = 0\ndeadline_ms = 60000\n[launch.other_managers]\ncheck_s = 1\naway_s = 3\n");
     let daemon = device.daemon();

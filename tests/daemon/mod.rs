@@ -115,7 +115,7 @@ fn the_end_of_the_daemon_gives_back_whatever_its_kind() {
 
 // Verifies ON-1.
 #[test]
-fn launches_are_left_to_another_manager_until_a_person_says_otherwise() {
+fn launches_are_left_to_another_manager_unless_configured() {
     let device = Device::of_tree("06-embedded-board");
     device.write("sys/fs/cgroup/system.slice/tuned.service/cgroup.procs", "7\n");
     let mut daemon = device.daemon();
@@ -137,7 +137,7 @@ fn launches_are_left_to_another_manager_until_a_person_says_otherwise() {
 
 // Verifies UNDO-4.
 #[test]
-fn a_guardian_that_dies_is_replaced_at_once_and_what_is_leased_is_restored_by_the_next() {
+fn a_dead_guardian_is_replaced_and_the_next_restores_leases() {
     let device = Device::with(LEASE);
     let mut daemon = device.daemon();
     daemon.announce("browser");
@@ -194,7 +194,7 @@ fn the_daemon_sleeps_while_nothing_happens() {
 
 // Verifies UNDO-2.
 #[test]
-fn a_lease_that_ends_sooner_than_an_earlier_one_is_not_overlooked_when_the_daemon_hangs() {
+fn a_sooner_lease_expires_in_time_when_the_daemon_hangs() {
     let device = Device::with(&format!("{LEASE}deadline_ms = 60000\n"));
     let daemon = device.daemon();
     daemon.announce("first");

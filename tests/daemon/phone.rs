@@ -35,7 +35,7 @@ impl Application {
 
 // Verifies ANDROID-1.
 #[test]
-fn without_any_configuration_it_clamps_what_comes_to_the_foreground() {
+fn by_default_a_process_new_in_the_foreground_is_clamped() {
     let device = Device::of_tree(TREE);
     let daemon = device.daemon();
     let status = daemon.status();
@@ -78,7 +78,7 @@ fn a_lease_begins_and_ends_with_a_launch_in_the_foreground() {
 
 // Verifies ANDROID-1.
 #[test]
-fn doctor_tells_how_launches_are_noticed_and_never_offers_what_nothing_can_begin() {
+fn doctor_names_launch_triggers_and_offers_none_without_them() {
     let device = Device::of_tree(TREE);
     let launch = || {
         let output = device.brisk(&["doctor", "--json"]);

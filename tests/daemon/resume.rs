@@ -42,7 +42,7 @@ impl Application {
 
 // Verifies LAUNCH-1.
 #[test]
-fn without_any_triggers_configured_a_resume_is_helped_and_a_launch_is_helped_once() {
+fn by_default_a_resume_is_boosted_and_a_launch_only_once() {
     let device = Device::of_tree(BOARD);
     device.configure(CONFIG);
     let idle = device.read(RATE);

@@ -84,7 +84,7 @@ fn setup_leaves_a_persons_word_alone() {
 
 // Verifies ON-3.
 #[test]
-fn a_switch_keeps_other_lines_and_changes_nothing_where_it_would_not_count_or_not_be_right() {
+fn a_switch_keeps_other_lines_and_refuses_ineffective_changes() {
     let device = Device::of_tree(BOARD);
     let file = format!("{OWN}/switched.toml");
     device.write(&file, "# mine\n[launch]\nenabled = true # yes\nburst_launches = 3\n");
@@ -242,7 +242,7 @@ fn the_foreground_is_told_by_number_by_file_or_as_empty() {
 
 // Verifies ON-4.
 #[test]
-fn status_why_and_doctor_say_of_each_part_of_memory_why_it_is_off() {
+fn status_why_and_doctor_say_why_each_part_of_memory_is_off() {
     for (file, text, zram, killer) in [
         (
             "etc/systemd/zram-generator.conf",

@@ -87,7 +87,7 @@ fn no_hazard_of_the_binder_cache_comes_true_on_linux_6_12() {
 // Verifies LOOKUP-3, LOOKUP-2.
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
-fn no_hazard_of_the_binder_cache_comes_true_where_the_kernel_checks_itself() {
+fn binder_cache_hazards_stay_out_under_kernel_checks() {
     let Some(said) = said_by_hazards("binder-6.1-checked", &[], Vec::new(), "") else { return };
     // Nowhere else is there a binderfs: once in each mode.
     let tried = said.iter().filter(|line| **line == "a binderfs in a user namespace was tried").count();
@@ -97,7 +97,7 @@ fn no_hazard_of_the_binder_cache_comes_true_where_the_kernel_checks_itself() {
 // Verifies LOOKUP-3.
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
-fn no_hazard_of_the_binder_cache_comes_true_on_linux_6_12_that_checks_itself() {
+fn binder_cache_hazards_stay_out_under_linux_6_12_checks() {
     check("binder-6.12-checked", &[]);
 }
 
@@ -171,7 +171,7 @@ fn functions_of_the_cache() -> BTreeSet<String> {
 // Verifies LOOKUP-3.
 #[test]
 #[ignore = "builds a kernel, and takes long; ./dev test --deep"]
-fn no_access_races_with_another_on_linux_6_12_that_watches_for_it() {
+fn no_data_race_is_found_by_kcsan_on_linux_6_12() {
     let Some(mut job) = job_beside_hazards("binder-6.12-races", &["sh", "/races.sh", "50000"]) else { return };
     // The reports go to the program that reads them, and not to the console, where each would end the guest.
     job.scenario.kernel.command_line.push_str(" loglevel=3");
@@ -204,7 +204,7 @@ fn nothing_is_lost_when_any_allocation_fails() {
 // Verifies LOOKUP-2.
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
-fn the_kernels_own_test_of_binderfs_says_the_same_of_both_drivers() {
+fn the_kernels_binderfs_test_agrees_on_both_drivers() {
     let Some(binary) = static_brisk() else { return };
     let verdicts = ["binder-stock-6.1-checked", "binder-6.1-checked"].map(|name| {
         let scenario = Scenario::load(name).unwrap();

@@ -89,7 +89,7 @@ fn a_boot_recorded_by_its_first_process_is_charted_and_judged() {
 /// In instructions, of which a CPU at the highest frequency does 500 million a second: fewer than any phone's.
 // Verifies BOOT-1.
 #[test]
-fn recording_three_hundred_processes_takes_less_than_one_percent_of_a_cpu() {
+fn recording_300_processes_takes_under_one_percent_of_a_cpu() {
     let Some(report) = Report::of(&["cost"], |_, _| ()) else { return };
     let percents = report.all("cost.report").into_iter().map(|text| {
         let report: Value = serde_json::from_str(text).unwrap();
@@ -122,7 +122,7 @@ fn governors_and_tunables_are_restored_after_any_death() {
 
 // Verifies BOOT-1.
 #[test]
-fn a_killed_recorder_leaves_nothing_and_two_lives_of_one_pid_are_two() {
+fn a_killed_recorder_leaves_nothing_and_a_reused_pid_is_new() {
     let Some(report) = Report::of(&["killed", "reused"], |_, _| ()) else { return };
     assert_eq!(report.one("killed.left"), "", "neither a recording nor a part of one");
     assert_eq!(report.one("reused.exit"), "0");

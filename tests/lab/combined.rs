@@ -67,28 +67,28 @@ fn ended(scenario: &str, ways: &[&str], sleepers: &str, change: impl FnOnce(&mut
 
 // Verifies UNDO-4.
 #[test]
-fn however_a_daemon_with_everything_on_ends_the_system_is_as_before() {
+fn all_mechanisms_on_any_end_of_the_daemon_restores_all() {
     ended("debian-6.1", &["term", "both"], "5", |_| {});
 }
 
 // Verifies UNDO-4.
 #[test]
 #[ignore = "minutes: ./dev test --deep"]
-fn however_a_daemon_with_everything_on_ends_the_system_is_as_before_with_cgroup_v2() {
+fn all_mechanisms_on_any_end_restores_all_with_cgroup_v2() {
     ended("debian-6.1", &WAYS, "300", |_| {});
 }
 
 // Verifies UNDO-4.
 #[test]
 #[ignore = "minutes: ./dev test --deep"]
-fn however_a_daemon_with_everything_on_ends_the_system_is_as_before_with_cgroup_v1() {
+fn all_mechanisms_on_any_end_restores_all_with_cgroup_v1() {
     ended("debian-6.1", &WAYS, "300", |scenario| scenario.guest.cgroup = CgroupVersion::V1);
 }
 
 // Verifies UNDO-4.
 #[test]
 #[ignore = "minutes: ./dev test --deep"]
-fn however_a_daemon_with_everything_on_ends_the_system_is_as_before_on_two_cpus() {
+fn all_mechanisms_on_any_end_restores_all_on_two_cpus() {
     let ways = [&WAYS[..], &["apart0.05", "apart0.2", "apart1", "apart2"]].concat();
     ended("debian-6.1-parallel", &ways, "300", |_| {});
 }
@@ -96,7 +96,7 @@ fn however_a_daemon_with_everything_on_ends_the_system_is_as_before_on_two_cpus(
 // Verifies UNDO-4.
 #[test]
 #[ignore = "minutes: ./dev test --deep"]
-fn however_the_service_with_everything_on_ends_the_system_is_as_before_under_systemd() {
+fn all_mechanisms_on_any_end_of_the_service_restores_all() {
     let ways = ["stop", "term", "int", "daemon", "killer", "apart0.02", "both", "all"];
     ended("systemd-6.1", &ways, "300", |scenario| {
         let systemd = scenario.guest.systemd.as_mut().unwrap();

@@ -157,7 +157,7 @@ fn the_readmes_lines_install_upgrade_and_remove_the_tarball() {
 // Verifies INSTALL-1.
 #[test]
 #[ignore = "boots a guest: ./dev test --deep"]
-fn a_removed_package_stops_restores_and_keeps_settings_until_it_is_purged() {
+fn a_removed_package_restores_and_keeps_settings_until_purged() {
     let Some(report) = report("package_removed") else { return };
     assert_eq!(report.one("restored"), "100000");
     assert_eq!(report.one("stopped"), "inactive");

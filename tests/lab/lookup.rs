@@ -7,7 +7,7 @@ use super::{job, results, run, static_brisk};
 
 // Verifies LOOKUP-7, LOOKUP-8.
 #[test]
-fn a_hundred_services_are_registered_and_looked_up_through_binder() {
+fn a_hundred_services_register_and_are_looked_up_by_binder() {
     let Some(binary) = static_brisk() else { return };
     let bench = ["brisk", "lookup", "bench", "--manager", "own", "--services", "100", "--lookups", "400", "--json"];
     for format in ["android-5", "android-16"] {

@@ -129,7 +129,7 @@ fn a_device_without_zram_gets_the_rest() {
 
 // Verifies MEMORY-2.
 #[test]
-fn zram_that_is_busy_is_given_back_later_and_anothers_is_left_alone() {
+fn busy_zram_is_restored_later_and_anothers_is_left_alone() {
     let Some(report) = report("plan", "busy") else { return };
     assert_eq!((report.one("busy.exit"), report.one("busy.error"), report.one("busy.restored")), ("2", "1", "yes"));
     assert_eq!(report.one("busy.owned"), report.one("busy.owner"));
@@ -245,7 +245,7 @@ const LOCKED_DATA_KIB: u64 = 1024;
 
 // Verifies COST-3, MEMORY-5.
 #[test]
-fn the_killer_locks_little_and_what_it_does_ahead_of_need_it_does_on_an_idle_cpu() {
+fn the_killer_locks_little_memory_and_works_ahead_when_idle() {
     let Some(report) = report_of("killer", "everything", without_psi) else { return };
     let [daemon_kib, guardian_kib, program_kib, locked_program_kib, data_kib] =
         numbers(report.one("everything.locked"));
@@ -289,7 +289,7 @@ fn a_killer_that_may_not_lock_its_memory_says_so_and_works() {
 // Verifies MEMORY-4.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
-fn a_group_that_takes_memory_others_wait_for_is_held_to_what_it_has_and_let_go() {
+fn a_group_that_causes_memory_stalls_is_limited_and_released() {
     let Some(report) = report_in_groups("restraint", "restraint", |_| {}) else { return };
     let memory = memory_in(&report.json("restraint.status"));
     assert!(memory["reason"].as_str().unwrap().contains("held back"), "{memory}");

@@ -171,7 +171,7 @@ fn a_module_that_does_not_load_fails_the_lab_with_its_name() {
 
 // Verifies LAB-1.
 #[test]
-fn a_device_whose_frequency_does_too_little_fails_the_self_check() {
+fn a_device_without_frequency_effect_fails_the_self_check() {
     let Some(binary) = static_brisk() else { return };
     let mut job = job(binary, "debian-6.1", &["brisk", "lab", "list"]);
     // Much more than an interrupt costs is taken off each stall, so that the lowest frequency slows too little.
@@ -273,7 +273,7 @@ fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
 
 // Verifies LAB-1.
 #[test]
-fn the_command_line_says_69_for_a_failed_lab_and_2_for_a_wrong_scenario() {
+fn exits_with_69_for_a_failed_lab_and_2_for_a_wrong_scenario() {
     let Some(binary) = static_brisk() else { return };
     for (arguments, expected, message) in [
         (&["lab", "run", "none"][..], 2, "there is no scenario none: known are "),

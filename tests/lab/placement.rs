@@ -134,7 +134,7 @@ fn a_delegated_sub_tree_takes_its_own_and_bound_threads_stay() {
 
 // Verifies PLACE-4.
 #[test]
-fn a_group_beside_the_foregrounds_weighs_less_and_gets_its_weight_back() {
+fn a_background_group_gets_less_weight_and_is_restored() {
     let Some(report) = faults(&["neighbours"], "") else { return };
     for step in ["neighbours.weighs", "neighbours.freed", "neighbours.killed"] {
         assert_eq!(report.one(step), "yes", "{report:#?}");
@@ -212,7 +212,7 @@ fn storage(steps: &[&str]) -> Option<Report> {
 
 // Verifies PLACE-2.
 #[test]
-fn who_keeps_the_foreground_waiting_for_storage_gives_way_and_gets_everything_back() {
+fn a_storage_hog_loses_io_priority_and_is_restored() {
     let Some(report) = storage(&["undo"]) else { return };
     for step in ["undo.applied", "undo.freed", "undo.killed", "undo.restored"] {
         assert_eq!(report.one(step), "yes", "{report:#?}");

@@ -70,7 +70,7 @@ fn replicates(report: &Report, name: &str) -> Vec<(String, Result<f64, String>)>
 /// a person ends the series.
 // Verifies BOOT-4.
 #[test]
-fn a_series_goes_on_over_real_reboots_and_a_power_cut_and_leaves_nothing() {
+fn a_series_survives_real_reboots_and_a_power_cut() {
     let Some(report) = report("interrupted") else { return };
     assert_eq!(report.one("asked.exit"), "2", "nothing happens unasked");
     assert_eq!(report.one("asked.left"), "");
@@ -95,7 +95,7 @@ fn a_series_goes_on_over_real_reboots_and_a_power_cut_and_leaves_nothing() {
 // Verifies BOOT-4.
 #[test]
 #[ignore = "eight boots take two minutes: ./dev test --deep"]
-fn a_series_comes_to_its_verdict_and_one_whose_boots_never_complete_ends_by_itself() {
+fn a_series_ends_with_its_verdict_or_when_boots_never_complete() {
     let Some(report) = report("whole") else { return };
     assert_eq!(report.all("boot"), ["1", "2", "3", "4", "5", "6", "7", "8"]);
     assert_eq!((report.one("whole.left"), report.one("failed.left")), ("", ""));
@@ -139,7 +139,7 @@ arm = "both"
 // Verifies BOOT-4.
 #[test]
 #[ignore = "six boots take a minute and a half: ./dev test --deep"]
-fn on_android_a_series_compares_what_its_zygote_says_that_it_did() {
+fn on_android_a_series_compares_the_zygotes_reports() {
     let Some(binary) = static_brisk() else { return };
     let mut job: Job = job(binary, "systemd-6.1", &["sh", "/reboots.sh", "android"]);
     job.scenario.guest.systemd = None;

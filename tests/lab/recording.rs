@@ -61,7 +61,7 @@ fn command_of(service: &str) -> &'static str {
 /// Android's init itself does not run here: its file of properties does the same, written in its format and changed in place.
 // Verifies BOOT-1.
 #[test]
-fn started_as_by_androids_init_it_records_until_its_property_says_so() {
+fn started_by_androids_init_it_records_until_the_property() {
     let Some(binary) = static_brisk() else { return };
     let mut job = job(binary, "debian-6.1", &["sh", "/recording.sh", "property"]);
     job.scenario.guest.self_check = false;

@@ -58,7 +58,7 @@ fn sees_alike(scenario: &str) {
 
 // Verifies PLACE-1.
 #[test]
-fn both_sensors_see_the_same_threads_and_what_is_missing_is_told() {
+fn both_sensors_see_the_same_threads_and_report_what_is_missing() {
     sees_alike("debian-6.1-parallel");
 }
 

@@ -27,7 +27,7 @@ fn report(steps: &[&str]) -> Option<Report> {
 
 // Verifies SECURITY-1, SECURITY-2, LAUNCH-2.
 #[test]
-fn the_service_works_with_what_is_granted_to_it_and_root_restores_what_it_leaves() {
+fn the_service_works_on_granted_tunables_and_root_restores() {
     let Some(report) = report(&["kick", "lease", "left", "memory", "forged"]) else { return };
     // CAP_NET_ADMIN is bit 12, CAP_SYS_NICE bit 23 (linux/capability.h).
     assert_eq!(report.one("kick.rights"), "0000000000801000");

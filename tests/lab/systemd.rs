@@ -41,7 +41,7 @@ fn a_service_that_does_not_start_fails_the_lab_with_its_name() {
 // Verifies MEMORY-7.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
-fn systemd_oomd_kills_when_pressure_lasts_and_the_largest_when_swap_is_full() {
+fn systemd_oomd_kills_on_pressure_and_the_largest_on_full_swap() {
     let Some(report) = report(&["pressure", "full"]) else { return };
     let gone: Vec<&str> = report.one("full.killed").split_whitespace().collect();
     assert!(report.one("full.large").split_whitespace().any(|large| gone == [large]), "{report:#?}");

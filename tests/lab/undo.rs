@@ -63,7 +63,7 @@ fn report(scenario: &str, steps: &[&str]) -> Option<Report> {
 
 // Verifies UNDO-6.
 #[test]
-fn what_a_kernel_does_to_leases_ends_in_a_clear_error_with_the_old_state_kept() {
+fn a_kernel_fault_on_a_lease_is_an_error_and_keeps_the_state() {
     let Some(report) = report("debian-6.1-parallel", &["experiment", "hotplug", "governor"]) else { return };
     an_experiment_is_refused(&report);
     a_cpu_goes_and_comes(&report);
@@ -115,7 +115,7 @@ fn governors_and_drivers_go(report: &Report) {
 
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
-fn a_clamp_ends_with_its_launch_or_its_daemon_and_no_module_trips_the_kernels_checks() {
+fn a_clamp_ends_with_its_launch_or_daemon_without_kernel_faults() {
     let Some(report) = report("debian-6.1-checked", &["hotplug", "clamp", "unload"]) else { return };
     for status in report.all("clamp.held") {
         let status: Value = serde_json::from_str(status).unwrap();

@@ -131,7 +131,7 @@ fn an_experiment_on_a_device_gives_everything_back() {
 }
 
 #[test]
-fn an_interrupted_experiment_gives_everything_back_and_says_how_to_go_on() {
+fn an_interrupted_experiment_restores_and_says_how_to_resume() {
     let device = device();
     let before = tunables(device.path());
     let child = here(device.path(), 100).spawn().unwrap();
@@ -220,7 +220,7 @@ fn an_experiment_that_its_device_cannot_run_costs_only_itself() {
 /// A gain that no run measures to a billionth is never as precise as the claim asks.
 // Verifies PROVE-3.
 #[test]
-fn an_inconclusive_claim_is_listed_and_counts_where_it_is_asked_for() {
+fn an_inconclusive_claim_is_listed_and_fails_with_strict() {
     let device = device();
     let command = |strict: bool| {
         let mut command = here(device.path(), 2);
@@ -240,7 +240,7 @@ fn an_inconclusive_claim_is_listed_and_counts_where_it_is_asked_for() {
 /// On a terminal that script(1) makes, with and without NO_COLOR, and into a pipe.
 // Verifies PROVE-4.
 #[test]
-fn a_run_prints_one_screen_and_colours_only_a_terminal_that_wants_them() {
+fn a_run_prints_one_screen_and_colours_only_for_a_terminal() {
     let device = device();
     let mut piped = here(device.path(), 2);
     let output = piped.output().unwrap();
@@ -283,7 +283,7 @@ fn a_killed_runner_leaves_nothing_changed() {
 
 // Verifies UNDO-4.
 #[test]
-fn a_killed_experiment_takes_its_runner_and_their_daemon_with_it() {
+fn a_killed_experiment_ends_its_runner_and_their_daemon() {
     for killed in ["the experiment", "its runner"] {
         let device = device();
         let before = tunables(device.path());
@@ -314,7 +314,7 @@ fn said(pid: u32) -> String {
 
 // Verifies UNDO-4.
 #[test]
-fn restore_gives_back_what_a_runner_has_left_that_was_killed_with_its_guardian() {
+fn restore_reverts_what_a_runner_killed_with_its_guardian_left() {
     let device = device();
     let before = tunables(device.path());
     let mut child = here(device.path(), 100).spawn().unwrap();

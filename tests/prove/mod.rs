@@ -219,7 +219,7 @@ fn an_experiment_that_cannot_be_prepared_costs_only_itself() {
 
 // Verifies PROVE-3.
 #[test]
-fn a_claim_that_fails_and_an_arm_that_cannot_be_set_have_their_exit_codes() {
+fn a_refuted_claim_and_an_unsettable_arm_have_exit_codes() {
     if static_brisk().is_none() {
         return;
     }
@@ -235,7 +235,7 @@ fn a_claim_that_fails_and_an_arm_that_cannot_be_set_have_their_exit_codes() {
 }
 
 #[test]
-fn look_ups_of_two_drivers_are_compared_and_a_cache_that_does_nothing_is_noticed() {
+fn lookups_of_two_drivers_compare_and_an_idle_cache_is_refused() {
     if static_brisk().is_none() {
         return;
     }

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_wrap_old_partitions_and_torn_lines_harm_nothing() {
+    fn wrapped_counters_old_partitions_and_torn_lines_are_read() {
         let text = "10\n 3 0 hda 9 0 100 0 0 0 0 0 0 50 0\n 3 1 hda1 4 32 0 0\n 3 0 hd\n\n\
                     20\n 3 0 hda 9 0 90 0 0 0 8 0 0 9999 0\n 3 1 hda1 4 32 0 0\n";
         let (disks, omissions) = parsed(text);

@@ -136,7 +136,7 @@ mod tests {
     /// By the log's clock they begin 4950 ms later than by the kernel's, or 9000 ms earlier.
     // Verifies CHART-1.
     #[test]
-    fn a_clock_of_the_recorders_own_loses_no_process_and_no_cpu_time() {
+    fn the_recorders_own_clock_loses_no_process_and_no_cpu_time() {
         for offset_ticks in [495i64, -900] {
             let start = |ticks: i64| u64::try_from(ticks + offset_ticks).unwrap_or(0);
             let first = if offset_ticks > 0 { 0 } else { 1000 };

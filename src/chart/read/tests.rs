@@ -237,7 +237,7 @@ fn bootchart2_adds_command_lines_forks_and_initcalls() {
 /// From the log to each of the drawings.
 // Verifies CHART-2.
 #[test]
-fn logs_of_no_cpu_and_of_four_thousand_are_read_judged_and_drawn() {
+fn logs_of_zero_and_of_4000_cpus_are_read_judged_and_drawn() {
     for cpus in [0, 4096] {
         let mut log = String::new();
         for at in [100, 200, 300] {
@@ -295,7 +295,7 @@ proptest! {
 /// As when the clock is set while a boot is recorded, or is read wrong once.
 // Verifies CHART-1.
 #[test]
-fn of_a_log_whose_clock_goes_backwards_the_rest_is_drawn_and_what_is_missing_is_said() {
+fn a_log_whose_clock_goes_backwards_is_drawn_with_an_omission() {
     type Clock = fn(u64) -> u64;
     let set_back: Clock = |hundredths| if hundredths < 2000 { hundredths } else { hundredths - 1510 };
     let wrong_once: Clock = |hundredths| if hundredths == 2000 { 7 } else { hundredths };

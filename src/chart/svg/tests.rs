@@ -64,7 +64,7 @@ fn no_name_can_break_it_and_nothing_is_needed() {
 
 // Verifies CHART-1.
 #[test]
-fn what_is_drawn_has_its_legend_and_one_sample_is_enough_for_a_bar() {
+fn each_series_has_its_legend_and_one_sample_makes_a_bar() {
     let span = Span { start_ms: 0, end_ms: 1000 };
     let process = |state, span| sample::process("gdb", span, 0, state);
     let drawn = |processes| render(&Boot { span, processes, ..Boot::default() });

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn doctor_asks_for_no_capability_that_the_packaged_units_do_not_give() {
+    fn doctor_asks_only_for_capabilities_of_the_packaged_units() {
         let given = |unit: &str| -> Vec<String> {
             let lines = unit.lines().filter_map(|line| line.strip_prefix("AmbientCapabilities="));
             lines.flat_map(str::split_ascii_whitespace).map(str::to_owned).collect()

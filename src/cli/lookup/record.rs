@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn look_ups_are_told_from_other_calls_by_their_object_and_function() {
+    fn lookups_differ_from_other_calls_by_object_and_function() {
         let lines = "app-7 [000] ..... 10: binder_transaction: transaction=1 dest_node=3 reply=0 flags=0x10 code=0x1
             brisk-9 [000] ..... 11: binder_transaction: transaction=2 dest_node=3 reply=0 flags=0x10 code=0x5f504e47
             app-7 [000] ..... 12: binder_transaction: transaction=3 dest_node=4 reply=0 flags=0x10 code=0x1

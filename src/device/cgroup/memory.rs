@@ -79,7 +79,7 @@ mod tests {
     use crate::device::root::root_of;
 
     #[test]
-    fn a_group_says_what_it_holds_how_long_it_waited_and_who_is_in_it() {
+    fn a_group_reports_its_memory_stall_time_and_members() {
         let pressure =
             "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
         let (_folder, root) = root_of(&[

@@ -115,7 +115,7 @@ mod tests {
 
     // Verifies PLACE-4.
     #[test]
-    fn a_sub_tree_is_looked_at_whole_and_what_others_manage_has_no_weight_of_ours() {
+    fn a_subtree_is_read_whole_and_managed_groups_get_no_weight() {
         let (_folder, root) = root_of(&[
             ("/cg/kiosk/cpu.weight", "100\n"),
             ("/cg/kiosk/cgroup.procs", "1\n"),

@@ -91,7 +91,7 @@ fn outcomes(restorations: &[Restoration]) -> Vec<&Outcome> {
 
 // Verifies UNDO-1.
 #[test]
-fn a_lease_holds_until_it_is_released_expires_or_the_journal_is_dropped() {
+fn a_lease_ends_by_release_by_expiry_or_with_its_journal() {
     let device = Device::new(&[("a", "1"), ("b", "2"), ("c", "3")]);
     let mut journal = device.open();
     journal.lease(SECOND, &target("a"), "10", LATER, "test").unwrap();
@@ -153,7 +153,7 @@ fn a_twin_holds_the_same_and_either_gives_it_back() {
 
 // Verifies UNDO-1.
 #[test]
-fn leasing_again_keeps_the_first_original_and_takes_a_foreign_value_as_the_new_one() {
+fn leasing_again_keeps_the_original_unless_another_tool_wrote() {
     let device = Device::new(&[("a", "1")]);
     let mut journal = device.open();
     for value in ["10", "10", "11"] {
@@ -183,7 +183,7 @@ fn what_others_wrote_since_stays() {
 
 // Verifies UNDO-2.
 #[test]
-fn a_governor_outlives_the_leases_of_its_tunables_and_what_vanished_is_gone() {
+fn a_governor_outlives_its_tunables_leases_vanished_files_end() {
     let device = Device::new(&[("scaling_governor", "powersave"), ("ondemand/sampling_rate", "100000")]);
     let mut journal = device.open();
     journal.lease(SECOND, &target("scaling_governor"), "ondemand", LATER, "test").unwrap();
@@ -219,7 +219,7 @@ fn heir(journal: &Journal, seconds: &str) -> Child {
 
 // Verifies UNDO-5.
 #[test]
-fn a_lock_that_is_let_go_is_free_though_a_child_has_inherited_it() {
+fn a_released_lock_is_free_even_if_a_child_inherited_it() {
     let device = Device::new(&[("a", "1")]);
     let journal = device.open();
     let mut heir = heir(&journal, "60");
@@ -351,7 +351,7 @@ fn what_refuses_to_be_released_waits_for_no_deadline() {
 }
 
 #[test]
-fn a_log_of_an_earlier_boot_is_void_and_of_another_format_refused() {
+fn a_log_of_another_boot_is_void_of_another_format_refused() {
     let device = Device::new(&[("a", "1")]);
     let boot_id = device.root.path("/proc/sys/kernel/random/boot_id");
     fs::create_dir_all(boot_id.parent().unwrap()).unwrap();

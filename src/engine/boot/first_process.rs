@@ -90,7 +90,7 @@ mod tests {
 
     // Verifies BOOT-1.
     #[test]
-    fn words_are_the_recorders_or_inits_and_other_subcommands_are_a_persons() {
+    fn init_arguments_are_split_and_other_subcommands_left_alone() {
         for (words, recorder, init, arguments) in [
             ("/b", "boot record --first-process", None, ""),
             ("/b boot record", "boot record --first-process", None, ""),

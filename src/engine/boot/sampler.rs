@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_there_is_recorded_and_what_comes_later_too() {
+    fn records_present_files_and_those_that_appear_later() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         write(&root, "/proc/stat", "cpu  2 0 0 2 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0\ncpu1 1 0 0 1 0 0 0 0\nintr 5\n");

@@ -155,7 +155,7 @@ mod tests {
 
     // Verifies BOOT-1.
     #[test]
-    fn whatever_comes_first_is_found_and_nothing_is_looked_at_too_often() {
+    fn the_first_sign_ends_the_boot_and_checks_are_rate_limited() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         fs::create_dir_all(folder.path().join("proc/7")).unwrap();

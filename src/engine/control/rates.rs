@@ -80,7 +80,7 @@ mod tests {
 
     // Verifies SOCKET-1.
     #[test]
-    fn connections_and_requests_are_counted_apart_and_the_silent_are_forgotten() {
+    fn counts_connections_and_requests_apart_and_forgets_idle_peers() {
         let at = BootTime::from_milliseconds;
         let mut rates = Rates::default();
         let caller = Caller { uid: 1000, pid: 7 };

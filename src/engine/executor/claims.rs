@@ -251,7 +251,7 @@ mod tests {
 
     // Verifies UNDO-7.
     #[test]
-    fn who_renews_keeps_its_place_and_who_changes_its_mind_comes_last() {
+    fn a_renewed_claim_keeps_its_place_a_changed_one_comes_last() {
         let mut claims = Claims::default();
         claims.put(&governor_tunable(), "launch", claim("40", 10));
         claims.put(&governor_tunable(), "placement", claim("60", 10));
@@ -280,7 +280,7 @@ mod tests {
     proptest! {
         // Verifies UNDO-7.
         #[test]
-        fn what_is_in_force_depends_on_nothing_but_who_claims_what_in_which_order(
+        fn the_value_in_force_depends_only_on_claims_and_their_order(
             kind in 0usize..4,
             steps in prop::collection::vec((0usize..3, prop::option::of(1u32..255), 0u64..100), 0..40),
         ) {

@@ -220,7 +220,7 @@ mod tests {
 
     // Verifies UNDO-7.
     #[test]
-    fn a_release_falls_back_to_the_next_owner_and_the_last_one_to_the_original() {
+    fn a_release_falls_back_to_the_next_owner_then_the_original() {
         let (_folder, root) = root_of(&[(FREQUENCY, "1\n")]);
         let mut executor = open(&root);
         assert_eq!(lease(&mut executor, 0, "launch", (FREQUENCY, 9), 90).held.as_deref(), Some("9"));
@@ -237,7 +237,7 @@ mod tests {
 
     // Verifies UNDO-7.
     #[test]
-    fn a_claim_that_ends_by_itself_leaves_the_others_and_its_owner_is_told() {
+    fn an_expired_claim_leaves_the_others_and_notifies_its_owner() {
         let (_folder, root) = root_of(&[(FREQUENCY, "1\n")]);
         let mut executor = open(&root);
         lease(&mut executor, 0, "launch", (FREQUENCY, 9), 50);
@@ -253,7 +253,7 @@ mod tests {
 
     // Verifies UNDO-7.
     #[test]
-    fn what_another_tool_has_written_meanwhile_stays_and_all_owners_lose_their_claims() {
+    fn a_foreign_write_stays_and_all_owners_lose_their_claims() {
         let (_folder, root) = root_of(&[(FREQUENCY, "1\n")]);
         let mut executor = open(&root);
         lease(&mut executor, 0, "launch", (FREQUENCY, 9), 90);
@@ -289,7 +289,7 @@ mod tests {
 
         // Verifies UNDO-7.
         #[test]
-        fn each_target_holds_what_is_claimed_and_its_original_when_nothing_is(
+        fn a_target_holds_its_claim_or_without_one_its_original(
             steps in prop::collection::vec(step(), 1..30),
         ) {
             let files = [FREQUENCY, THRESHOLD];

@@ -202,7 +202,7 @@ mod tests {
 
     // Verifies MEMORY-6.
     #[test]
-    fn nothing_to_write_to_is_amiss_only_where_something_was_asked_for() {
+    fn a_missing_backing_device_is_a_fault_only_if_configured() {
         for (backing_dev, names_backing, expected) in
             [("none\n", false, false), ("none\n", true, true), ("/dev/mmcblk0p9\n", false, true)]
         {

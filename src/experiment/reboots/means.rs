@@ -344,7 +344,7 @@ mod tests {
 
     // Verifies BOOT-4.
     #[test]
-    fn the_units_do_what_the_packaged_one_does_and_can_be_refused_in_the_boot_loader() {
+    fn reboot_units_match_the_packaged_one_and_can_be_refused() {
         let hold = hold_unit("/opt/brisk");
         for line in [
             REFUSAL,

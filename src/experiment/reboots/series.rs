@@ -126,7 +126,7 @@ mod tests {
 
     // Verifies BOOT-4.
     #[test]
-    fn the_boot_after_the_one_that_armed_it_is_a_replicates_and_no_boot_is_twice() {
+    fn the_boot_after_arming_is_a_replicate_and_counts_once() {
         let nothing = Series::default();
         let series = Series { armed: Some(armed(0)), ..Series::default() };
         let again = Some(Again { replicate: 3, tries: 1 });

@@ -66,7 +66,7 @@ fn with_course<T>(root: &Root, test: impl FnOnce(&Course<'_>) -> T) -> T {
 }
 
 #[test]
-fn each_arms_first_boot_does_not_count_and_everything_is_run_once() {
+fn each_arms_first_boot_is_discarded_and_each_replicate_runs() {
     let (_folder, root) = device();
     with_course(&root, |course| {
         let (mut store, mut findings) = store(&root);
@@ -84,7 +84,7 @@ fn each_arms_first_boot_does_not_count_and_everything_is_run_once() {
 
 // Verifies BOOT-4.
 #[test]
-fn a_boot_that_was_not_asked_for_is_refused_and_after_the_second_one_the_series_ends() {
+fn a_second_unrequested_boot_ends_the_series() {
     let (_folder, root) = device();
     with_course(&root, |course| {
         let folder = course.means.folder(&root);
@@ -159,7 +159,7 @@ fn preloading() -> Experiment {
 
 // Verifies BOOT-4.
 #[test]
-fn arms_are_offered_where_the_zygote_says_what_it_does_and_something_can_be_held() {
+fn offers_arms_if_the_zygote_reports_and_governors_can_be_held() {
     let (folder, root) = device();
     let experiment = preloading();
     let offered = || offer(&experiment, &root).unwrap().arms;
@@ -189,7 +189,7 @@ fn android() -> (tempfile::TempDir, Root) {
 
 // Verifies BOOT-4.
 #[test]
-fn whatever_becomes_of_an_arms_boot_the_zygote_is_told_what_it_was_told_before() {
+fn the_zygotes_property_is_restored_after_any_arms_boot() {
     let experiment = preloading();
     let now = |root: &Root| android_properties::value(root, MODE).unwrap();
     for tries in [0, 1] {

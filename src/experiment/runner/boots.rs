@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_server_may_be_faster_than_what_the_zygote_says_of_itself() {
+    fn a_system_server_may_start_before_the_zygotes_report() {
         let screen = |ns: u64| format!(r#"{{"first_screen_ns":{ns},"generated_ns":1}}"#);
         for lines in [[screen(5), "part preload 9 off 1 1 1".into()], ["part preload 9 off 1 1 1".into(), screen(5)]] {
             let script = format!("echo '{}'; echo '{}'; read request; echo '{}'", lines[0], lines[1], screen(7));

@@ -113,7 +113,7 @@ fn each_measure_computes_what_it_says() {
 
 // Verifies PROVE-1.
 #[test]
-fn an_estimate_is_judged_by_itself_unless_the_arm_is_shown_worse() {
+fn an_estimate_is_judged_alone_unless_the_arm_is_worse() {
     use Verdict::{Inconclusive, NotShown, Shown};
     let claim = "measure = \"gain\"\njudged_by = \"estimate\"\nrequired = \">= -2\"\nprecision = 3\nat = [100]";
     // Slow takes 120 ms: a hundredth is 1.2.
@@ -275,7 +275,7 @@ fn a_point_with_fewer_blocks_weighs_as_much_as_the_others() {
 
 // Verifies PROVE-1.
 #[test]
-fn rejected_replicates_are_counted_and_their_block_is_left_out_of_pairs() {
+fn refused_replicates_are_counted_and_their_block_is_unpaired() {
     let replicate = |block, arm| Replicate { id: 0, block, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };
     let lines = [
         (replicate(0, 0), line(&[("launch_ms", 10.0)], None)),

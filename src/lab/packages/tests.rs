@@ -114,7 +114,7 @@ fn fill(cache: &Cache, source: &str) {
 
 // Verifies LAB-2.
 #[test]
-fn an_empty_cache_is_filled_by_threads_of_several_processes_at_the_same_time() {
+fn threads_of_several_processes_fill_an_empty_cache_at_once() {
     if let Some((source, cache)) = job() {
         return fill(&cache, &source);
     }
@@ -122,7 +122,7 @@ fn an_empty_cache_is_filled_by_threads_of_several_processes_at_the_same_time() {
     let repository = Repository::with(&[&offered[..], &[Offered::new("libsmall", "1")]].concat());
     let host = Host::with(&repository.source());
     host.update();
-    let test = "an_empty_cache_is_filled_by_threads_of_several_processes_at_the_same_time";
+    let test = "threads_of_several_processes_fill_an_empty_cache_at_once";
     let _ = [(); 3].map(|()| host.start(test, &repository.source())).map(said);
     // No draft and no lock is left of all that.
     let drafts: Vec<_> = fs::read_dir(host.file("cache/drafts")).unwrap().collect();
@@ -131,14 +131,14 @@ fn an_empty_cache_is_filled_by_threads_of_several_processes_at_the_same_time() {
 
 // Verifies LAB-2.
 #[test]
-fn what_the_mirror_has_replaced_since_the_lists_were_fetched_is_had_with_new_ones() {
+fn a_package_replaced_on_the_mirror_is_found_with_new_lists() {
     if let Some((name, cache)) = job() {
         let apt = Apt::of_host(&cache);
         let folder = Packages { cache: &cache, kernels: apt.clone(), tools: apt }.alone(&name).unwrap();
         println!("version {}", fs::read_to_string(folder.join("usr/share").join(name)).unwrap());
         return;
     }
-    let test = "what_the_mirror_has_replaced_since_the_lists_were_fetched_is_had_with_new_ones";
+    let test = "a_package_replaced_on_the_mirror_is_found_with_new_lists";
     let repository = Repository::with(&[Offered::new("one", "1"), Offered::new("two", "1")]);
     let host = Host::with(&repository.source());
     let lists = || {
@@ -192,7 +192,7 @@ fn offer_kernel(repository: &Repository, release: &str, version: &str, others: &
 // Verifies LAB-2.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn a_kernel_that_is_replaced_before_its_headers_are_fetched_gives_way_to_the_new_one() {
+fn a_kernel_replaced_before_its_headers_came_is_fetched_again() {
     if let Some((what, cache)) = job() {
         let scenario = Scenario::load("debian-6.1").unwrap();
         let kernel = super::super::with_headers_of_its_own(|| {
@@ -206,7 +206,7 @@ fn a_kernel_that_is_replaced_before_its_headers_are_fetched_gives_way_to_the_new
         println!("release {}", kernel.unwrap().release);
         return;
     }
-    let test = "a_kernel_that_is_replaced_before_its_headers_are_fetched_gives_way_to_the_new_one";
+    let test = "a_kernel_replaced_before_its_headers_came_is_fetched_again";
     let repository = Repository::with(&[]);
     offer_kernel(&repository, "6.1.0-1-amd64", "6.1.10-1", &[]);
     let host = Host::with(&repository.source());
@@ -222,7 +222,7 @@ fn a_kernel_that_is_replaced_before_its_headers_are_fetched_gives_way_to_the_new
 // Verifies LAB-2.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn a_host_of_another_release_takes_kernel_and_programs_from_the_scenarios_source() {
+fn kernel_and_programs_come_from_the_scenarios_release() {
     if let Some((source, cache)) = job() {
         let mut scenario = Scenario::load("debian-6.1").unwrap();
         scenario.kernel.source = Some(source);
@@ -236,7 +236,7 @@ fn a_host_of_another_release_takes_kernel_and_programs_from_the_scenarios_source
         assert!(label.starts_with("amd64-"), "{label}");
         return;
     }
-    let test = "a_host_of_another_release_takes_kernel_and_programs_from_the_scenarios_source";
+    let test = "kernel_and_programs_come_from_the_scenarios_release";
     let [ours, theirs] = [(); 2].map(|()| Repository::with(&[]));
     let release = |version| [Offered::new("systemd", version), Offered::new("libc6", version)];
     offer_kernel(&ours, "6.12.1-amd64", "6.12.1-1", &release("257"));

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_repeated_while_they_stand_still_and_go_with_their_row() {
+    fn constant_counters_are_repeated_and_end_with_their_row() {
         let mut tape = Tape::new(1 << 20);
         tape.begin(1000);
         let all = tape.row(Kind::Cpu, "cpu", 8);

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_advice_follows_the_governor_the_kernel_and_its_command_line() {
+    fn advice_depends_on_governor_kernel_and_command_line() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let write = |file: &str, text: &str| {

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_come_in_their_order_with_their_gap_and_names_change_in_time() {
+    fn changes_keep_their_order_gaps_and_renames() {
         let mut tape = Tape::new(1 << 20);
         tape.begin(1000);
         let init = tape.row(Kind::Process { pid: 1, parent: 0, start_ticks: 3 }, "init", 3);

@@ -125,7 +125,7 @@ mod tests {
 
     // Verifies PRELOAD-2.
     #[test]
-    fn a_zygote_preloads_in_the_way_that_its_properties_and_its_files_say() {
+    fn a_zygotes_preload_mode_follows_its_properties_and_files() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let write = |file: &str, bytes: &[u8]| {

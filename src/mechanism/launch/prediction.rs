@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_small_cpu_a_clamp_is_better_than_a_floor_because_it_moves_the_launch() {
+    fn a_clamp_beats_a_floor_because_it_moves_the_launch() {
         let stock = Governor::Schedutil { rate_limit_us: 1_000, frequency_invariant: true, capacity_permille: 300 };
         let loss = |help| predict(stock, help).helped_loss_ms();
         assert!(loss(Help::None) > 30.0, "{}", loss(Help::None));

@@ -117,7 +117,7 @@ mod tests {
 
     // Verifies LOOKUP-5.
     #[test]
-    fn lfu_wins_while_popularity_stands_still_and_collapses_when_it_drifts() {
+    fn lfu_wins_under_constant_popularity_and_fails_under_drift() {
         const COURSES: u64 = 4;
         use {Replacement::Lfu, Replacement::Lru, Scope::Caller, Scope::Shared};
         let traces = Traces::built_in();
@@ -150,7 +150,7 @@ mod tests {
 
     // Verifies LOOKUP-1.
     #[test]
-    fn isolated_callers_get_no_shared_answer_and_registrations_forget() {
+    fn isolated_callers_share_no_answer_and_registrations_evict() {
         let look_up = |isolated| Event::LookUp(LookUp { name: 1, caller: 5, process: 0, isolated });
         let events = [look_up(false), look_up(false), look_up(true), Event::Registered { name: 1 }, look_up(false)];
         let arms = [Scope::Caller, Scope::Shared].map(|scope| Arm { replacement: Replacement::Lru, entries: 4, scope });

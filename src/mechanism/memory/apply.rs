@@ -63,7 +63,7 @@ mod tests {
 
     // Verifies MEMORY-2.
     #[test]
-    fn another_owners_device_is_not_touched_and_one_that_is_missing_is_asked_for() {
+    fn anothers_device_is_untouched_and_a_missing_one_requested() {
         let mut facts = phone();
         facts.zram = Ok(Vec::new());
         let refused = changes(&Plan::wished(&facts, &ZramConfig::default())).unwrap_err();

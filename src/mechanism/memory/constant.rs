@@ -203,7 +203,7 @@ mod tests {
 
     // Verifies MEMORY-6.
     #[test]
-    fn a_process_that_has_ended_says_nothing_of_the_next_one_with_its_number() {
+    fn an_ended_process_tells_nothing_about_a_reused_pid() {
         let mut known = ConstantPages::default();
         known.look(GALLERY, 4, pieces(&[(1, 10)]));
         known.see(|_| false, |_| false);

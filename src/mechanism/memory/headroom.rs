@@ -166,7 +166,7 @@ mod tests {
 
     // Verifies MEMORY-4.
     #[test]
-    fn what_was_written_back_makes_nothing_cheaper_that_is_still_to_come() {
+    fn past_writeback_does_not_lower_the_cost_of_future_swap() {
         let backing = Backing { held_kib: 8000, ..Backing::default() };
         let zram = [Zram { backing: Some(backing), ..zram(10_000, 1000, 0) }];
         let swaps = [swap("/dev/zram0", 50_000, 10_000)];

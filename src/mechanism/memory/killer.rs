@@ -242,7 +242,7 @@ mod tests {
 
     // Verifies MEMORY-3.
     #[test]
-    fn of_two_that_return_the_same_the_one_that_was_in_foreground_longer_ago_goes() {
+    fn of_equal_victims_the_least_recently_foreground_is_killed() {
         let one = |pid, oom_score_adj, rss_anonymous_kib| Candidate {
             pid,
             name: format!("application{pid}"),

@@ -111,7 +111,7 @@ mod tests {
 
     // Verifies DAEMON-3.
     #[test]
-    fn what_a_death_returned_beyond_memory_is_learned_and_the_average_fades() {
+    fn memory_returned_beyond_the_prediction_is_learned_by_ewma() {
         let mut learned = LearnedRatios::default();
         assert_eq!(learned.ratio("gallery", 0.25), None);
         learned.learn("gallery", 10_000, 20_000, 25_000);

@@ -134,7 +134,7 @@ mod tests {
 
     // Verifies MEMORY-6.
     #[test]
-    fn no_more_than_a_days_budget_is_granted_and_the_next_day_has_its_own() {
+    fn grants_at_most_a_days_budget_and_a_new_one_the_next_day() {
         let mut wear = Wear::default();
         for (uptime_s, wanted_kib, granted_kib) in [
             (50, 600, 600),
@@ -177,7 +177,7 @@ mod tests {
 
     // Verifies MEMORY-6.
     #[test]
-    fn between_boots_the_wall_clock_tells_and_one_that_goes_back_tells_nothing() {
+    fn between_boots_the_wall_clock_counts_unless_it_goes_back() {
         let whole = DAILY_KIB - RECORD_KIB;
         for (wall_s, granted_kib) in [(0, 0), (999, 0), (1000 + DAY_S - 61, 0), (1000 + DAY_S - 60, whole)] {
             let mut wear = Wear::default();

@@ -334,7 +334,7 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn a_hog_is_known_in_a_second_and_a_half_and_forgotten_after_it_ends() {
+    fn a_hog_is_bulk_within_1500_ms_and_forgotten_when_it_ends() {
         let mut habits = Habits::default();
         (0..100).for_each(|_| habits.learn(&look(100, 0, 0, 0)));
         let mut looks = 0;

@@ -186,7 +186,7 @@ mod tests {
 
     // Verifies PLACE-2.
     #[test]
-    fn each_answer_leads_to_the_next_question_and_the_last_to_decisions() {
+    fn each_answer_leads_to_the_next_query_and_then_to_decisions() {
         let mut storage = Contention::default();
         assert_eq!(storage.deadline(), None);
         let config =

@@ -135,7 +135,7 @@ mod tests {
 
     // Verifies PLACE-4.
     #[test]
-    fn a_clamp_is_of_the_smallest_core_that_is_online_where_another_is_bigger() {
+    fn clamps_to_the_smallest_online_core_if_another_is_bigger() {
         let exactly = Some(Fitting::Exactly);
         let phone = [(0, 320), (1, 320), (4, 780), (7, 1024)];
         for (cores, fitting, online, expected) in [

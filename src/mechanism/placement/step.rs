@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_group_can_be_made_it_makes_room_for_all_its_members_together() {
+    fn a_group_deprioritises_all_its_members_together() {
         let membership = |hierarchy| {
             let (group, taken_into) = ("/others".to_owned(), "/cgroup/brisk-threads".into());
             Membership { hierarchy, group, taken_into, taken_as: "/brisk-threads".into(), whole_process: false }

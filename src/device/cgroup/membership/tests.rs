@@ -67,7 +67,7 @@ fn version_2_is_left_to_its_manager_unless_a_sub_tree_is_named() {
 
 // Verifies PLACE-4.
 #[test]
-fn a_sub_tree_takes_threads_where_it_can_and_processes_where_not() {
+fn a_subtree_takes_threads_if_threaded_otherwise_processes() {
     let tree = Choice::Tree("/sys/fs/cgroup/kiosk".into());
     let base = [V2, V2_CONTROLLERS, ("/sys/fs/cgroup/kiosk/cgroup.controllers", "cpuset cpu memory")];
     let of = |more: &[(&'static str, &'static str)]| taken_from(&[&base[..], more].concat(), &tree);
@@ -99,7 +99,7 @@ fn a_sub_tree_takes_threads_where_it_can_and_processes_where_not() {
 
 // Verifies PLACE-4.
 #[test]
-fn a_tree_that_is_not_there_or_not_delegated_is_refused_with_the_reason() {
+fn a_missing_or_undelegated_tree_is_refused_with_the_reason() {
     let tree = Choice::Tree("/sys/fs/cgroup/kiosk".into());
     let refusal = |files: &[(&str, &str)]| Groups::of(&root_of(files).1, &tree).refusal.unwrap_or_default();
     assert_eq!(refusal(&[V1]), "/sys/fs/cgroup/kiosk is in no mounted cgroup v2 hierarchy");

@@ -123,7 +123,7 @@ fn heirs_of_a_confined_thread_are_freed_with_it() {
 
 // Verifies PLACE-5.
 #[test]
-fn what_several_threads_hold_goes_back_together_with_their_heirs() {
+fn restores_threads_together_with_children_that_inherited() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::system();
     let mut shells = [Shell::start(), Shell::start()];

@@ -254,7 +254,7 @@ fn what_nothing_can_begin_is_not_offered() {
 
 // Verifies ON-1.
 #[test]
-fn frequencies_are_left_to_another_manager_unless_a_person_says_so() {
+fn frequencies_are_left_to_another_manager_unless_configured() {
     let beside_tuned = DeviceFacts { doers: Some("tuned (process 7)".to_owned()), ..device(&[ondemand(100_000)]) };
     let plan = Plan::of(&beside_tuned, &LaunchConfig::default());
     assert!(plan.choices.is_empty() && plan.support.state == SupportState::Available, "{:?}", plan.support);

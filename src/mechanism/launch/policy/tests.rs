@@ -168,7 +168,7 @@ fn a_fact_that_could_not_be_had_fits_no_filter() {
 }
 
 #[test]
-fn fork_and_exec_of_one_process_are_one_launch_under_the_last_name() {
+fn fork_and_exec_of_a_process_are_one_launch_by_its_last_name() {
     let mut policy = policy(|_| {}, &[kick_actuator(), lease_actuator()]);
     let begun = ask(&mut policy, at(0), &process(ProcessEventKind::Fork, 5, "shell"));
     assert_eq!(begun, [&KICK[..], &["lease scaling_min_freq 1200000 until 3000"]].concat());
@@ -366,7 +366,7 @@ fn another_plan_takes_over_while_a_launch_goes_on() {
 /// chosen again are not granted to it yet.
 // Verifies LAUNCH-2.
 #[test]
-fn a_launch_that_was_kicked_is_not_kicked_again_when_the_device_changes() {
+fn a_kicked_launch_is_not_kicked_again_by_a_device_change() {
     let mut policy = policy(|_| {}, &[kick_actuator()]);
     assert_eq!(ask(&mut policy, at(0), &announced("browser")), KICK);
     let mut decisions = Vec::new();
@@ -531,7 +531,7 @@ fn what_is_refused_is_not_said_to_help() {
 
 // Verifies UNDO-6.
 #[test]
-fn what_was_refused_to_one_launch_is_asked_for_again_by_the_next() {
+fn the_next_launch_retries_a_refused_action() {
     let policy = policy(|_| {}, &[lease_actuator()]);
     let kernel = Kernel::refusing(|now, _| (now < at(100)).then(|| Effect::Refused("EACCES".to_owned())));
     let mut simulation = Simulation { policy, kernel, longest: Duration::from_secs(60) };
@@ -545,7 +545,7 @@ fn what_was_refused_to_one_launch_is_asked_for_again_by_the_next() {
 
 // Verifies UNDO-6.
 #[test]
-fn what_was_refused_to_a_launch_is_not_asked_for_again_when_its_process_is_known() {
+fn a_refused_action_is_not_retried_once_the_process_is_known() {
     let mut policy = policy(|_| {}, &[lease_actuator()]);
     assert_eq!(ask(&mut policy, at(0), &announced("browser")).len(), 1);
     let effect = Effect::Refused("EACCES".to_owned());

@@ -51,7 +51,7 @@ fn changes(facts: &DeviceFacts, arm: Arm) -> Vec<(&'static str, String)> {
 
 // Verifies MEMORY-1.
 #[test]
-fn a_phone_gets_zram_of_three_quarters_of_its_memory_and_what_goes_with_it() {
+fn a_phones_zram_is_three_quarters_of_memory_with_settings() {
     let expected = [
         ("zram device", "zram0"),
         ("zram algorithm", "lz4"),

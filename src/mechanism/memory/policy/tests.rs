@@ -150,7 +150,7 @@ fn what_cannot_be_restored_is_told_until_it_is() {
 
 // Verifies MEMORY-2.
 #[test]
-fn the_killer_is_wanted_when_the_plan_is_done_and_again_for_another_configuration() {
+fn the_killer_starts_after_the_plan_and_on_a_new_configuration() {
     let mut device = Device::refusing(&[]);
     device.configure(with_killer(0));
     let child = device.policy.child().unwrap().clone();
@@ -195,7 +195,7 @@ fn the_kernel_limits_writeback_where_no_other_limit_is_set() {
 
 // Verifies MEMORY-6.
 #[test]
-fn the_killer_is_told_whether_a_device_to_write_back_to_was_asked_for() {
+fn the_killer_is_told_if_a_backing_device_is_configured() {
     for backing_device in ["", "/dev/mmcblk0p9"] {
         let mut device = Device::refusing(&[]);
         let mut config = with_killer(1024);

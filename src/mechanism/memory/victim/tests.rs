@@ -88,7 +88,7 @@ fn the_low_memory_killer_follows_its_table() {
 
 // Verifies MEMORY-9.
 #[test]
-fn lmkd_goes_by_pressure_and_takes_the_longest_in_the_background() {
+fn lmkd_follows_pressure_and_kills_the_oldest_background() {
     let under = |some_percent, full_percent| Situation { some_percent, full_percent, ..CALM };
     let old = |pid, adj, background_s| Candidate {
         background_s: Some(background_s),

@@ -380,7 +380,7 @@ fn leases_outlast_the_choice_and_end() {
 }
 
 #[test]
-fn a_hog_that_comes_later_makes_room_and_one_that_rests_is_freed() {
+fn a_later_hog_is_deprioritised_and_an_idle_one_restored() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
     device.run(2000);
     device.start(210, 210, 1, HOG);
@@ -504,7 +504,7 @@ fn the_thesis_gives_a_core_to_each_that_took_half_of_one() {
 
 // Verifies PLACE-7.
 #[test]
-fn by_the_thesis_a_light_thread_does_not_keep_the_mask_that_it_began_with() {
+fn in_thesis_mode_a_light_thread_loses_its_inherited_mask() {
     let config = PlacementConfig { rule: Rule::Thesis, ..config() };
     let mut device = cell(&equal(2), config, &[HOG], &[HOG, HOG]);
     device.run(2000);
@@ -604,7 +604,7 @@ fn refusals(seed: u64) -> Kernel {
 
 // Verifies UNDO-6, PLACE-4.
 #[test]
-fn whatever_happens_and_is_refused_every_lease_ends_and_no_mask_is_empty() {
+fn after_any_events_and_refusals_leases_end_and_masks_are_valid() {
     let mut random = Random::new(5);
     let habits = [HOG, FRAMES, MUSIC, DOWNLOAD, MESSAGE];
     for rule in [Rule::Brisk, Rule::Weight, Rule::Thesis] {

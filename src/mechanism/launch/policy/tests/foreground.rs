@@ -43,7 +43,7 @@ fn the_foreground_begins_or_ends_launches_as_configured() {
 
 // Verifies LAUNCH-1.
 #[test]
-fn what_is_resumed_is_helped_and_what_comes_to_the_foreground_by_its_launch_is_helped_once() {
+fn a_resume_is_boosted_and_a_launch_is_boosted_only_once() {
     const FLOOR: &str = "lease scaling_min_freq 1200000 until";
     type Row = (u64, Event, Vec<String>);
     let exec = |pid: u32| process(ProcessEventKind::Exec, pid, &format!("app {pid}"));
@@ -93,7 +93,7 @@ fn what_is_resumed_is_helped_and_what_comes_to_the_foreground_by_its_launch_is_h
 
 // Verifies LAUNCH-1.
 #[test]
-fn a_process_that_was_announced_by_name_alone_gets_its_clamp_when_it_comes_to_the_foreground() {
+fn a_process_announced_by_name_is_clamped_in_the_foreground() {
     let mut policy = policy(by_default, &[Actuator::Clamp { minimum: 700 }]);
     assert!(ask(&mut policy, at(0), &announced("app 7")).is_empty(), "no process is known to be clamped");
     assert_eq!(ask(&mut policy, at(100), &front(&[7])), ["lease clamp 7 700 until 3000"]);
@@ -102,7 +102,7 @@ fn a_process_that_was_announced_by_name_alone_gets_its_clamp_when_it_comes_to_th
 
 // Verifies LAUNCH-1.
 #[test]
-fn the_number_of_a_process_that_was_helped_lately_may_be_anothers() {
+fn a_reused_pid_is_not_taken_for_the_boosted_process() {
     let mut policy = policy(by_default, &[kick_actuator()]);
     assert_eq!(ask(&mut policy, at(0), &process(ProcessEventKind::Exec, 7, "app 7")), KICK);
     ask(&mut policy, at(100), &Event::LaunchFinished { application: "app 7".to_owned() });
@@ -114,7 +114,7 @@ fn the_number_of_a_process_that_was_helped_lately_may_be_anothers() {
 
 // Verifies LAUNCH-1.
 #[test]
-fn an_announced_application_is_known_by_the_name_that_the_kernel_keeps_of_it() {
+fn an_announced_application_is_matched_by_its_truncated_name() {
     let launch = |application: &str, process| Launch {
         application: application.to_owned(),
         process,

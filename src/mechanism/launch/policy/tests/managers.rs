@@ -60,7 +60,7 @@ impl<'a> Daemon<'a> {
 
 // Verifies ON-2.
 #[test]
-fn a_manager_that_starts_is_left_the_job_until_it_has_been_gone_for_a_while() {
+fn defers_to_a_new_manager_until_it_has_been_gone_for_a_while() {
     let (_folder, root) = device();
     let mut daemon = Daemon::at(&root, Enabled::Auto);
     assert!(daemon.is_on(), "{:?}", daemon.policy.support());
@@ -102,7 +102,7 @@ fn a_manager_that_starts_is_left_the_job_until_it_has_been_gone_for_a_while() {
 
 // Verifies ON-2.
 #[test]
-fn managers_are_asked_for_after_processes_have_started_and_never_where_a_person_has_decided() {
+fn managers_are_probed_after_process_starts_unless_configured() {
     let (_folder, root) = device();
     let mut daemon = Daemon::at(&root, Enabled::Auto);
     let exec = |pid, command| process(ProcessEventKind::Exec, pid, command);

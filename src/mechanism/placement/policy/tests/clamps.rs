@@ -17,7 +17,7 @@ fn bulk() -> std::ops::Range<u32> {
 
 // Verifies PLACE-4.
 #[test]
-fn bulk_work_that_weighs_less_claims_no_big_core_where_cores_are_unequal() {
+fn lower_weight_bulk_threads_claim_no_big_core() {
     for (cores, config, expected) in [
         (unequal(8), by_weight(), Some(400)),
         (unequal(8), PlacementConfig { groups: Choice::Auto, ..by_weight() }, Some(400)),
@@ -63,7 +63,7 @@ fn where_cores_are_kept_free_masks_say_so_and_clamps_nothing() {
 
 // Verifies PLACE-4.
 #[test]
-fn who_has_a_clamp_of_his_own_or_may_not_be_on_the_smallest_keeps_it() {
+fn a_thread_keeps_its_own_clamp_or_if_barred_from_small_cores() {
     let mut device = Device::new(&unequal(8), by_weight()).with_clamps();
     for tid in bulk() {
         device.start(tid, tid, 1, HOG);
@@ -136,7 +136,7 @@ fn beside_a_group_that_weighs_less_each_thread_claims_less() {
 
 // Verifies PLACE-2.
 #[test]
-fn who_makes_room_for_its_children_keeps_what_it_gave_though_it_is_asked_about_all_the_while() {
+fn a_fork_parent_keeps_its_clamp_while_it_is_queried() {
     let mut device = Device::new(&unequal(8), by_weight()).with_clamps();
     device.start(200, 200, 1, Habit { work_ms: 1, sleep_ms: 500, period_ms: 0 });
     build(&mut device, 6000);

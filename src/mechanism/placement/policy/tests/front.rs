@@ -5,7 +5,7 @@ use crate::mechanism::placement::gain::Totals;
 
 // Verifies PLACE-2.
 #[test]
-fn what_is_in_foreground_is_put_where_there_is_room_and_may_leave() {
+fn foreground_threads_move_to_idle_cores_and_may_leave() {
     let mut device = cell(&equal(4), config(), &[HOG, HOG], &[HOG; 8]);
     let bound = device.threads.get_mut(&101).unwrap();
     bound.mask = vec![0, 1, 2];
@@ -25,7 +25,7 @@ fn what_is_in_foreground_is_put_where_there_is_room_and_may_leave() {
 
 // Verifies PLACE-2.
 #[test]
-fn threads_in_foreground_go_apart_once_where_bulk_work_weighs_less() {
+fn foreground_threads_spread_once_if_bulk_has_less_weight() {
     let mut device = cell(&equal(2), config(), &[HOG, HOG], &[HOG]);
     device.run(400);
     let put = |tid: u32| {
@@ -63,7 +63,7 @@ fn threads_in_foreground_go_apart_once_where_bulk_work_weighs_less() {
 
 // Verifies PLACE-2.
 #[test]
-fn what_outgrows_its_cores_during_the_trial_need_not_wait_for_its_end() {
+fn a_foreground_that_outgrows_its_cores_ends_the_trial_early() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
     device.run(150);
     let rung = |device: &Device| device.policy.held.as_ref().map(|held| held.step.rung());
@@ -77,7 +77,7 @@ fn what_outgrows_its_cores_during_the_trial_need_not_wait_for_its_end() {
 
 // Verifies PLACE-2.
 #[test]
-fn what_waits_for_itself_on_the_cores_that_are_free_for_it_gets_more() {
+fn contention_on_the_reserved_cores_reserves_more() {
     let totals = |run_ms: u64, wait_ms: u64, bulk_ms: u64| {
         let ns = |ms: u64| ms * 1_000_000;
         Totals { wall_ns: ns(100), run_ns: ns(run_ms), wait_ns: ns(wait_ms), bulk_run_ns: ns(bulk_ms) }

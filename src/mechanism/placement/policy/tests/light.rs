@@ -46,7 +46,7 @@ fn bound_excluded_and_prioritised_threads_stay() {
 
 // Verifies PLACE-3.
 #[test]
-fn one_that_misses_its_rhythm_comes_back_alone_and_the_step_stays() {
+fn a_thread_that_misses_its_period_returns_and_the_step_stays() {
     let mut device = cell(&equal(2), config(), &[FRAMES], &[MUSIC, MUSIC, DOWNLOAD, HOG, HOG]);
     device.run(5000);
     assert_eq!(masks(&device, 200..205), vec![vec![0]; 5], "{}", device.policy.reason);

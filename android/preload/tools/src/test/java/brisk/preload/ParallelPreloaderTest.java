@@ -307,7 +307,7 @@ class ParallelPreloaderTest {
     /** Random programs with cycles, virtual calls and throwers: any number of threads does what one does. */
     // Verifies PRELOAD-1.
     @Test
-    void whatever_the_program_a_plan_initialises_what_the_list_does_and_ends() throws Exception {
+    void any_plan_initialises_the_classes_of_its_list_and_ends() throws Exception {
         for (int seed = 1; seed <= 150; seed++) {
             Random random = new Random(seed);
             Fixture fixture = randomProgram(random);

@@ -44,7 +44,7 @@ class PartsTest {
 
     // Verifies PRELOAD-2.
     @Test
-    void what_a_person_has_set_comes_before_what_was_built_and_nonsense_is_off() {
+    void the_users_property_overrides_the_build_and_nonsense_is_off() {
         String[][] cases = {{"", "", "off"}, {"", "plan", "plan"}, {"ahead", "plan", "ahead"}, {"off", "ahead", "off"},
                 {"Plan", "ahead", "off"}, {"", "halves", "off"}, {"fork", "", "fork"}};
         for (String[] one : cases) {

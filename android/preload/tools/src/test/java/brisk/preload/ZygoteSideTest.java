@@ -84,7 +84,7 @@ class ZygoteSideTest {
 
     // Verifies PRELOAD-2.
     @Test
-    void a_zygote_says_which_mode_really_ran_whatever_it_was_asked_for() throws Exception {
+    void a_zygote_reports_the_mode_that_ran_not_the_one_requested() throws Exception {
         String[][] cases = {{"", "", "off 0"}, {"off", "ahead", "off 0"}, {"fork", "", "off 0 there is nothing to fork with"},
                 {"ahead", "", "off 0 cannot read /system/etc/preloaded-classes"},
                 {"", "plan", "off 0 cannot read /system/etc/preloaded-classes"}};

@@ -81,7 +81,7 @@ class RealFrameworkTest {
 
     // Verifies PRELOAD-1.
     @Test
-    void no_deadlock_and_the_same_classes_whatever_initialisers_are_delayed() throws IOException {
+    void delayed_initialisers_cause_no_deadlock_and_the_same_classes() throws IOException {
         adversarial(2, 1, 10);
         adversarial(4, 2, 10);
     }
@@ -136,7 +136,7 @@ class RealFrameworkTest {
     /** The zygote of the laboratory's boots, on this machine. */
     // Verifies PRELOAD-2.
     @Test
-    void a_zygote_that_boots_does_its_four_parts_and_a_fork_leaves_its_classes_undone() throws IOException {
+    void a_booting_zygote_does_four_parts_and_a_fork_none_of_them() throws IOException {
         int listed = ClassList.read(sRehearsal.list().toFile()).names().size();
         for (String mode : List.of("off", "plan", "fork")) {
             List<String> said = boot(mode);

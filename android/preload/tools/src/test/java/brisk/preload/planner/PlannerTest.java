@@ -106,7 +106,7 @@ class PlannerTest {
     }
 
     @Test
-    void what_was_seen_is_planned_in_its_order_and_its_causes_are_edges() throws IOException {
+    void observed_initialisers_keep_their_order_and_causes_are_edges() throws IOException {
         Fixture fixture = new Fixture();
         fixture.add("A").readsField("B");
         fixture.add("B").readsField("A");
@@ -136,7 +136,7 @@ class PlannerTest {
 
     // Verifies PRELOAD-2.
     @Test
-    void components_agree_with_reachability_and_come_dependencies_first() {
+    void components_match_reachability_in_dependency_order() {
         Random random = new Random(1);
         for (int round = 0; round < 200; round++) {
             int size = 1 + random.nextInt(12);
@@ -178,7 +178,7 @@ class PlannerTest {
     }
 
     @Test
-    void loading_together_costs_what_loading_beside_other_work_does_not() {
+    void loading_in_parallel_costs_more_than_beside_other_work() {
         List<Tasks.Task> two = List.of(task(false), task(false));
         Schedule.Speedup speedup = new Schedule.Speedup(2, 1);
         assertEquals(20, new Schedule(two, new double[] {10, 10}, new double[] {10, 10}).makespan(2, speedup), 1e-6);
@@ -240,7 +240,7 @@ class PlannerTest {
 
     // Verifies PRELOAD-2.
     @Test
-    void whatever_is_joined_everything_still_comes_after_what_it_needs() {
+    void joining_tasks_keeps_each_after_its_dependencies() {
         Random random = new Random(2);
         for (int round = 0; round < 300; round++) {
             int size = 1 + random.nextInt(14);
