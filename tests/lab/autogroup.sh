@@ -34,6 +34,7 @@ is_as_before() {
 session() {
 	name=$1
 	shift
+	# shellcheck disable=SC2016 # the new shell expands it
 	setsid sh -c 'echo $$ >"/run/$0"; exec "$@"' "$name" "$@" &
 	wait_for 60 test -s "/run/$name"
 }
