@@ -16,7 +16,7 @@ use crate::experiment::costs::Costs;
 use crate::experiment::estimate::{Estimate, words};
 use crate::experiment::plan::Line;
 use crate::experiment::spec::Experiment;
-use crate::notes::{self, note};
+use crate::notes::note;
 
 /// Between two lines where there is no terminal.
 const LINE_PERIOD: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ struct Bar(ProgressBar);
 impl Bar {
     /// A bar, where stderr is a terminal.
     fn new() -> Option<Self> {
-        let bar = (std::io::stderr().is_terminal() && !notes::are_silent()).then(|| ProgressBar::new(PARTS))?;
+        let bar = (std::io::stderr().is_terminal() && !crate::notes::are_silent()).then(|| ProgressBar::new(PARTS))?;
         bar.set_style(ProgressStyle::with_template("{bar:24} {percent:>3} %  {wide_msg}").ok()?);
         bar.enable_steady_tick(Duration::from_millis(250));
         Some(Self(bar))
