@@ -260,7 +260,7 @@ fn lookups_of_two_drivers_compare_and_an_idle_cache_is_refused() {
 fn bad_input_is_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     for (text, arguments, message) in [
-        (EXPERIMENT.replace("arm = \"fast\"", "arm = \"fats\""), &[][..], "mini.toml:31:7: there is no arm \"fats\""),
+        (EXPERIMENT.replace("arm = \"fast\"", "arm = \"fats\""), &[][..], "mini.toml:32:7: there is no arm \"fats\""),
         (EXPERIMENT.replace("debian-6.1", "plan9"), &[][..], "there is no scenario plan9"),
         (EXPERIMENT.to_owned(), &["--here"][..], "leave --here out"),
         (EXPERIMENT.to_owned(), &["lunch"][..], "there is no experiment or mechanism \"lunch\""),
