@@ -295,7 +295,7 @@ fn a_killed_experiment_ends_its_runner_and_their_daemon() {
         let mut family = [0; 2];
         wait_until("the daemon", || {
             let Some(runner) = children(child.id()).into_iter().next() else { return false };
-            let daemon = children(runner).into_iter().find(|pid| said(*pid).contains("\0run\0--config\0"));
+            let daemon = children(runner).into_iter().find(|pid| said(*pid).contains("\0daemon\0--config\0"));
             family = [runner, daemon.unwrap_or(0)];
             daemon.is_some()
         });
