@@ -7,29 +7,34 @@ mod seeds;
 
 use std::fs;
 
+use brisk::base::random::Random;
 use brisk::chart::read::{self, Limits};
 use brisk::chart::{diagnose, html as page, perfetto, svg};
 use brisk::config::Config;
-use brisk::device::binder::returns::Returns;
-use brisk::device::binder::{WireFormat, cache};
-use brisk::device::bpf::btf::Types;
-use brisk::device::bpf::layout::Layout;
-use brisk::device::bpf::task;
-use brisk::device::cgroup::hierarchy::{self, Hierarchy};
-use brisk::device::{
-    Root, affinity, android_properties, cpu_times, disk_stats, drm_clients, energy, hotplug, journal, load, loadavg,
-    meminfo, priority, process, process_events, process_io, process_memory, process_reclaim, process_watch, psi,
-    schedstat, swaps, thread_switches, threads, trace_events, vm_tunables, vmstat, zoneinfo, zram, zram_owner,
-    zram_writeback,
-};
-use brisk::engine::control::protocol::{self, Message};
-use brisk::engine::replay::replay;
+use brisk::daemon::control::protocol::{self, Message};
+use brisk::daemon::replay::replay;
 use brisk::experiment::spec::Experiment;
 use brisk::lab::scenario::Scenario;
 use brisk::mechanism::launch::{DeviceFacts, LaunchConfig, LearnedDurations, Plan};
 use brisk::mechanism::lookup::{Trace, Traces};
-use brisk::random::Random;
 use brisk::report::{html, json};
+use brisk::sys::binder::returns::Returns;
+use brisk::sys::binder::{WireFormat, cache};
+use brisk::sys::bpf::btf::Types;
+use brisk::sys::bpf::layout::Layout;
+use brisk::sys::bpf::task;
+use brisk::sys::cgroup::hierarchy::{self, Hierarchy};
+use brisk::sys::cpu::{cpu_times, energy, hotplug, load, loadavg};
+use brisk::sys::io::{disk_stats, process_io};
+use brisk::sys::memory::{
+    meminfo, process_memory, process_reclaim, psi, swaps, vm_tunables, vmstat, zoneinfo, zram, zram_owner,
+    zram_writeback,
+};
+use brisk::sys::process::{drm_clients, process_events, process_watch};
+use brisk::sys::sched::{affinity, priority, schedstat, thread_switches, threads};
+use brisk::sys::system::{android_properties, trace_events};
+use brisk::sys::{Root, process};
+use brisk::undo::journal;
 use seeds::{
     CPUFREQ, JOURNAL, KERNEL_TYPES, PROC_DISKSTATS, PROC_PS, PROC_STAT, PROCESS_COMM, PROCESS_EXEC, PROOF, TASKSTATS,
 };
@@ -203,7 +208,7 @@ pub const TARGETS: &[Target] = &[
         ],
     },
     Target { name: "bootchart-archive", feed: bootchart_archive, seeds: &[b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0"] },
-    Target { name: "traces", feed: traces, seeds: &[include_bytes!("../src/mechanism/lookup/traces.toml")] },
+    Target { name: "traces", feed: traces, seeds: &[include_bytes!("../crates/mechanism/src/lookup/traces.toml")] },
     Target { name: "experiment", feed: experiment, seeds: &[b"name = \"x\"\n[[arms]]\nname = \"stock\"\nbaseline = true\n"] },
     Target {
         name: "report",

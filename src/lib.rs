@@ -5,18 +5,17 @@
 //! [`work`], [`insertion_sort`], [`notes`] -> std.
 //! ARCHITECTURE.md shows the house on one page.
 
-#[cfg(feature = "chart")]
-pub mod chart;
 pub mod cli;
-pub mod config;
-pub mod device;
-pub mod engine;
-pub mod experiment;
-pub mod insertion_sort;
+
+pub use brisk_base as base;
+#[cfg(feature = "chart")]
+pub use brisk_chart as chart;
+pub use brisk_config as config;
+pub use brisk_daemon as daemon;
+pub use brisk_experiment as experiment;
 #[cfg(feature = "lab")]
-pub mod lab;
-pub mod mechanism;
-pub mod notes;
-pub mod random;
-pub mod report;
-pub mod work;
+pub use brisk_lab as lab;
+pub use brisk_mechanism as mechanism;
+pub use brisk_report as report;
+pub use brisk_sys as sys;
+pub use brisk_undo as undo;

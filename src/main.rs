@@ -3,7 +3,7 @@
 #[cfg(all(target_env = "musl", panic = "abort"))]
 mod no_unwinding;
 
-use brisk::device::first_process::open_missing_descriptors;
+use brisk::sys::process::first_process::open_missing_descriptors;
 
 /// What the loader calls before `main`. Here, because the linker keeps every object of the program itself.
 #[used]

@@ -184,7 +184,7 @@ fn decision_records_are_short() {
     }
 }
 
-/// Files of src/device/, tests left out, that docs/kernel-interfaces.md does not name, neither by themselves nor by a folder.
+/// Files of crates/sys/src/, tests left out, that docs/kernel-interfaces.md does not name, neither by themselves nor by a folder.
 fn interfaces_without_a_row() -> Vec<String> {
     let table = fs::read_to_string(repository().join("docs/kernel-interfaces.md")).unwrap();
     let named: BTreeSet<&str> = table.split('`').skip(1).step_by(2).collect();
@@ -229,7 +229,7 @@ fn the_checks_find_what_is_wrong() {
         ("- **UNDO-1** It is restored", "a promise is a sentence"),
         ("- **UNDO-one** It is restored.", "the numbers of a group"),
         ("see `restores_it_after_sigkill`", "names a test"),
-        ("see src/device/journal/tests.rs", "names a test"),
+        ("see crates/undo/src/journal/tests/mod.rs", "names a test"),
         (&"long ".repeat(81), "longer than"),
         (&promise.repeat(1000), "bytes; say it shorter"),
         (&promise.repeat(2), "the numbers of a group"),

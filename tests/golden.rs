@@ -11,9 +11,9 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use brisk::device::cpufreq::{self, Policies};
-use brisk::device::journal::{Holder, Journal};
-use brisk::device::{BootTime, Root, Target};
+use brisk::sys::cpu::cpufreq::{self, Policies};
+use brisk::sys::{BootTime, Root, Target};
+use brisk::undo::journal::{Holder, Journal};
 
 const EXPECTED: [&str; 2] = ["doctor.txt", "doctor.json"];
 const MEMORY: [(&str, &[&str]); 2] =

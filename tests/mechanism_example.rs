@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use std::fs;
 use std::time::Duration;
 
-use brisk::device::{BootTime, Root};
-use brisk::engine::{Engine, Options, Purpose};
+use brisk::daemon::{Engine, Options, Purpose};
 use brisk::mechanism::{
     Action, Child, Decision, Event, Facts, Foreseen, Interest, Kept, LaunchHelp, LearnedFile, Mechanism, News, Outcome,
     Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, Question, Stall, Support, SupportState, Surroundings,
     Target, ThreadDemand, list,
 };
+use brisk::sys::{BootTime, Root};
 
 /// Watches programs start and says how many there were in the last minute.
 #[derive(Debug)]

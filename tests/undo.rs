@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use brisk::device::journal::{Holder, Journal, JournalState};
-use brisk::device::{BootTime, Root, Target};
 use brisk::experiment::runner;
+use brisk::sys::{BootTime, Root, Target};
+use brisk::undo::journal::{Holder, Journal, JournalState};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 

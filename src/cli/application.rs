@@ -8,11 +8,11 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 
-use crate::device::binder::WireFormat;
-use crate::experiment::applications::Applications;
-use crate::experiment::applications::play::{Player, Services};
-use crate::experiment::lookup::Client;
-use crate::mechanism::lookup::services::names;
+use brisk_experiment::applications::Applications;
+use brisk_experiment::applications::play::{Player, Services};
+use brisk_experiment::lookup::Client;
+use brisk_mechanism::lookup::services::names;
+use brisk_sys::binder::WireFormat;
 
 /// Arguments of `brisk application`.
 #[derive(Debug, clap::Args)]

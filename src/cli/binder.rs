@@ -11,12 +11,12 @@ use anyhow::Context;
 use clap::Args;
 
 use super::lookup::context::{ContextArguments, wire_format};
-use crate::device::Root;
-use crate::device::binder::WireFormat;
-use crate::device::binder::cache::{self, CacheSettings, CacheStatus};
-use crate::experiment::lookup::{Cast, Manager};
-use crate::lab::binder::{ContextManager, programs, register_and_serve};
-use crate::mechanism::lookup::services::names;
+use brisk_experiment::lookup::{Cast, Manager};
+use brisk_lab::binder::{ContextManager, programs, register_and_serve};
+use brisk_mechanism::lookup::services::names;
+use brisk_sys::Root;
+use brisk_sys::binder::WireFormat;
+use brisk_sys::binder::cache::{self, CacheSettings, CacheStatus};
 
 /// What these programs print once they can be used.
 pub const READY: &str = "ready";

@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use crate::config::{ConfigError, Layers, Setting, Standing, standings};
-use crate::device::{Root, other_managers};
-use crate::insertion_sort::insertion_sort;
-use crate::mechanism::Enabled;
+use brisk_base::insertion_sort::insertion_sort;
+use brisk_config::{ConfigError, Layers, Setting, Standing, standings};
+use brisk_mechanism::Enabled;
+use brisk_sys::Root;
+use brisk_sys::system::other_managers;
 
 /// Arguments of `brisk config`.
 #[derive(Debug, clap::Args)]
@@ -145,7 +146,7 @@ fn as_toml(layers: &Layers, origin: bool, standings: &[Standing]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use brisk_config::Config;
 
     #[test]
     fn what_is_shown_is_a_configuration() {

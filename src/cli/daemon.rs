@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use tracing::Level;
 
 use super::log;
-use crate::device::Root;
-use crate::engine::{Engine, Options, Purpose};
-use crate::mechanism::list;
+use brisk_daemon::{Engine, Options, Purpose};
+use brisk_mechanism::list;
+use brisk_sys::Root;
 
 /// Arguments of `brisk daemon`.
 #[derive(Debug, clap::Args)]

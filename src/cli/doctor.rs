@@ -10,14 +10,14 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::cli::answer;
-use crate::config::{Config, Layers, Standing, standings};
-use crate::device::Root;
-use crate::device::other_managers::{self, Found};
-use crate::engine::control::connection::Connection;
-use crate::engine::control::protocol::Request;
-use crate::engine::status::Status;
-use crate::experiment::reboots;
-use crate::mechanism::{Job, Support, SupportState, boot, launch, lookup, memory, placement};
+use brisk_config::{Config, Layers, Standing, standings};
+use brisk_daemon::control::connection::Connection;
+use brisk_daemon::control::protocol::Request;
+use brisk_daemon::status::Status;
+use brisk_experiment::reboots;
+use brisk_mechanism::{Job, Support, SupportState, boot, launch, lookup, memory, placement};
+use brisk_sys::Root;
+use brisk_sys::system::other_managers::{self, Found};
 use facts::DeviceReport;
 
 /// The number of the JSON schema.

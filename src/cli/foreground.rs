@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
 
-use crate::device::{Root, process};
-use crate::engine::control::connection::Connection;
-use crate::engine::control::protocol::Request;
+use brisk_daemon::control::connection::Connection;
+use brisk_daemon::control::protocol::Request;
+use brisk_sys::{Root, process};
 
 /// Arguments of `brisk foreground`.
 #[derive(Debug, clap::Args)]

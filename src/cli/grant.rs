@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use crate::config::Layers;
-use crate::device::{Root, grant};
-use crate::engine;
+use brisk_config::Layers;
+use brisk_sys::Root;
+use brisk_sys::system::grant;
 
 /// Arguments of `brisk grant`.
 #[derive(Debug, clap::Args)]
@@ -36,9 +36,9 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    engine::boot::hand_over::give_back_what_was_left(root);
+    brisk_daemon::boot::hand_over::give_back_what_was_left(root);
     if user != 0 {
-        for file in engine::tunables(root, &Layers::read(root)?.config) {
+        for file in brisk_daemon::tunables(root, &Layers::read(root)?.config) {
             grant::give(root, &file, user)
                 .with_context(|| format!("{} cannot be granted to user {user}", file.display()))?;
         }

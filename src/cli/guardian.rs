@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::device::journal::Holder;
-use crate::device::{Root, guardian};
+use brisk_sys::Root;
+use brisk_undo::guardian;
+use brisk_undo::journal::Holder;
 
 /// Arguments of `brisk guardian`.
 #[derive(Debug, clap::Args)]

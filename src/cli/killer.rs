@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use super::log;
-use crate::device::Root;
-use crate::engine::killer;
-use crate::mechanism::memory::config::KillerConfig;
+use brisk_daemon::killer;
+use brisk_mechanism::memory::config::KillerConfig;
+use brisk_sys::Root;
 
 /// Arguments of `brisk killer`.
 #[derive(Debug, clap::Args)]

@@ -10,9 +10,9 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 
 use super::binder;
-use crate::device::Root;
-use crate::lab::describe::Description;
-use crate::lab::{self, Channel, EXIT_LAB_FAILED, GuestFile, GuestLine, Job, Outcome, Scenario};
+use brisk_lab::describe::Description;
+use brisk_lab::{Channel, EXIT_LAB_FAILED, GuestFile, GuestLine, Job, Outcome, Scenario};
+use brisk_sys::Root;
 
 /// Arguments of `brisk lab`.
 #[derive(Debug, Args)]
@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             writeln!(stdout(), "{}", serde_json::to_string_pretty(&Description::read(root))?)?;
             Ok(ExitCode::SUCCESS)
         }
-        LabCommand::Job => lab::guest::main_of_service(),
+        LabCommand::Job => brisk_lab::guest::main_of_service(),
     }
 }
 
@@ -157,7 +157,7 @@ fn boot(job: &Job) -> anyhow::Result<ExitCode> {
         Channel::Results => println!("{}", line.text),
         Channel::Console => eprintln!("{}", line.text),
     };
-    match lab::run(job, &mut show) {
+    match brisk_lab::run(job, &mut show) {
         Ok(outcome) => {
             report(&outcome);
             Ok(ExitCode::from(outcome.status))

@@ -15,15 +15,15 @@ use signal_hook::iterator::Signals;
 use tracing::Level;
 
 use super::log;
-use crate::device::error::sentence;
-use crate::device::{Root, process};
-use crate::engine::control::connection::{Connection, ConnectionError};
-use crate::engine::control::protocol::{MAXIMUM_NAME_BYTES, Request};
-use crate::engine::{Engine, Options, Purpose};
-use crate::mechanism::launch::Notice;
-use crate::mechanism::launch::notice::EndReason;
-use crate::mechanism::list;
-use crate::mechanism::{Support, SupportState};
+use brisk_daemon::control::connection::{Connection, ConnectionError};
+use brisk_daemon::control::protocol::{MAXIMUM_NAME_BYTES, Request};
+use brisk_daemon::{Engine, Options, Purpose};
+use brisk_mechanism::launch::Notice;
+use brisk_mechanism::launch::notice::EndReason;
+use brisk_mechanism::list;
+use brisk_mechanism::{Support, SupportState};
+use brisk_sys::error::sentence;
+use brisk_sys::{Root, process};
 
 /// Signals that the command gets in brisk's place.
 const FORWARDED: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH];

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::device::BootTime;
-use crate::experiment::load::{Load, show_and_stay, turns_per_ms};
+use brisk_experiment::load::{Load, show_and_stay, turns_per_ms};
+use brisk_sys::BootTime;
 
 /// Launch a CPU load and print its launch time and basic launch time
 #[derive(Debug, Args)]

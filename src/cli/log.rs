@@ -7,7 +7,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::notes;
+use brisk_base::notes;
 
 /// Sends what is logged at `level` or more severe to standard error, from now on.
 ///

@@ -46,12 +46,12 @@ use std::process::ExitCode;
 
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::device::Root;
-use crate::device::error::sentence;
-use crate::engine::boot::first_process;
+use brisk_base::notes;
+use brisk_daemon::boot::first_process;
 #[cfg(feature = "lab")]
-use crate::lab::guest;
-use crate::notes;
+use brisk_lab::guest;
+use brisk_sys::Root;
+use brisk_sys::error::sentence;
 
 /// A responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
 #[derive(Debug, Parser)]

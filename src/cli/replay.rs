@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use super::answer;
-use crate::config::Layers;
-use crate::engine::executor::describe;
-use crate::engine::replay::{Difference, Replayed, replay};
+use brisk_config::Layers;
+use brisk_daemon::executor::describe;
+use brisk_daemon::replay::{Difference, Replayed, replay};
 
 /// Differences that are printed for people.
 const SHOWN_DIFFERENCES: usize = 40;

@@ -10,9 +10,9 @@ use anyhow::Context;
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::device::Root;
-use crate::experiment::plan::{Line, Plan};
-use crate::experiment::runner;
+use brisk_experiment::plan::{Line, Plan};
+use brisk_experiment::runner;
+use brisk_sys::Root;
 
 /// Run a plan on this device and print one JSON line a replicate
 #[derive(Debug, Args)]

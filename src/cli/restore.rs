@@ -7,9 +7,9 @@ use anyhow::{Context, ensure};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::device::Root;
-use crate::device::error::sentence;
-use crate::device::journal::{Holder, JournalError, Loan, Outcome, Replay, Restoration, become_owner, other_owner};
+use brisk_sys::Root;
+use brisk_sys::error::sentence;
+use brisk_undo::journal::{Holder, JournalError, Loan, Outcome, Replay, Restoration, become_owner, other_owner};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;

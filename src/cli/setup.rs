@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::switch::{drop_in, reload, write_checked};
-use crate::config::{Layers, Standing, standings};
-use crate::device::Root;
-use crate::device::other_managers::{self, Found};
-use crate::mechanism::Enabled;
+use brisk_config::{Layers, Standing, standings};
+use brisk_mechanism::Enabled;
+use brisk_sys::Root;
+use brisk_sys::system::other_managers::{self, Found};
 
 const FILE: &str = "setup.toml";
 
@@ -121,7 +121,7 @@ fn settings(mechanisms: &[Standing]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use brisk_config::Config;
 
     // Verifies ON-3.
     #[test]

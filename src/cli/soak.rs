@@ -13,10 +13,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Serialize;
 
-use crate::device::guardian::Guardian;
-use crate::device::journal::{Holder, Journal, JournalError, Replay};
-use crate::device::{BootTime, Root, Target};
-use crate::random::Random;
+use brisk_base::random::Random;
+use brisk_sys::{BootTime, Root, Target};
+use brisk_undo::guardian::Guardian;
+use brisk_undo::journal::{Holder, Journal, JournalError, Replay};
 
 /// A guardian that takes longer to undo a few leases is broken.
 const PATIENCE: Duration = Duration::from_secs(20);

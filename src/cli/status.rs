@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use crate::device::{BootTime, Root};
-use crate::engine::control::connection::{Connection, ConnectionError};
-use crate::engine::control::protocol::Request;
-use crate::engine::executor::describe;
-use crate::engine::status::{MechanismStatus, Status};
-use crate::mechanism::{Part, SupportState};
+use brisk_daemon::control::connection::{Connection, ConnectionError};
+use brisk_daemon::control::protocol::Request;
+use brisk_daemon::executor::describe;
+use brisk_daemon::status::{MechanismStatus, Status};
+use brisk_mechanism::{Part, SupportState};
+use brisk_sys::{BootTime, Root};
 
 /// Decisions that are shown.
 const SHOWN_DECISIONS: usize = 8;

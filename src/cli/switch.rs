@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, ensure};
 
-use crate::config::standing::SWITCHED;
-use crate::config::{Layers, edit};
-use crate::device::{Root, durable_file};
-use crate::engine::control::connection::{Connection, ConnectionError};
-use crate::engine::control::protocol::Request;
-use crate::mechanism::Enabled;
+use brisk_config::standing::SWITCHED;
+use brisk_config::{Layers, edit};
+use brisk_daemon::control::connection::{Connection, ConnectionError};
+use brisk_daemon::control::protocol::Request;
+use brisk_mechanism::Enabled;
+use brisk_sys::{Root, durable_file};
 
 /// What a person has switched: later in the order of names than what `brisk setup` writes.
 const FILE: &str = "switched.toml";

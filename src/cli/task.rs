@@ -8,8 +8,8 @@ use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 
-use crate::experiment::spec::{Foreground, Neighbour};
-use crate::experiment::tasks::Player;
+use brisk_experiment::spec::{Foreground, Neighbour};
+use brisk_experiment::tasks::Player;
 
 /// Arguments of `brisk task`.
 #[derive(Debug, clap::Args)]

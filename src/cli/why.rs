@@ -6,12 +6,13 @@ use anyhow::Context;
 use serde::Serialize;
 
 use super::answer;
-use crate::config::{Config, Layers, Standing, standings};
-use crate::device::{Root, other_managers};
-use crate::engine::control::connection::{Connection, ConnectionError};
-use crate::engine::control::protocol::Request;
-use crate::engine::status::Status;
-use crate::mechanism::SupportState;
+use brisk_config::{Config, Layers, Standing, standings};
+use brisk_daemon::control::connection::{Connection, ConnectionError};
+use brisk_daemon::control::protocol::Request;
+use brisk_daemon::status::Status;
+use brisk_mechanism::SupportState;
+use brisk_sys::Root;
+use brisk_sys::system::other_managers;
 
 /// Arguments of `brisk why`.
 #[derive(Debug, clap::Args)]

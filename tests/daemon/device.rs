@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use brisk::device::Root;
+use brisk::sys::Root;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 

@@ -18,8 +18,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use brisk::device::journal::{Holder, Journal};
-use brisk::device::{BootTime, Root, Target};
+use brisk::sys::{BootTime, Root, Target};
+use brisk::undo::journal::{Holder, Journal};
 use rustix::process::Signal;
 
 use device::{Device, eventually, exists};

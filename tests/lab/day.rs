@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use brisk::random::Random;
+use brisk::base::random::Random;
 
 use super::steps::Report;
 use super::{job, static_brisk};

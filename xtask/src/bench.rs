@@ -12,11 +12,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use brisk::device::process_events::{Notice, ProcessEvents, monotonic_ns};
-use brisk::device::process_filter::{self, Wanted};
-use brisk::device::scheduling;
-use brisk::engine::metrics::Histogram;
+use brisk::daemon::metrics::Histogram;
 use brisk::lab::{self, Channel, GuestFile, Job, Scenario};
+use brisk::sys::process::process_events::{Notice, ProcessEvents, monotonic_ns};
+use brisk::sys::process::process_filter::{self, Wanted};
+use brisk::sys::sched::scheduling;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use brisk::device::threads::{Sensing, Threads, refusal};
-use brisk::device::{BootTime, Root};
+use brisk::sys::sched::threads::{Sensing, Threads, refusal};
+use brisk::sys::{BootTime, Root};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Seconds of each measurement, after the samples that meet all threads: a multiple of the longest time for which a sleeper is

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::chart::{Boot, html, json, perfetto, png, svg};
+use brisk_chart::{Boot, html, json, perfetto, png, svg};
 
 /// Arguments of `brisk boot chart`.
 #[derive(Debug, clap::Args)]

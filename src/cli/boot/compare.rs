@@ -8,10 +8,10 @@ use anstyle::{AnsiColor, Style};
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::chart::compare::{self, Change, Figures, Measure};
-use crate::chart::summary::seconds;
 use crate::cli::answer;
-use crate::experiment::statistics;
+use brisk_chart::compare::{self, Change, Figures, Measure};
+use brisk_chart::summary::seconds;
+use brisk_experiment::statistics;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;

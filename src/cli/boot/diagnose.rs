@@ -5,11 +5,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::chart::Boot;
-use crate::chart::diagnose::{self, Diagnosis, Finding, Limit};
-use crate::chart::json::DiagnosisReport;
-use crate::chart::summary::{self, seconds};
 use anstyle::{AnsiColor, Style};
+use brisk_chart::Boot;
+use brisk_chart::diagnose::{self, Diagnosis, Finding, Limit};
+use brisk_chart::json::DiagnosisReport;
+use brisk_chart::summary::{self, seconds};
 
 /// Arguments of `brisk boot diagnose`.
 #[derive(Debug, clap::Args)]

@@ -6,8 +6,8 @@ use tracing::Level;
 
 use super::watch::{UntilArguments, report};
 use crate::cli::log;
-use crate::device::Root;
-use crate::engine::boot::{Hold, Options, watch};
+use brisk_daemon::boot::{Hold, Options, watch};
+use brisk_sys::Root;
 
 /// Arguments of `brisk boot hold`.
 #[derive(Debug, clap::Args)]

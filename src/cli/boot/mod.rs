@@ -18,8 +18,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 #[cfg(feature = "chart")]
-use crate::chart::{Boot, read};
-use crate::device::Root;
+use brisk_chart::{Boot, read};
+use brisk_sys::Root;
 
 /// Arguments of `brisk boot`.
 #[derive(Debug, clap::Args)]

@@ -8,8 +8,8 @@ use tracing::Level;
 
 use super::watch::{UntilArguments, report};
 use crate::cli::log;
-use crate::device::Root;
-use crate::engine::boot::{Hold, Options, PLACES, Recording, watch};
+use brisk_daemon::boot::{Hold, Options, PLACES, Recording, watch};
+use brisk_sys::Root;
 
 /// Arguments of `brisk boot record`.
 #[derive(Debug, clap::Args)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::cli::answer;
-use crate::device::Root;
-use crate::engine::boot::{Options, Report};
-use crate::mechanism::boot::Sign;
+use brisk_daemon::boot::{Options, Report};
+use brisk_mechanism::boot::Sign;
+use brisk_sys::Root;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;

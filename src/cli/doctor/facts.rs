@@ -5,14 +5,20 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::device::cgroup::membership::{Choice, Groups};
-use crate::device::cpufreq::{self, Policies, Policy};
-use crate::device::energy::Meter;
-use crate::device::journal::JournalState;
-use crate::device::process_events::ProcessEvents;
-use crate::device::zram::{self, Backing};
-use crate::device::{DeviceError, Root, disk_stats, foreground, hotplug, io_priority, kernel, psi, uclamp};
-use crate::experiment::runner;
+use brisk_experiment::runner;
+use brisk_sys::cgroup::membership::{Choice, Groups};
+use brisk_sys::cpu::cpufreq::{self, Policies, Policy};
+use brisk_sys::cpu::energy::Meter;
+use brisk_sys::cpu::hotplug;
+use brisk_sys::io::{disk_stats, io_priority};
+use brisk_sys::memory::psi;
+use brisk_sys::memory::zram::{self, Backing};
+use brisk_sys::process::foreground;
+use brisk_sys::process::process_events::ProcessEvents;
+use brisk_sys::sched::uclamp;
+use brisk_sys::system::kernel;
+use brisk_sys::{DeviceError, Root};
+use brisk_undo::journal::JournalState;
 
 /// Capabilities of linux/capability.h that the daemon uses: those of brisk.service, and what its killer needs beside them.
 const CAPABILITIES: [(u32, &str); 3] = [

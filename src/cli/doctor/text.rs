@@ -6,10 +6,10 @@ use anstyle::{AnsiColor, Style};
 
 use super::facts::{DeviceReport, JournalReport, PolicyReport};
 use super::{OtherManagerReport, Report};
-use crate::device::cpufreq::Policy;
-use crate::device::hotplug;
-use crate::device::journal::JournalState;
-use crate::mechanism::SupportState;
+use brisk_mechanism::SupportState;
+use brisk_sys::cpu::cpufreq::Policy;
+use brisk_sys::cpu::hotplug;
+use brisk_undo::journal::JournalState;
 
 /// For what is no terminal.
 pub(super) const DEFAULT_WIDTH: usize = 100;

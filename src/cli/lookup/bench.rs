@@ -9,9 +9,9 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 
 use super::context::ContextArguments;
-use crate::device::Root;
-use crate::experiment::lookup::{Cast, Client, Figures, LookUps, Manager, Measured, Steps};
-use crate::mechanism::lookup::services::names;
+use brisk_experiment::lookup::{Cast, Client, Figures, LookUps, Manager, Measured, Steps};
+use brisk_mechanism::lookup::services::names;
+use brisk_sys::Root;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;

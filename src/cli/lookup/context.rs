@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::device::binder::WireFormat;
+use brisk_sys::binder::WireFormat;
 
 /// Which device, and how it is spoken to.
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ mod status;
 
 use std::process::ExitCode;
 
-use crate::device::Root;
+use brisk_sys::Root;
 
 /// Arguments of `brisk lookup`.
 #[derive(Debug, clap::Args)]

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use crate::device::binder::{Question, WireFormat};
-use crate::device::trace_events::{TraceEvent, TraceInstance};
-use crate::device::{Root, process};
-use crate::mechanism::lookup::recording::{Call, Recording, Request};
+use brisk_mechanism::lookup::recording::{Call, Recording, Request};
+use brisk_sys::binder::{Question, WireFormat};
+use brisk_sys::system::trace_events::{TraceEvent, TraceInstance};
+use brisk_sys::{Root, process};
 
 const EVENT: &str = "brisk/context_manager_call";
 /// `binder_transaction(proc, thread, struct binder_transaction_data *tr, reply, ...)`: the target's handle, the function's
@@ -87,7 +87,7 @@ fn asked(format: &WireFormat, event: &TraceEvent) -> Option<(Request, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::trace_events::parse;
+    use brisk_sys::system::trace_events::parse;
 
     fn event(code: u32, data: &[u8], size: usize) -> TraceEvent {
         let mut bytes = data.to_vec();

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use super::context::wire_format;
-use crate::device::binder::WireFormat;
+use brisk_sys::binder::WireFormat;
 
 /// Arguments of `brisk lookup profile`.
 #[derive(Debug, clap::Args)]

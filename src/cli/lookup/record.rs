@@ -14,11 +14,11 @@ use serde::Serialize;
 use super::context::ContextArguments;
 use super::probe;
 use crate::cli::answer;
-use crate::device::Root;
-use crate::device::binder::{Connection, abi, cache};
-use crate::device::trace_events::{TraceEvent, TraceInstance};
-use crate::experiment::lookup::Client;
-use crate::insertion_sort::insertion_sort;
+use brisk_base::insertion_sort::insertion_sort;
+use brisk_experiment::lookup::Client;
+use brisk_sys::Root;
+use brisk_sys::binder::{Connection, abi, cache};
+use brisk_sys::system::trace_events::{TraceEvent, TraceInstance};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -209,7 +209,7 @@ fn text(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::trace_events::parse;
+    use brisk_sys::system::trace_events::parse;
 
     fn counts(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
         pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()

@@ -10,10 +10,10 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::experiment::statistics;
-use crate::mechanism::lookup::recording::{Head, Recording};
-use crate::mechanism::lookup::{Arm, Replacement, Scope, Tally, Trace, Traces, simulation};
-use crate::random::Random;
+use brisk_base::random::Random;
+use brisk_experiment::statistics;
+use brisk_mechanism::lookup::recording::{Head, Recording};
+use brisk_mechanism::lookup::{Arm, Replacement, Scope, Tally, Trace, Traces, simulation};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;

@@ -7,9 +7,9 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::cli::answer;
-use crate::device::Root;
-use crate::device::binder::cache::{self, CacheEntry, CacheStatus};
-use crate::mechanism::{Support, SupportState, lookup};
+use brisk_mechanism::{Support, SupportState, lookup};
+use brisk_sys::Root;
+use brisk_sys::binder::cache::{self, CacheEntry, CacheStatus};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;

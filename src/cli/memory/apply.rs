@@ -7,12 +7,12 @@ use anyhow::{Context as _, anyhow};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::config::Layers;
-use crate::device::guardian::Guardian;
-use crate::device::journal::{Holder, Journal, Outcome};
-use crate::device::{BootTime, Root};
-use crate::mechanism::memory::apply::{FOR_EVER, changes};
-use crate::mechanism::memory::{Arm, DeviceFacts, Plan};
+use brisk_config::Layers;
+use brisk_mechanism::memory::apply::{FOR_EVER, changes};
+use brisk_mechanism::memory::{Arm, DeviceFacts, Plan};
+use brisk_sys::{BootTime, Root};
+use brisk_undo::guardian::Guardian;
+use brisk_undo::journal::{Holder, Journal, Outcome};
 
 /// Arguments of `brisk memory apply`.
 #[derive(Debug, clap::Args)]

@@ -7,9 +7,9 @@ use anstyle::Style;
 use serde::Serialize;
 
 use crate::cli::answer;
-use crate::device::Root;
-use crate::mechanism::memory::kill_log;
-use crate::mechanism::memory::killer::KillRecord;
+use brisk_mechanism::memory::kill_log;
+use brisk_mechanism::memory::killer::KillRecord;
+use brisk_sys::Root;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;

@@ -7,7 +7,7 @@ mod status;
 
 use std::process::ExitCode;
 
-use crate::device::Root;
+use brisk_sys::Root;
 
 /// Arguments of `brisk memory`.
 #[derive(Debug, clap::Args)]

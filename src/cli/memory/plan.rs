@@ -7,8 +7,8 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::cli::answer;
-use crate::device::Root;
-use crate::mechanism::memory::{Arm, DeviceFacts, Outcome, Plan, Setting};
+use brisk_mechanism::memory::{Arm, DeviceFacts, Outcome, Plan, Setting};
+use brisk_sys::Root;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;

@@ -8,15 +8,15 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::cli::answer;
-use crate::device::Root;
-use crate::device::error::sentence;
-use crate::device::meminfo::MemoryInfo;
-use crate::device::psi::Pressure;
-use crate::device::zram::Zram;
-use crate::mechanism::memory::Snapshot;
-use crate::mechanism::memory::headroom::Headroom;
-use crate::mechanism::memory::victim::{self, Mode, Protection, Victim};
-use crate::mechanism::memory::wear::{self, Wear};
+use brisk_mechanism::memory::Snapshot;
+use brisk_mechanism::memory::headroom::Headroom;
+use brisk_mechanism::memory::victim::{self, Mode, Protection, Victim};
+use brisk_mechanism::memory::wear::{self, Wear};
+use brisk_sys::Root;
+use brisk_sys::error::sentence;
+use brisk_sys::memory::meminfo::MemoryInfo;
+use brisk_sys::memory::psi::Pressure;
+use brisk_sys::memory::zram::Zram;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;

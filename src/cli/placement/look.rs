@@ -2,12 +2,14 @@
 
 use anyhow::Context as _;
 
-use crate::config::layers::Layers;
-use crate::device::cgroup::membership::Groups;
-use crate::device::threads::Threads;
-use crate::device::{BootTime, Root, hotplug, thread_facts};
-use crate::mechanism::placement::{PlacementConfig, PlacementPolicy, Snapshot, probe};
-use crate::mechanism::{Enabled, Event, Mechanism as _, Process, SupportState, ThreadDemand};
+use brisk_config::layers::Layers;
+use brisk_mechanism::placement::{PlacementConfig, PlacementPolicy, Snapshot, probe};
+use brisk_mechanism::{Enabled, Event, Mechanism as _, Process, SupportState, ThreadDemand};
+use brisk_sys::cgroup::membership::Groups;
+use brisk_sys::cpu::hotplug;
+use brisk_sys::sched::thread_facts;
+use brisk_sys::sched::threads::Threads;
+use brisk_sys::{BootTime, Root};
 
 /// A policy whose decisions are not carried out.
 #[derive(Debug)]

@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::device::{BootTime, Root};
-use crate::engine::control::connection::Connection;
-use crate::engine::control::protocol::Request;
-use crate::mechanism::SupportState;
-use crate::mechanism::placement::Snapshot;
+use brisk_daemon::control::connection::Connection;
+use brisk_daemon::control::protocol::Request;
+use brisk_mechanism::SupportState;
+use brisk_mechanism::placement::Snapshot;
+use brisk_sys::{BootTime, Root};
 use look::Onlooker;
 
 /// The sampling period.

@@ -7,9 +7,12 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use crate::device::process::Life;
-use crate::device::{BootTime, DeviceError, Root, drm_clients, meminfo, process, process_io, process_memory};
-use crate::mechanism::placement::resources::{Intensity, ProcessResources, ResourceLook, Share, Taken, between};
+use brisk_mechanism::placement::resources::{Intensity, ProcessResources, ResourceLook, Share, Taken, between};
+use brisk_sys::io::process_io;
+use brisk_sys::memory::{meminfo, process_memory};
+use brisk_sys::process::Life;
+use brisk_sys::process::drm_clients;
+use brisk_sys::{BootTime, DeviceError, Root, process};
 
 const BOLD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();

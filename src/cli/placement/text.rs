@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 
-use crate::device::hotplug::format_list;
-use crate::mechanism::SupportState;
-use crate::mechanism::placement::Snapshot;
-use crate::mechanism::placement::classify::Class;
-use crate::mechanism::placement::snapshot::ThreadView;
+use brisk_mechanism::SupportState;
+use brisk_mechanism::placement::Snapshot;
+use brisk_mechanism::placement::classify::Class;
+use brisk_mechanism::placement::snapshot::ThreadView;
+use brisk_sys::cpu::hotplug::format_list;
 
 const BOLD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();

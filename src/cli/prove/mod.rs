@@ -14,19 +14,18 @@ use anyhow::Context;
 use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::device::Root;
-use crate::experiment::campaign::{self, Member, Outcome};
-use crate::experiment::catalogue::{self, Entry};
-use crate::experiment::conduct::{Ending, Findings, Limits, Place, Run};
-use crate::experiment::place::Here;
+use brisk_base::notes::note;
+use brisk_experiment::campaign::{self, Member, Outcome};
+use brisk_experiment::catalogue::{self, Entry};
+use brisk_experiment::conduct::{Ending, Findings, Limits, Place, Run};
+use brisk_experiment::place::Here;
 #[cfg(feature = "lab")]
-use crate::experiment::place::Lab;
-use crate::experiment::store::{Found, Header, Store};
-use crate::experiment::wall_clock;
-use crate::notes::note;
-use crate::report;
-use crate::report::proof::{DeviceDescription, Mode, Proof, SCHEMA};
-use crate::report::status::Status;
+use brisk_experiment::place::Lab;
+use brisk_experiment::store::{Found, Header, Store};
+use brisk_experiment::wall_clock;
+use brisk_report::proof::{DeviceDescription, Mode, Proof, SCHEMA};
+use brisk_report::status::Status;
+use brisk_sys::Root;
 use progress::Progress;
 
 /// The seed when none is given: the same schedule for everyone who repeats a result.
@@ -294,10 +293,10 @@ fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: Str
         None => base.join(proof.started.replace(':', "")),
     };
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let json = report::json::render(&proof);
+    let json = brisk_report::json::render(&proof);
     write(&folder.join("proof.json"), &json)?;
     let page = folder.join("report.html");
-    write(&page, &report::html::render(&proof))?;
+    write(&page, &brisk_report::html::render(&proof))?;
     if arguments.json {
         writeln!(anstream::stdout(), "{}", json.trim_end())?;
     } else {
@@ -306,9 +305,9 @@ fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: Str
         let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col.into());
         let width = if width == 0 { TABLE_WIDTH } else { width };
         if arguments.verbose {
-            write!(anstream::stdout(), "{}", report::table::render(&proof, width, terminal))?;
+            write!(anstream::stdout(), "{}", brisk_report::table::render(&proof, width, terminal))?;
         }
-        write!(anstream::stdout(), "{}", report::brief::render(&proof, width, terminal))?;
+        write!(anstream::stdout(), "{}", brisk_report::brief::render(&proof, width, terminal))?;
     }
     for member in members.iter().filter(|member| !member.quick && arguments.verbose) {
         member.run().state(&member.findings).iter().for_each(|line| note!("{line}"));

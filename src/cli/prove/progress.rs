@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::set_aside;
-use crate::experiment::campaign::{Event, Member, Outcome};
-use crate::experiment::conduct::{Findings, Place};
-use crate::experiment::costs::Costs;
-use crate::experiment::estimate::{Estimate, words};
-use crate::experiment::plan::Line;
-use crate::experiment::spec::Experiment;
-use crate::notes::note;
+use brisk_base::notes::note;
+use brisk_experiment::campaign::{Event, Member, Outcome};
+use brisk_experiment::conduct::{Findings, Place};
+use brisk_experiment::costs::Costs;
+use brisk_experiment::estimate::{Estimate, words};
+use brisk_experiment::plan::Line;
+use brisk_experiment::spec::Experiment;
 
 /// Between two lines where there is no terminal.
 const LINE_PERIOD: Duration = Duration::from_secs(60);
@@ -32,7 +32,8 @@ struct Bar(ProgressBar);
 impl Bar {
     /// A bar, where stderr is a terminal.
     fn new() -> Option<Self> {
-        let bar = (std::io::stderr().is_terminal() && !crate::notes::are_silent()).then(|| ProgressBar::new(PARTS))?;
+        let bar =
+            (std::io::stderr().is_terminal() && !brisk_base::notes::are_silent()).then(|| ProgressBar::new(PARTS))?;
         bar.set_style(ProgressStyle::with_template("{bar:24} {percent:>3} %  {wide_msg}").ok()?);
         bar.enable_steady_tick(Duration::from_millis(250));
         Some(Self(bar))

@@ -11,22 +11,22 @@ use anyhow::{Context, bail, ensure};
 use rustix::process::{Signal, kill_process};
 
 use super::{Arguments, Beginning, finish, in_form, set_aside};
-use crate::device::locked_file::LockedFile;
-use crate::device::{Root, process};
-use crate::experiment::campaign::{Member, Outcome};
-use crate::experiment::catalogue::Entry;
-use crate::experiment::conduct::{Findings, Place, Run};
-use crate::experiment::place::Here;
-use crate::experiment::plan::Line;
-use crate::experiment::reboots::means::{self, Means};
-use crate::experiment::reboots::preload;
-use crate::experiment::reboots::series::Series;
-use crate::experiment::reboots::{self, Course, Ending};
-use crate::experiment::store::Found;
-use crate::experiment::wall_clock;
-use crate::mechanism::boot::zygote;
-use crate::notes::note;
-use crate::report::proof::{Failure, FailureOf};
+use brisk_base::notes::note;
+use brisk_experiment::campaign::{Member, Outcome};
+use brisk_experiment::catalogue::Entry;
+use brisk_experiment::conduct::{Findings, Place, Run};
+use brisk_experiment::place::Here;
+use brisk_experiment::plan::Line;
+use brisk_experiment::reboots::means::{self, Means};
+use brisk_experiment::reboots::preload;
+use brisk_experiment::reboots::series::Series;
+use brisk_experiment::reboots::{self, Course, Ending};
+use brisk_experiment::store::Found;
+use brisk_experiment::wall_clock;
+use brisk_mechanism::boot::zygote;
+use brisk_report::proof::{Failure, FailureOf};
+use brisk_sys::locked_file::LockedFile;
+use brisk_sys::{Root, process};
 
 /// Between the end of one boot and the kernel's start of the next, about: what is told before a series begins.
 const SHUTDOWN_S: f64 = 15.0;

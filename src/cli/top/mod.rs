@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anstream::ColorChoice;
 
-use crate::device::Root;
+use brisk_sys::Root;
 use screen::{Observer, Screen};
 use terminal::Terminal;
 

@@ -8,21 +8,21 @@ use unicode_width::UnicodeWidthChar as _;
 
 use crate::cli::placement;
 use crate::cli::placement::look::Onlooker;
-use crate::device::binder::cache::{self, CacheStatus};
-use crate::device::cpu_times::{self, Ticks};
-use crate::device::current_frequency::CurrentFrequencies;
-use crate::device::hotplug::format_list;
-use crate::device::meminfo::{self, MemoryInfo};
-use crate::device::psi::{self, Pressure};
-use crate::device::{BootTime, Root};
-use crate::engine::control::connection::Connection;
-use crate::engine::control::protocol::Request;
-use crate::engine::executor::{Executed, describe};
-use crate::engine::status::Status;
-use crate::insertion_sort::insertion_sort;
-use crate::mechanism::placement::Snapshot;
-use crate::mechanism::placement::classify::Class;
-use crate::mechanism::placement::step::Step;
+use brisk_base::insertion_sort::insertion_sort;
+use brisk_daemon::control::connection::Connection;
+use brisk_daemon::control::protocol::Request;
+use brisk_daemon::executor::{Executed, describe};
+use brisk_daemon::status::Status;
+use brisk_mechanism::placement::Snapshot;
+use brisk_mechanism::placement::classify::Class;
+use brisk_mechanism::placement::step::Step;
+use brisk_sys::binder::cache::{self, CacheStatus};
+use brisk_sys::cpu::cpu_times::{self, Ticks};
+use brisk_sys::cpu::current_frequency::CurrentFrequencies;
+use brisk_sys::cpu::hotplug::format_list;
+use brisk_sys::memory::meminfo::{self, MemoryInfo};
+use brisk_sys::memory::psi::{self, Pressure};
+use brisk_sys::{BootTime, Root};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -253,7 +253,7 @@ impl Screen {
     }
 
     fn thread_lines(&self, room: usize) -> Vec<(Style, String)> {
-        let line = |thread: &crate::mechanism::placement::snapshot::ThreadView| {
+        let line = |thread: &brisk_mechanism::placement::snapshot::ThreadView| {
             let style = match thread.class {
                 _ if thread.is_front => GOOD,
                 Class::Bulk => MIDDLING,

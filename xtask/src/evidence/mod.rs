@@ -195,7 +195,7 @@ mod tests {
 [deep]
 \"tests/lab/mod.rs::a\" = \"not on record\"
 \"tests/lab/undo.rs::b\" = \"2026-01-01 0000000\"
-\"src/chart/a.rs::c\" = \"2026-01-01 0000000\"
+\"crates/chart/src/a.rs::c\" = \"2026-01-01 0000000\"
 
 [measured]
 \"experiments/launch.toml\" = { quick = \"not on record\", full = \"not on record\" }

@@ -1,8 +1,8 @@
 use super::*;
-use crate::mechanism::placement::cores::{Machine, Split};
-use crate::mechanism::placement::{PlacementConfig, PlacementPolicy};
-use crate::mechanism::{Support, SupportState};
-use crate::random::Random;
+use brisk_base::random::Random;
+use brisk_mechanism::placement::cores::{Machine, Split};
+use brisk_mechanism::placement::{PlacementConfig, PlacementPolicy};
+use brisk_mechanism::{Support, SupportState};
 
 fn screen(cpus: u32, name: &str) -> Screen {
     let support = Support { state: SupportState::Active, reason: "simulated".into(), advice: String::new() };
@@ -10,13 +10,13 @@ fn screen(cpus: u32, name: &str) -> Screen {
     let mut placement = policy.snapshot();
     placement.front = vec![7];
     placement.step = Some(Step::Isolate(Split { reserved: vec![1], rest: vec![0] }));
-    let thread = |tid: u32, class| crate::mechanism::placement::snapshot::ThreadView {
+    let thread = |tid: u32, class| brisk_mechanism::placement::snapshot::ThreadView {
         tid,
         pid: tid,
         command: name.to_owned(),
         is_front: tid == 7,
         class,
-        thesis_class: crate::mechanism::placement::classify::ThesisClass::Rest,
+        thesis_class: brisk_mechanism::placement::classify::ThesisClass::Rest,
         demand: 1.0,
         wait: 0.25,
         burst_ms: 1.0,

@@ -1,0 +1,26 @@
+//! Notes: progress and hints for a person, on standard error. `--quiet` silences them; errors and warnings are no notes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// No note is printed from now on.
+pub fn silence() {
+    SILENT.store(true, Ordering::Relaxed);
+}
+
+/// True after [`silence`].
+pub fn are_silent() -> bool {
+    SILENT.load(Ordering::Relaxed)
+}
+
+/// Prints a note, unless notes are silent.
+#[macro_export]
+macro_rules! note {
+    ($($argument:tt)*) => {
+        if !$crate::notes::are_silent() {
+            eprintln!($($argument)*);
+        }
+    };
+}
+pub use note;

@@ -1,0 +1,222 @@
+//! What could be won in a phase, who it is about, and what to do.
+
+use super::measures::Measure;
+use super::sources::{self, Sources};
+use super::{Finding, Limit, Opportunity, Part, Phase};
+use crate::model::Boot;
+
+/// Below this share of the highest frequency a working CPU counts as slow.
+const FULL_SPEED: f32 = 0.97;
+/// The CPUs that bounds are given for.
+const BOUNDS: [u32; 3] = [2, 4, 8];
+/// From this share of the CPU time on a process, or the kernel, is what a phase is about.
+const MAIN_SHARE: f32 = 0.5;
+/// From this share on it is said that CPU time is in no process.
+const NOTABLE_SHARE: f32 = 0.2;
+
+/// All that could be won in `phase`.
+pub fn of_phase(boot: &Boot, index: usize, phase: &Phase, measures: &[Measure], sources: &Sources) -> Vec<Finding> {
+    let finding = |(opportunity, gain_ms, bounds, who, advice): Won| Finding {
+        opportunity,
+        phase: index,
+        span: phase.span,
+        gain_ms: gain_ms as u32,
+        bounds,
+        who,
+        advice,
+    };
+    let of_limit = match phase.limit {
+        Limit::OneCpu | Limit::SeveralCpus | Limit::EveryCpu if is_kernels(boot, sources) => {
+            kernel(boot, phase, sources)
+        }
+        Limit::OneCpu | Limit::SeveralCpus => parallel(boot, phase, sources),
+        Limit::EveryCpu => less_work(boot, phase, sources),
+        Limit::Disk => disk(boot, phase, sources),
+        Limit::PartlyBusy => partly(boot, phase, sources),
+        Limit::Waiting => waiting(boot, phase, measures),
+        Limit::Idle => return Vec::new(),
+    };
+    let won = [Some(of_limit), frequency(phase, measures, sources), memory(phase)];
+    won.into_iter().flatten().map(finding).collect()
+}
+
+/// The opportunity, milliseconds, bounds, processes and advice.
+type Won = (Opportunity, f32, Vec<(u32, u32)>, Vec<Part>, String);
+
+fn percent(share: f32) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// `name (40 % of the CPU time)`
+fn named(boot: &Boot, part: &Part) -> String {
+    let name = boot.processes[part.process].label();
+    part.share.map_or_else(|| name.to_owned(), |share| format!("{name} ({} of the CPU time)", percent(share)))
+}
+
+/// `a 20 %, b 10 %`
+fn list(boot: &Boot, who: &[Part]) -> String {
+    let one = |part: &Part| {
+        let share = part.share.map_or_else(String::new, |share| format!(" {}", percent(share)));
+        format!("{}{share}", boot.processes[part.process].label())
+    };
+    who.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What no process took, where that is worth a word.
+fn besides(boot: &Boot, sources: &Sources) -> String {
+    match sources.in_no_process() {
+        share if boot.has_processes() && share >= NOTABLE_SHARE => {
+            format!("; {} of the CPU time is in no process that was sampled", percent(share))
+        }
+        _ => String::new(),
+    }
+}
+
+fn main_part(sources: &Sources) -> Option<&Part> {
+    sources.who.first().filter(|part| part.share.is_some_and(|share| share >= MAIN_SHARE))
+}
+
+fn is_kernels(boot: &Boot, sources: &Sources) -> bool {
+    boot.has_processes() && sources.kernel() >= MAIN_SHARE
+}
+
+/// How many CPUs are idle, in words.
+fn idle_cpus(cpus: usize, phase: &Phase) -> String {
+    match (cpus as f32 - phase.busy_cpus).round().max(0.0) as usize {
+        0 => "the others have time left".to_owned(),
+        1 if cpus == 2 => "the other is idle".to_owned(),
+        1 => "1 is idle".to_owned(),
+        idle => format!("{} are idle", idle.min(cpus - 1)),
+    }
+}
+
+/// Amdahl's bounds: what the phase's work would take if all of it could be done by so many CPUs at the same time.
+fn parallel(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
+    let cpus = boot.cpu_count();
+    let length_ms = phase.span.length_ms() as f32;
+    let serial = if phase.limit == Limit::OneCpu { 1.0 } else { phase.busy_cpus };
+    let work_ms = length_ms * phase.busy_cpus.min(serial);
+    let bound_ms = |cpus: u32| (work_ms / serial.max(0.01) * (1.0 - serial / cpus as f32)).max(0.0);
+    let idle = idle_cpus(cpus, phase);
+    let on = if phase.limit == Limit::OneCpu {
+        "one CPU".to_owned()
+    } else {
+        format!("{:.0} of {cpus} CPUs", phase.busy_cpus.min(cpus as f32 - 1.0).max(2.0))
+    };
+    let advice = match (main_part(sources), sources.who.as_slice()) {
+        (Some(part), _) => format!(
+            "{} works on {on} while {idle}: do it in parallel, start it earlier or later, or do less of it",
+            named(boot, part)
+        ),
+        (None, []) => format!("the work is on {on} while {idle}: do it in parallel, or do less of it"),
+        (None, who) => format!(
+            "no process has most of the work, which is on {on} while {idle} ({}): let them run side by side, or do less",
+            list(boot, who)
+        ),
+    };
+    let bounds = BOUNDS.iter().map(|&cpus| (cpus, bound_ms(cpus) as u32)).filter(|(cpus, _)| *cpus as f32 > serial);
+    let gain_ms = bound_ms(u32::try_from(cpus).unwrap_or(u32::MAX));
+    (Opportunity::Parallel, gain_ms, bounds.collect(), sources.who.clone(), advice + &besides(boot, sources))
+}
+
+/// Where every CPU works, what a process does not do is won.
+fn less_work(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
+    let share = sources.who.first().and_then(|part| part.share).unwrap_or(0.0);
+    let every = if boot.cpu_count() == 1 { "the CPU works all the time" } else { "every CPU works all the time" };
+    let advice = match (main_part(sources), sources.who.as_slice()) {
+        (Some(part), _) => format!("{every}, most of it for {}: do less of it, or do it later", named(boot, part)),
+        (None, []) => format!("{every}: do less, or do it later"),
+        (None, who) => format!("{every}, for several processes ({}): do less, or do some of it later", list(boot, who)),
+    };
+    let gain_ms = phase.span.length_ms() as f32 * share;
+    (Opportunity::Work, gain_ms, Vec::new(), sources.who.clone(), advice + &besides(boot, sources))
+}
+
+fn kernel(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
+    let threads: Vec<Part> = sources
+        .who
+        .iter()
+        .copied()
+        .filter(|part| boot.processes[part.process].kind != crate::model::Kind::Process)
+        .collect();
+    let mut parts = Vec::new();
+    if sources.kernel_threads() >= 0.05 {
+        parts.push(format!("{} in its threads ({})", percent(sources.kernel_threads()), list(boot, &threads)));
+    }
+    if sources.in_no_process() >= 0.05 {
+        parts.push(format!("{} in no process (interrupts, initialisation)", percent(sources.in_no_process())));
+    }
+    let advice = format!(
+        "{} of the CPU time is the kernel's, {}: find it with initcall_debug, /proc/interrupts or perf",
+        percent(sources.kernel()),
+        parts.join(", ")
+    );
+    (Opportunity::Kernel, phase.span.length_ms() as f32 * sources.kernel(), Vec::new(), threads, advice)
+}
+
+/// What the phase would still take at least if nothing waited: the work of its busiest CPU or process, and all of it on all
+/// CPUs.
+fn least_work_ms(boot: &Boot, sources: &Sources) -> f32 {
+    sources.busiest_cpu_ms.max(sources.serial_ms).max(sources.total_ms / boot.cpu_count() as f32)
+}
+
+fn disk(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
+    let advice = "read it earlier and in order (readahead), read less, or store it compressed".to_owned();
+    let gain_ms = (phase.span.length_ms() as f32 - least_work_ms(boot, sources)).max(0.0);
+    (Opportunity::Disk, gain_ms, Vec::new(), sources::waiters(boot, phase.span), advice)
+}
+
+fn partly(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
+    let who = match (main_part(sources), sources.who.as_slice()) {
+        (Some(part), _) => format!(" {} does most of the work:", named(boot, part)),
+        (None, []) => String::new(),
+        (None, who) => format!(" Several processes work ({}):", list(boot, who)),
+    };
+    let advice = format!(
+        "no CPU works all the time and no disk is waited for.{who} find what is waited for in between: a lock, a device, \
+         another process"
+    );
+    let gain_ms = (phase.span.length_ms() as f32 - least_work_ms(boot, sources)).max(0.0);
+    (Opportunity::Waiting, gain_ms, Vec::new(), sources.who.clone(), advice + &besides(boot, sources))
+}
+
+fn waiting(boot: &Boot, phase: &Phase, measures: &[Measure]) -> Won {
+    let next = sources::next_to_work(boot, phase.span.end_ms, measures);
+    let advice = match next {
+        Some(part) => format!(
+            "neither CPU nor disk works until {} does: find the timer, device or event that it waits for",
+            boot.processes[part.process].label()
+        ),
+        None => "neither CPU nor disk works: find the timer, device or event that is waited for".to_owned(),
+    };
+    let gain_ms = phase.span.length_ms() as f32 * (1.0 - phase.busy_cpus.min(1.0));
+    (Opportunity::Waiting, gain_ms, Vec::new(), next.into_iter().collect(), advice)
+}
+
+/// What the highest frequency would win while CPUs worked.
+fn frequency(phase: &Phase, measures: &[Measure], sources: &Sources) -> Option<Won> {
+    let speed = phase.speed.filter(|speed| *speed < FULL_SPEED)?;
+    if matches!(phase.limit, Limit::Disk | Limit::Waiting | Limit::Idle) {
+        return None;
+    }
+    let inside = measures.iter().filter(|measure| phase.span.overlap_ms(measure.span) > 0);
+    let gain_ms: f32 = inside
+        .filter_map(|measure| {
+            let slow = 1.0 - measure.speed.filter(|speed| *speed < FULL_SPEED)?;
+            Some(measure.span.length_ms() as f32 * measure.busy.min(1.0) * slow)
+        })
+        .sum();
+    let advice = format!(
+        "the CPUs work at {} of their highest frequency: boot under the performance governor and restore at the end",
+        percent(speed)
+    );
+    Some((Opportunity::Frequency, gain_ms, Vec::new(), sources.who.clone(), advice))
+}
+
+/// What memory that is there in time would win: while every task waits for it, nothing else is done.
+fn memory(phase: &Phase) -> Option<Won> {
+    let gain_ms = phase.span.length_ms() as f32 * phase.memory_stall?;
+    let advice =
+        "every task waits for memory: start less at the same time, or keep more in it (`brisk memory plan`)".to_owned();
+    Some((Opportunity::Memory, gain_ms, Vec::new(), Vec::new(), advice))
+}

@@ -1,0 +1,129 @@
+//! Where the CPU time of a phase went: processes, the kernel's threads, and what no sampled process took.
+
+use super::measures::Measure;
+use super::{Part, Phase};
+use crate::model::{Activity, Boot, Kind, Span, State};
+
+/// How many processes a finding names.
+const NAMED: usize = 3;
+/// Who took or waited less is not named.
+const LEAST_MS: f32 = 10.0;
+
+/// CPU time of a phase, in milliseconds.
+pub struct Sources {
+    /// Of all CPUs.
+    pub total_ms: f32,
+    /// Of the busiest CPU.
+    pub busiest_cpu_ms: f32,
+    /// Of the busiest process of one thread.
+    pub serial_ms: f32,
+    /// For the kernel, of user space's calls as well.
+    system_ms: f32,
+    kernel_threads_ms: f32,
+    in_no_process_ms: f32,
+    /// The processes that took most, the kernel's threads among them.
+    pub who: Vec<Part>,
+}
+
+impl Sources {
+    /// Those of `phase`.
+    pub fn of(boot: &Boot, phase: &Phase, measures: &[Measure]) -> Self {
+        let first = measures.partition_point(|measure| measure.span.end_ms <= phase.span.start_ms);
+        let inside = measures[first..].iter().take_while(|measure| measure.span.start_ms < phase.span.end_ms);
+        let sum = |value: &dyn Fn(&Measure) -> f32| -> f32 {
+            inside.clone().map(|measure| value(measure) * measure.span.length_ms() as f32).sum()
+        };
+        let total_ms = sum(&|measure| measure.busy);
+        let (mut kernel_threads_ms, mut processes_ms, mut serial_ms) = (0.0, 0.0, 0.0f32);
+        let mut who = Vec::new();
+        for (process, of) in boot.processes.iter().enumerate() {
+            let ms = match of.kind {
+                Kind::Initcall => continue,
+                Kind::Process | Kind::KernelThread => cpu_ms(&of.activity, phase.span),
+            };
+            *(if of.kind == Kind::KernelThread { &mut kernel_threads_ms } else { &mut processes_ms }) += ms;
+            if of.threads == 1 {
+                serial_ms = serial_ms.max(ms);
+            }
+            who.push((process, ms));
+        }
+        Self {
+            total_ms,
+            busiest_cpu_ms: busiest_cpu_ms(boot, phase.span, first),
+            serial_ms,
+            system_ms: sum(&|measure| measure.system),
+            kernel_threads_ms,
+            in_no_process_ms: (total_ms - processes_ms - kernel_threads_ms).max(0.0),
+            who: most(who, total_ms.max(processes_ms + kernel_threads_ms)),
+        }
+    }
+
+    fn share(&self, ms: f32) -> f32 {
+        (ms / self.total_ms.max(1.0)).min(1.0)
+    }
+
+    /// The share of the kernel's threads.
+    pub fn kernel_threads(&self) -> f32 {
+        self.share(self.kernel_threads_ms)
+    }
+
+    /// The share that no sampled process took.
+    pub fn in_no_process(&self) -> f32 {
+        self.share(self.in_no_process_ms)
+    }
+
+    /// The share of the kernel itself: its threads, and what was spent in the kernel outside of any process. What was
+    /// spent in user space outside of any process was spent by processes that ended between two samples.
+    pub fn kernel(&self) -> f32 {
+        let outside_ms = self.in_no_process_ms.min((self.system_ms - self.kernel_threads_ms).max(0.0));
+        self.share(self.kernel_threads_ms + outside_ms)
+    }
+}
+
+/// CPU time in `span`, in milliseconds.
+pub fn cpu_ms(activity: &[Activity], span: Span) -> f32 {
+    let first = activity.partition_point(|activity| activity.span.end_ms <= span.start_ms);
+    let inside = activity[first..].iter().take_while(|activity| activity.span.start_ms < span.end_ms);
+    inside.map(|activity| activity.span.overlap_ms(span) as f32 * f32::from(activity.cpu_permille) / 1000.0).sum()
+}
+
+fn busiest_cpu_ms(boot: &Boot, span: Span, first: usize) -> f32 {
+    let worked_ms = |busy: &Vec<u8>| -> f32 {
+        let samples =
+            boot.cpu.iter().zip(busy).skip(first).take_while(|(sample, _)| sample.span.start_ms < span.end_ms);
+        let known = samples.filter(|(_, percent)| **percent <= 100);
+        known.map(|(sample, percent)| sample.span.length_ms() as f32 * f32::from(*percent) / 100.0).sum()
+    };
+    boot.cores.iter().map(|core| worked_ms(&core.busy)).fold(0.0, f32::max)
+}
+
+/// The processes that waited longest for a disk in `span`, with the share of it.
+pub fn waiters(boot: &Boot, span: Span) -> Vec<Part> {
+    let waited_ms = |activity: &[Activity]| -> f32 {
+        let waits = activity.iter().filter(|activity| activity.state == State::DiskWait);
+        waits.map(|activity| activity.span.overlap_ms(span) as f32).sum()
+    };
+    let values = boot.processes.iter().enumerate().map(|(process, of)| (process, waited_ms(&of.activity)));
+    most(values.collect(), span.length_ms() as f32)
+}
+
+/// The process that works first when a wait has ended at `end_ms`, where one has the larger part of that work.
+pub fn next_to_work(boot: &Boot, end_ms: u32, measures: &[Measure]) -> Option<Part> {
+    const NEAR_MS: u32 = 500;
+    const LEAST_SHARE: f32 = 0.4;
+    let near = Span::new(end_ms.saturating_sub(NEAR_MS / 5), end_ms.saturating_add(NEAR_MS));
+    let values: Vec<(usize, f32)> =
+        boot.processes.iter().enumerate().map(|(process, of)| (process, cpu_ms(&of.activity, near))).collect();
+    let inside = measures.iter().map(|measure| measure.busy * measure.span.overlap_ms(near) as f32);
+    let first = most(values, inside.sum()).into_iter().next()?;
+    (first.share? >= LEAST_SHARE).then_some(Part { share: None, ..first })
+}
+
+fn most(mut values: Vec<(usize, f32)>, of_ms: f32) -> Vec<Part> {
+    values.retain(|&(_, ms)| ms >= LEAST_MS);
+    values.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    values.truncate(NAMED);
+    let part =
+        |(process, ms): (usize, f32)| Part { process, ms: ms as u32, share: Some((ms / of_ms.max(1.0)).min(1.0)) };
+    values.into_iter().map(part).collect()
+}

@@ -1,0 +1,410 @@
+//! The machine: CPUs that run threads one after the other, a disk that serves one request at a time, and their accounts as
+//! the kernel keeps them. Time goes in steps of two milliseconds.
+
+use std::collections::VecDeque;
+
+use super::SLOT_MS;
+use crate::model::Span;
+use brisk_base::random::Random;
+
+/// One step.
+pub const STEP_MS: u32 = 2;
+/// How long a thread runs while others wait for its CPU.
+const SLICE_MS: u32 = 6;
+/// A tick of the kernel's clock.
+const TICK_MS: u32 = 10;
+/// KiB a millisecond that the disk reads.
+const DISK_KIB_PER_MS: u64 = 40;
+
+/// What a thread does for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// Nothing.
+    Sleep,
+    /// Compute without end.
+    Compute,
+    /// Compute, then sleep, about so long.
+    Pulse { run_ms: u32, sleep_ms: u32 },
+    /// Compute, then wait for a request to the disk.
+    Read { compute_ms: u32, request_ms: u32 },
+    /// Wait for a request to the disk, then sleep.
+    Write { request_ms: u32, sleep_ms: u32 },
+    /// Compute when it is its turn, of as many.
+    Turns { run_ms: u32, turn: u32, of: u32 },
+}
+
+/// A duty within a span, and sleep outside.
+#[derive(Debug, Clone, Copy)]
+pub struct Part {
+    span: Span,
+    duty: Duty,
+}
+
+impl Part {
+    /// From the start of the recording to its end.
+    pub fn always(duty: Duty) -> Self {
+        Self { span: Span::new(0, u32::MAX), duty }
+    }
+
+    /// Within `span`.
+    pub fn within(span: Span, duty: Duty) -> Self {
+        Self { span, duty }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Asleep { until_ms: u32 },
+    Ready,
+    Running { left_ms: u32 },
+    Blocked,
+}
+
+struct Thread {
+    /// `None` for interrupts.
+    process: Option<usize>,
+    part: Part,
+    state: State,
+    cpu: usize,
+    slice_ms: u32,
+    /// How much of its time is the kernel's.
+    system: f64,
+    migrations_a_second: f64,
+    is_pinned: bool,
+}
+
+/// A process and its accounts.
+pub struct Process {
+    pub pid: u32,
+    pub parent: u32,
+    pub name: String,
+    pub born_ms: u32,
+    pub dies_ms: u32,
+    pub user_ms: u32,
+    pub system_ms: u32,
+    pub threads: u32,
+    leader: Option<usize>,
+    pub cpu_slots: Vec<u16>,
+    pub disk_slots: Vec<u16>,
+}
+
+/// user, system, soft interrupts, idle, I/O wait of one CPU, in milliseconds.
+pub type Account = [u64; 5];
+
+/// All of it.
+pub struct Machine {
+    random: Random,
+    /// Whether CPU time is counted at each tick or exactly.
+    counts_ticks: bool,
+    pub processes: Vec<Process>,
+    threads: Vec<Thread>,
+    running: Vec<Option<usize>>,
+    ready: VecDeque<usize>,
+    pub accounts: Vec<Account>,
+    disk: VecDeque<(usize, u32)>,
+    pub disk_busy_ms: u64,
+    pub disk_kib: u64,
+    pub disk_requests: u64,
+    pub busy_slots: Vec<u16>,
+    turns: u32,
+    next_pid: u32,
+}
+
+impl Machine {
+    pub fn new(cpus: usize, mut random: Random) -> Self {
+        Self {
+            counts_ticks: random.unit() < 0.5,
+            random,
+            processes: Vec::new(),
+            threads: Vec::new(),
+            running: vec![None; cpus],
+            ready: VecDeque::new(),
+            accounts: vec![[2100, 1400, 10, 5000, 600]; cpus],
+            disk: VecDeque::new(),
+            disk_busy_ms: 700,
+            disk_kib: 9000,
+            disk_requests: 300,
+            busy_slots: Vec::new(),
+            turns: 0,
+            next_pid: 5000,
+        }
+    }
+
+    /// How many processes there have been.
+    pub fn count(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// A new process without threads.
+    pub fn process(&mut self, pid: u32, parent: u32, name: &str, born_ms: u32) -> usize {
+        self.processes.push(Process {
+            pid,
+            parent,
+            name: name.to_owned(),
+            born_ms,
+            dies_ms: u32::MAX,
+            user_ms: 0,
+            system_ms: 0,
+            threads: 0,
+            leader: None,
+            cpu_slots: Vec::new(),
+            disk_slots: Vec::new(),
+        });
+        self.processes.len() - 1
+    }
+
+    /// A thread of `process`; the first one is its leader.
+    pub fn thread(&mut self, process: usize, part: Part) {
+        let owner = &mut self.processes[process];
+        owner.threads += 1;
+        owner.leader.get_or_insert(self.threads.len());
+        let is_kernels = owner.pid == 2 || owner.parent == 2;
+        let until_ms = owner.born_ms.max(part.span.start_ms);
+        let system = if is_kernels { 1.0 } else { 0.05 + 0.3 * self.random.unit() };
+        self.add(Some(process), part, until_ms, system);
+    }
+
+    /// A thread of `process` that stays on `cpu`.
+    pub fn pinned_thread(&mut self, process: usize, part: Part, cpu: usize) {
+        self.thread(process, part);
+        let thread = self.threads.last_mut().expect("it was added");
+        (thread.cpu, thread.migrations_a_second, thread.is_pinned) = (cpu, 0.0, true);
+    }
+
+    /// Work in no process.
+    pub fn interrupts(&mut self, part: Part) {
+        self.add(None, part, part.span.start_ms, 1.0);
+    }
+
+    fn add(&mut self, process: Option<usize>, part: Part, until_ms: u32, system: f64) {
+        let migrations_a_second = if process.is_none() { 0.0 } else { 6.0 * self.random.unit().powi(2) };
+        let jitter_ms = match part.duty {
+            Duty::Pulse { sleep_ms, .. } | Duty::Write { sleep_ms, .. } => {
+                self.random.below(sleep_ms as usize + 1) as u32
+            }
+            _ => 0,
+        };
+        let cpu = self.threads.len() % self.running.len();
+        let state = State::Asleep { until_ms: until_ms + jitter_ms };
+        self.threads.push(Thread {
+            process,
+            part,
+            state,
+            cpu,
+            slice_ms: 0,
+            system,
+            migrations_a_second,
+            is_pinned: false,
+        });
+    }
+
+    /// The letter of the process's state: its leader's.
+    pub fn letter(&self, process: &Process) -> char {
+        match process.leader.map(|leader| self.threads[leader].state) {
+            Some(State::Ready | State::Running { .. }) => 'R',
+            Some(State::Blocked) => 'D',
+            _ => 'S',
+        }
+    }
+
+    /// Goes on by a step that begins at `now_ms`.
+    pub fn step(&mut self, now_ms: u32) {
+        self.short_lived(now_ms);
+        self.serve_disk(now_ms);
+        for index in 0..self.threads.len() {
+            if let State::Asleep { until_ms } = self.threads[index].state
+                && until_ms <= now_ms
+            {
+                self.wake(index, now_ms);
+            }
+        }
+        self.schedule(now_ms);
+        self.run(now_ms);
+    }
+
+    /// Processes of a few milliseconds, as scripts start them.
+    fn short_lived(&mut self, now_ms: u32) {
+        if self.random.unit() * 1000.0 > 3.0 * f64::from(STEP_MS) {
+            return;
+        }
+        self.next_pid += 1;
+        let process = self.process(self.next_pid, 1, "sh", now_ms);
+        let lives_ms = 6 + self.random.below(150) as u32;
+        self.processes[process].dies_ms = now_ms + lives_ms;
+        let span = Span::new(now_ms, now_ms + lives_ms - 4);
+        self.thread(process, Part::within(span, Duty::Pulse { run_ms: 2, sleep_ms: 40 }));
+    }
+
+    fn duty(&self, index: usize, now_ms: u32) -> Duty {
+        let part = &self.threads[index].part;
+        if (part.span.start_ms..part.span.end_ms).contains(&now_ms) { part.duty } else { Duty::Sleep }
+    }
+
+    fn about(&mut self, ms: u32) -> u32 {
+        let exact = f64::from(ms) * (0.5 + self.random.unit());
+        (exact / f64::from(STEP_MS)).round().max(1.0) as u32 * STEP_MS
+    }
+
+    /// What a thread does that has slept.
+    fn wake(&mut self, index: usize, now_ms: u32) {
+        let state = match self.duty(index, now_ms) {
+            Duty::Sleep => State::Asleep { until_ms: self.threads[index].part.span.start_ms.max(now_ms + 50) },
+            Duty::Compute | Duty::Pulse { .. } | Duty::Read { .. } => State::Ready,
+            Duty::Write { request_ms, .. } => {
+                self.request(index, request_ms);
+                State::Blocked
+            }
+            Duty::Turns { turn, of, .. } if self.turns % of == turn => State::Ready,
+            Duty::Turns { .. } => State::Asleep { until_ms: now_ms + STEP_MS },
+        };
+        if state == State::Ready {
+            self.ready.push_back(index);
+        }
+        self.threads[index].state = state;
+    }
+
+    fn request(&mut self, index: usize, request_ms: u32) {
+        let takes_ms = self.about(request_ms);
+        self.disk.push_back((index, takes_ms));
+        self.disk_requests += 1;
+    }
+
+    fn serve_disk(&mut self, now_ms: u32) {
+        let Some((index, left_ms)) = self.disk.front_mut() else { return };
+        *left_ms -= STEP_MS;
+        self.disk_busy_ms += u64::from(STEP_MS);
+        self.disk_kib += u64::from(STEP_MS) * DISK_KIB_PER_MS;
+        if *left_ms == 0 {
+            let index = *index;
+            self.disk.pop_front();
+            let until_ms = match self.threads[index].part.duty {
+                Duty::Write { sleep_ms, .. } => now_ms + self.about(sleep_ms),
+                _ => now_ms,
+            };
+            self.threads[index].state = State::Asleep { until_ms };
+        }
+    }
+
+    fn schedule(&mut self, now_ms: u32) {
+        for cpu in 0..self.running.len() {
+            let Some(index) = self.running[cpu] else { continue };
+            let is_over = self.threads[index].slice_ms >= SLICE_MS;
+            let is_wanted = self.ready.iter().any(|&other| self.place_for(other).is_none_or(|place| place == cpu));
+            if is_over && is_wanted {
+                self.running[cpu] = None;
+                self.threads[index].state = State::Ready;
+                self.ready.push_back(index);
+            } else if self.random.unit() * 1000.0 < self.threads[index].migrations_a_second * f64::from(STEP_MS) {
+                self.migrate(index);
+            }
+        }
+        for _ in 0..self.ready.len() {
+            let Some(index) = self.ready.pop_front() else { break };
+            let Some(cpu) = self.place_for(index) else {
+                self.ready.push_back(index);
+                continue;
+            };
+            let left_ms = match self.duty(index, now_ms) {
+                Duty::Pulse { run_ms, .. } | Duty::Turns { run_ms, .. } => self.about(run_ms),
+                Duty::Read { compute_ms, .. } => self.about(compute_ms),
+                _ => 40,
+            };
+            self.running[cpu] = Some(index);
+            let thread = &mut self.threads[index];
+            (thread.state, thread.cpu, thread.slice_ms) = (State::Running { left_ms }, cpu, 0);
+        }
+    }
+
+    /// An idle CPU for a thread: its own, or any other where it may move.
+    fn place_for(&self, index: usize) -> Option<usize> {
+        let Thread { cpu, is_pinned, .. } = self.threads[index];
+        let others = (1..self.running.len()).map(|place| (cpu + place) % self.running.len());
+        let others = others.filter(|_| !is_pinned);
+        std::iter::once(cpu).chain(others).find(|&cpu| self.running[cpu].is_none())
+    }
+
+    fn migrate(&mut self, index: usize) {
+        let to = self.random.below(self.running.len());
+        if self.running[to].is_none() {
+            self.running[self.threads[index].cpu] = None;
+            self.running[to] = Some(index);
+            self.threads[index].cpu = to;
+        }
+    }
+
+    fn run(&mut self, now_ms: u32) {
+        let slot = (now_ms / SLOT_MS) as usize;
+        if self.busy_slots.len() <= slot {
+            self.busy_slots.resize(slot + 1, 0);
+        }
+        let mut waits = vec![false; self.running.len()];
+        for thread in self.threads.iter().filter(|thread| thread.state == State::Blocked) {
+            waits[thread.cpu] = true;
+            let process = &mut self.processes[thread.process.expect("interrupts do not read")];
+            let waited = grown(&mut process.disk_slots, slot);
+            *waited = (*waited + STEP_MS as u16).min(SLOT_MS as u16);
+        }
+        for (cpu, waits) in waits.into_iter().enumerate() {
+            let place = match self.running[cpu] {
+                Some(index) => self.spend(index, slot),
+                None if waits => 4,
+                None => 3,
+            };
+            // The ticks of CPUs do not come at the same moment.
+            let is_tick = (now_ms + 4 * cpu as u32) % TICK_MS < STEP_MS;
+            match self.counts_ticks {
+                true if is_tick => self.accounts[cpu][place] += u64::from(TICK_MS),
+                true => {}
+                false => self.accounts[cpu][place] += u64::from(STEP_MS),
+            }
+            self.go_on(cpu, now_ms);
+        }
+    }
+
+    /// Books a step of a running thread. Returns where it counts.
+    fn spend(&mut self, index: usize, slot: usize) -> usize {
+        let is_system = self.random.unit() < self.threads[index].system;
+        let thread = &mut self.threads[index];
+        thread.slice_ms += STEP_MS;
+        self.busy_slots[slot] += STEP_MS as u16;
+        let Some(process) = thread.process else { return 2 };
+        let process = &mut self.processes[process];
+        *grown(&mut process.cpu_slots, slot) += STEP_MS as u16;
+        *(if is_system { &mut process.system_ms } else { &mut process.user_ms }) += STEP_MS;
+        usize::from(is_system)
+    }
+
+    /// What follows on a step of what runs on `cpu`.
+    fn go_on(&mut self, cpu: usize, now_ms: u32) {
+        let Some(index) = self.running[cpu] else { return };
+        let duty = self.duty(index, now_ms + STEP_MS);
+        let State::Running { left_ms } = &mut self.threads[index].state else { return };
+        *left_ms = left_ms.saturating_sub(STEP_MS);
+        let is_over = *left_ms == 0;
+        let next = match duty {
+            Duty::Sleep => State::Asleep { until_ms: now_ms + STEP_MS },
+            Duty::Compute => return,
+            _ if !is_over => return,
+            Duty::Pulse { sleep_ms, .. } | Duty::Write { sleep_ms, .. } => {
+                State::Asleep { until_ms: now_ms + STEP_MS + self.about(sleep_ms) }
+            }
+            Duty::Read { request_ms, .. } => {
+                self.request(index, request_ms);
+                State::Blocked
+            }
+            Duty::Turns { .. } => {
+                self.turns += 1;
+                State::Asleep { until_ms: now_ms + STEP_MS }
+            }
+        };
+        self.threads[index].state = next;
+        self.running[cpu] = None;
+    }
+}
+
+fn grown(slots: &mut Vec<u16>, slot: usize) -> &mut u16 {
+    if slots.len() <= slot {
+        slots.resize(slot + 1, 0);
+    }
+    &mut slots[slot]
+}

@@ -1,0 +1,72 @@
+//! The chart as one SVG: a summary, then the paper's three parts (CPU and I/O wait, disks, processes) with each CPU by
+//! itself and its frequency. As wide as a screen and as long as its rows, whatever the boot's length.
+
+mod panels;
+mod sheet;
+mod summary;
+mod tree;
+
+use std::fmt::Write as _;
+
+use super::columns::TimeScale;
+use super::diagnose::{self, Diagnosis};
+use super::model::Boot;
+use super::{fold, summary as words};
+use brisk_report::svg::escape;
+use sheet::Sheet;
+
+/// The style of charts, here and in the page.
+pub const STYLE: &str = include_str!("../../templates/chart.css");
+
+/// All of it.
+const WIDTH: f64 = 1320.0;
+/// Names stand left of this.
+const LEFT: f64 = 270.0;
+/// Columns of time; figures stand right of them.
+const COLUMNS: usize = 960;
+/// About as many rows has the process tree.
+const MOST_ROWS: usize = 110;
+const MARGIN: f64 = 20.0;
+
+/// Draws `boot`.
+pub fn render(boot: &Boot) -> String {
+    render_with(boot, &diagnose::diagnose(boot))
+}
+
+fn render_with(boot: &Boot, diagnosis: &Diagnosis) -> String {
+    let scale = TimeScale { span: boot.span, left: LEFT, width: COLUMNS };
+    let mut sheet = Sheet::new(scale);
+    let mut y = summary::draw(&mut sheet, boot, diagnosis, MARGIN);
+    let top = y;
+    y = panels::cpu(&mut sheet, boot, y);
+    y = panels::cores(&mut sheet, boot, y);
+    y = panels::disks(&mut sheet, boot, y);
+    y = panels::pressures(&mut sheet, boot, y);
+    let rows = fold::rows(boot, MOST_ROWS);
+    y = tree::draw(&mut sheet, boot, &rows, y);
+    sheet.grid(top, y, diagnosis.done_ms);
+    y = summary::footer(&mut sheet, boot, y + 28.0);
+    document(&sheet, boot, diagnosis, y)
+}
+
+fn document(sheet: &Sheet, boot: &Boot, diagnosis: &Diagnosis, height: f64) -> String {
+    let height = height.ceil();
+    let title = escape(&words::title(boot));
+    let description = escape(&words::facts(boot, diagnosis).join("; "));
+    let mut text = String::with_capacity(sheet.under.len() + sheet.over.len() + STYLE.len() + 1024);
+    // Writing to a String cannot fail.
+    let _ = write!(
+        text,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         height=\"{height}\" role=\"img\" aria-labelledby=\"chart-title chart-description\">\
+         <title id=\"chart-title\">{title}</title><desc id=\"chart-description\">{description}</desc>\n\
+         <style>{STYLE}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\"/>\n"
+    );
+    text.push_str(&sheet.under);
+    text.push_str(&sheet.over);
+    text.push_str("</svg>\n");
+    text
+}
+
+#[cfg(test)]
+mod tests;

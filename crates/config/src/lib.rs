@@ -1,0 +1,172 @@
+//! The configuration: TOML in layers, every value checked where it stands, every value's origin known.
+//!
+//! Unknown keys and values out of bounds are refused with file, line and column. [`layers`] says which files count.
+
+pub mod edit;
+pub mod error;
+pub mod layers;
+pub mod standing;
+
+use std::any::Any;
+
+use serde::{Deserialize, Serialize};
+
+pub use error::ConfigError;
+pub use layers::{Layers, Setting};
+pub use standing::{Standing, standings};
+
+use brisk_mechanism::launch::LaunchConfig;
+use brisk_mechanism::launch::config::{Trigger, within};
+use brisk_mechanism::lookup::LookupConfig;
+use brisk_mechanism::memory::MemoryConfig;
+use brisk_mechanism::placement::PlacementConfig;
+use brisk_mechanism::{Enabled, Settings};
+
+/// Everything that can be set. The commented example is `packaging/brisk.toml`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The launch mechanism.
+    pub launch: LaunchConfig,
+    /// The placement mechanism.
+    pub placement: PlacementConfig,
+    /// zram, reclaim and the killer.
+    pub memory: MemoryConfig,
+    /// The cache of the binder driver.
+    pub lookup: LookupConfig,
+    /// The control socket.
+    pub control: ControlConfig,
+}
+
+impl Settings for Config {
+    fn section(&self, name: &str) -> Option<&dyn Any> {
+        Some(match name {
+            "launch" => &self.launch,
+            "placement" => &self.placement,
+            "memory" => &self.memory,
+            "lookup" => &self.lookup,
+            _ => return None,
+        })
+    }
+}
+
+impl Config {
+    /// This configuration for a process that helps one announced launch and does nothing beside.
+    #[must_use]
+    pub fn for_one_launch(mut self) -> Self {
+        self.launch.triggers = vec![Trigger::Announced];
+        self.placement.storage = false;
+        self.memory = MemoryConfig::default();
+        self.lookup = LookupConfig::default();
+        self
+    }
+
+    /// The defaults with every mechanism switched on.
+    pub fn everything_on() -> Self {
+        let mut config = Self::default();
+        config.launch.enabled = Enabled::On;
+        config.placement.enabled = Enabled::On;
+        config.memory.zram.enabled = Enabled::On;
+        config.memory.killer.enabled = Enabled::On;
+        config.lookup.enabled = Enabled::On;
+        config
+    }
+
+    /// Reads one document. This is the parser that the fuzzer drives.
+    ///
+    /// # Errors
+    /// What is wrong and its span in `text`.
+    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+}
+
+/// The `[control]` section: who may talk to the daemon, and how much.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ControlConfig {
+    /// The group that may use the socket beside root; empty leaves it the daemon's own group.
+    pub group: String,
+    /// So many clients are served at once.
+    #[serde(deserialize_with = "within::<_, 1, 256>")]
+    pub maximum_clients: u64,
+    /// A client that asks more often is told so and hung up on.
+    #[serde(deserialize_with = "within::<_, 1, 100_000>")]
+    pub maximum_requests_per_second: u64,
+}
+
+impl Default for ControlConfig {
+    fn default() -> Self {
+        Self { group: String::new(), maximum_clients: 16, maximum_requests_per_second: 200 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_document_is_the_default() {
+        assert_eq!(Config::parse("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn the_default_survives_its_own_text() {
+        let text = toml::to_string(&Config::default()).unwrap();
+        assert_eq!(Config::parse(&text).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn the_example_shows_every_setting_with_its_default() {
+        let example = include_str!("../../../packaging/brisk.toml");
+        assert_eq!(Config::parse(example).unwrap(), Config::default());
+        let names = |table: &toml::Table| {
+            let mut names = Vec::new();
+            let mut open = vec![(String::new(), table.clone())];
+            while let Some((prefix, table)) = open.pop() {
+                for (key, value) in table {
+                    let name = format!("{prefix}{key}");
+                    match value {
+                        toml::Value::Table(section) => open.push((format!("{name}."), section)),
+                        _ => names.push(name),
+                    }
+                }
+            }
+            names.sort();
+            names
+        };
+        assert_eq!(names(&example.parse().unwrap()), names(&toml::Table::try_from(Config::default()).unwrap()));
+    }
+
+    // Verifies ON-5.
+    #[test]
+    fn wrong_values_say_what_is_right() {
+        let cases = [
+            ("[launch]\nspeed = 1", "unknown field `speed`"),
+            ("[lunch]", "unknown field `lunch`"),
+            ("[launch]\nenabled = 1", "invalid type: integer `1`, expected true, false or \"auto\""),
+            ("[launch]\ntriggers = [\"spawn\"]", "unknown variant `spawn`"),
+            ("[launch]\nactuators = [\"turbo\"]", "unknown variant `turbo`"),
+            ("[launch]\nminimum_gain_percent = 101", "must be from 0 to 100"),
+            ("[launch]\nminimum_gain_percent = nan", "must be from 0 to 100"),
+            ("[launch.end]\ndeadline_ms = 0", "expected a whole number from 10 to 600000"),
+            ("[launch.end]\ndeadline_ms = -1", "expected a whole number from 10 to 600000"),
+            ("[launch.filter]\nuids = [\"me\"]", "\"me\" is not a user id"),
+            ("[launch.filter]\nparents = [\"\"]", "a pattern has 1 to 4096 bytes"),
+            ("[launch.kick]\nat_us = []", "must be 1 to 32 rising moments"),
+            ("[launch.kick]\nat_us = [5, 5]", "must be 1 to 32 rising moments"),
+            ("[placement]\nlook_ms = 5", "expected a whole number from 20 to 1000"),
+            ("[placement]\nrule = \"mine\"", "unknown variant `mine`"),
+            ("[memory.zram]\nplan = \"all\"", "unknown variant `all`"),
+            ("[memory.killer]\nmode = \"first\"", "unknown variant `first`"),
+            ("[memory.killer]\nlowest_adj = -1000", "expected a whole number from -999 to 1000"),
+            ("[memory.killer]\nwindow_ms = 100", "expected a whole number from 500 to 10000"),
+            ("[control]\nmaximum_clients = 0", "expected a whole number from 1 to 256"),
+        ];
+        for (text, message) in cases {
+            let error = Config::parse(text).expect_err(text);
+            assert!(error.message().contains(message), "{text}: {error}");
+            assert!(error.span().is_some(), "{text}: {error}");
+        }
+    }
+}

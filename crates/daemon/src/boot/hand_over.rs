@@ -1,0 +1,230 @@
+//! Every governor at `performance` until the boot has completed, as leases of a journal of its own.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::geteuid;
+
+use brisk_mechanism::boot::hand_over::{PERFORMANCE, Step, step};
+use brisk_sys::cpu::cpufreq::Policies;
+use brisk_sys::process::first_process::has_lasting_runtime_folder;
+use brisk_sys::{BootTime, Root, Target};
+use brisk_undo::guardian::Guardian;
+use brisk_undo::journal::{Holder, Journal, JournalError, Outcome, Replay, Restoration};
+
+/// A cpufreq driver may be loaded late in a boot; until there is a policy, it is looked for more often.
+const SEARCH_PERIOD: Duration = Duration::from_secs(1);
+const FIRST_SEARCH_PERIOD: Duration = Duration::from_millis(100);
+const REASON: &str = "the boot has not completed";
+
+/// Restores what a boot's holder has left that was killed with its guardian. One that lives keeps what it holds. The journal
+/// is root's: a daemon that is not leaves it to `brisk grant`.
+pub fn give_back_what_was_left(root: &Root) {
+    if !geteuid().is_root() {
+        return;
+    }
+    match Replay::of(Holder::Boot, &Holder::Boot.folder(root), root) {
+        Ok(replay) => {
+            for Restoration { target, original, outcome } in &replay.restorations {
+                tracing::warn!("a boot has left {target} held, which should hold {original}: {outcome:?}");
+            }
+        }
+        Err(JournalError::Locked { .. }) => {}
+        Err(error) => tracing::warn!("cannot restore what a boot may have left held: {error}"),
+    }
+}
+
+/// What is held.
+#[derive(Debug)]
+pub struct HandOver {
+    root: Root,
+    /// The root of the system that boots, where it is not this process's.
+    world: Option<Root>,
+    journal: Journal,
+    _guardian: Option<Guardian>,
+    /// What was said of a journal that cannot move.
+    told: String,
+    then: Option<String>,
+    until: BootTime,
+    known: BTreeSet<PathBuf>,
+    next_search: BootTime,
+}
+
+impl HandOver {
+    /// Takes the journal, and holds what is there. A guardian gives everything back when this process dies, and at
+    /// `until` when it hangs. Where only this process sees its runtime folder, the journal moves into that of `world` as
+    /// soon as there is one: if the guardian dies as well, others must find it.
+    ///
+    /// # Errors
+    /// When the journal cannot be used, or there is no guardian: nothing is changed then.
+    pub fn begin(
+        root: &Root,
+        world: Option<&Root>,
+        then: Option<&str>,
+        now: BootTime,
+        until: BootTime,
+    ) -> anyhow::Result<Self> {
+        let folder = Holder::Boot.folder(root);
+        let journal = Journal::open(Holder::Boot, &folder, root)?;
+        let guardian = Guardian::start(Holder::Boot, &folder, root)?;
+        let mut hand_over = Self {
+            root: root.clone(),
+            world: world.cloned(),
+            journal,
+            _guardian: Some(guardian),
+            told: String::new(),
+            then: then.map(ToOwned::to_owned),
+            until,
+            known: BTreeSet::new(),
+            next_search: BootTime::default(),
+        };
+        hand_over.look(now);
+        Ok(hand_over)
+    }
+
+    /// Holds the policies that have come since; each once, for what another program has chosen meanwhile stays.
+    pub fn look(&mut self, now: BootTime) {
+        if now < self.next_search {
+            return;
+        }
+        for policy in Policies::read(&self.root).list {
+            if !self.known.insert(policy.folder.clone()) {
+                continue;
+            }
+            let target = Target::Governor(policy.folder.clone());
+            let held = match step(&policy, self.then.as_deref()) {
+                Step::Hold => self.journal.lease(now, &target, PERFORMANCE, self.until, REASON),
+                Step::Adopt { governor } => {
+                    self.journal.adopt(now, &target, PERFORMANCE, &governor, self.until, REASON)
+                }
+                Step::Leave(reason) => {
+                    tracing::info!("{reason}");
+                    continue;
+                }
+            };
+            if let Err(error) = held {
+                tracing::warn!("{}: {error}", policy.name);
+            }
+        }
+        if let Err(error) = self.follow_the_system() {
+            let message = format!("only the guardian can give governors back: {error:#}");
+            if message != self.told {
+                tracing::warn!("{message}");
+                self.told = message;
+            }
+        }
+        self.next_search = now + if self.known.is_empty() { FIRST_SEARCH_PERIOD } else { SEARCH_PERIOD };
+    }
+
+    /// Moves the journal to where the system that boots has its own. An initial RAM disk's may go again.
+    fn follow_the_system(&mut self) -> anyhow::Result<()> {
+        let Some(world) = self.world.as_ref().filter(|world| has_lasting_runtime_folder(world)) else { return Ok(()) };
+        let folder = Holder::Boot.folder(world);
+        if self.journal.is_in(&folder) {
+            return Ok(());
+        }
+        let twin = self.journal.twin(&folder, &self.root)?;
+        match Guardian::start(Holder::Boot, &folder, &self.root) {
+            Ok(guardian) => {
+                std::mem::replace(&mut self.journal, twin).forget();
+                // The one before finds an empty journal, and ends.
+                self._guardian = Some(guardian);
+                Ok(())
+            }
+            Err(error) => {
+                twin.forget();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The policies that are held.
+    pub fn held(&self) -> Vec<String> {
+        let name = |path: &PathBuf| {
+            // Before Linux 4.2 the folder is `cpu0/cpufreq`.
+            let mut parts = path.components().rev().map(|part| part.as_os_str().to_string_lossy().into_owned());
+            parts.find(|part| part != "cpufreq").unwrap_or_default()
+        };
+        let folder = |target: &Target| match target {
+            Target::Governor(folder) => Some(name(folder)),
+            _ => None,
+        };
+        self.journal.leases().iter().filter_map(|lease| folder(&lease.target)).collect()
+    }
+
+    /// Gives everything back. What refuses is left to `brisk restore`, and said.
+    pub fn end(mut self) -> Vec<Restoration> {
+        let restorations = self.journal.release_all();
+        for Restoration { target, outcome, .. } in &restorations {
+            if let Outcome::Refused { error } = outcome {
+                tracing::error!("{target}: {error}; `brisk restore` tries again");
+            }
+        }
+        restorations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
+
+    fn policy(root: &Root, number: u32, governor: &str) {
+        let folder = format!("{POLICIES}/policy{number}");
+        fs::create_dir_all(root.path(format!("{folder}/ondemand"))).unwrap();
+        for (file, text) in [
+            ("affected_cpus", number.to_string()),
+            ("scaling_governor", governor.to_owned()),
+            ("scaling_available_governors", "ondemand performance".to_owned()),
+            ("ondemand/sampling_rate", "20000".to_owned()),
+        ] {
+            fs::write(root.path(format!("{folder}/{file}")), text).unwrap();
+        }
+    }
+
+    fn governor(root: &Root, number: u32) -> String {
+        root.read(format!("{POLICIES}/policy{number}/scaling_governor")).unwrap()
+    }
+
+    // Verifies BOOT-2.
+    #[test]
+    fn what_is_there_and_what_comes_later_is_held_and_handed_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        policy(&root, 0, "ondemand");
+        policy(&root, 1, "performance");
+        let at = BootTime::from_milliseconds;
+        // The guardian is this very program, and a test is none: what is tested here is what it would guard.
+        let mut hand_over = HandOver {
+            root: root.clone(),
+            world: None,
+            journal: Journal::open(Holder::Boot, &Holder::Boot.folder(&root), &root).unwrap(),
+            _guardian: None,
+            told: String::new(),
+            then: Some("ondemand".to_owned()),
+            until: at(60_000),
+            known: BTreeSet::new(),
+            next_search: BootTime::default(),
+        };
+        hand_over.look(at(1000));
+        assert_eq!((governor(&root, 0).as_str(), governor(&root, 1).as_str()), ("performance", "performance"));
+        policy(&root, 4, "ondemand");
+        hand_over.look(at(1500));
+        assert_eq!(governor(&root, 4), "ondemand", "too soon");
+        hand_over.look(at(2000));
+        assert_eq!(
+            (governor(&root, 4).as_str(), hand_over.held().join(" ").as_str()),
+            ("performance", "policy0 policy1 policy4")
+        );
+        fs::write(root.path(format!("{POLICIES}/policy4/scaling_governor")), "powersave").unwrap();
+        hand_over.look(at(9000));
+        assert_eq!(governor(&root, 4), "powersave", "another program's choice is not fought");
+        let outcomes = hand_over.end();
+        assert_eq!(outcomes.len(), 3);
+        assert_eq!([0, 1, 4].map(|number| governor(&root, number)), ["ondemand", "ondemand", "powersave"]);
+    }
+}

@@ -1,0 +1,181 @@
+//! Looking for the signs that a boot has completed.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use brisk_mechanism::boot::Sign;
+use brisk_mechanism::boot::completion::is_named;
+use brisk_sys::process::process_watch::{ProcessWatch, Seen};
+use brisk_sys::system::android_properties;
+use brisk_sys::{BootTime, Root};
+
+/// How often files and processes are looked for.
+const PERIOD: Duration = Duration::from_millis(200);
+/// How often that is more work: hundreds of small files.
+const PROPERTY_PERIOD: Duration = Duration::from_secs(1);
+/// Where nothing else is said, the program that knows puts this file there; below the runtime folder's parent.
+const FILE: &str = "/run/brisk-boot-completed";
+
+/// Those that are waited for.
+#[derive(Debug)]
+pub struct Signs {
+    wanted: Vec<Sign>,
+    /// The root of the system that boots, which is not always this process's.
+    world: Root,
+    /// True when this process has a view of its own.
+    apart: bool,
+    processes: Option<ProcessWatch>,
+    appeared: Vec<Sign>,
+    systemd: Systemd,
+    next: BootTime,
+    next_property: BootTime,
+}
+
+#[derive(Debug, Default)]
+struct Systemd {
+    child: Option<Child>,
+    not_before: BootTime,
+}
+
+impl Signs {
+    /// Looks for `wanted`, or for what this system has when nothing is: Android's property, systemd, a file.
+    pub fn new(wanted: &[Sign], root: &Root, world: &Root) -> Self {
+        let natural = [Sign::android(), Sign::Systemd, Sign::File(FILE.into())];
+        let wanted = if wanted.is_empty() { natural.to_vec() } else { wanted.to_vec() };
+        let by_process = wanted.iter().any(|sign| matches!(sign, Sign::Process(_)));
+        Self {
+            processes: by_process.then(|| ProcessWatch::new(root).ok()).flatten(),
+            wanted,
+            world: world.clone(),
+            apart: world != root,
+            appeared: Vec::new(),
+            systemd: Systemd::default(),
+            next: BootTime::default(),
+            next_property: BootTime::default(),
+        }
+    }
+
+    /// The first that is there at `now`; looks only as often as is worth it.
+    pub fn look(&mut self, now: BootTime) -> Option<Sign> {
+        if now < self.next {
+            return None;
+        }
+        self.next = now + PERIOD;
+        let properties = now >= self.next_property;
+        if properties {
+            self.next_property = now + PROPERTY_PERIOD;
+        }
+        self.look_at_processes();
+        let (world, apart) = (&self.world, self.apart);
+        let (systemd, appeared) = (&mut self.systemd, &self.appeared);
+        let found = self.wanted.iter().find(|sign| match sign {
+            Sign::Property { name, value } => {
+                properties && android_properties::value(world, name).as_ref() == Some(value)
+            }
+            Sign::File(path) => world.exists(path),
+            Sign::Process(_) => appeared.contains(sign),
+            Sign::Systemd => systemd.has_finished(now, world, apart),
+        });
+        found.cloned()
+    }
+
+    fn look_at_processes(&mut self) {
+        let (Some(processes), wanted, appeared) = (&mut self.processes, &self.wanted, &mut self.appeared) else {
+            return;
+        };
+        processes.look(None, &mut |seen| {
+            let (Seen::Born { name, .. } | Seen::Renamed { name, .. }) = seen else { return };
+            let is_it = |sign: &&Sign| matches!(sign, Sign::Process(wanted) if is_named(name, wanted));
+            appeared.extend(wanted.iter().filter(is_it).cloned());
+        });
+    }
+}
+
+impl Systemd {
+    /// Leaves the waiting to systemctl, which costs nothing meanwhile.
+    fn has_finished(&mut self, now: BootTime, world: &Root, apart: bool) -> bool {
+        const RETRY: Duration = Duration::from_secs(1);
+        let Some(child) = &mut self.child else {
+            // The socket by which systemctl talks to a systemd that has no message bus yet.
+            if now >= self.not_before && world.exists("/run/systemd/private") {
+                self.not_before = now + RETRY;
+                self.child = start(world, apart).ok();
+            }
+            return false;
+        };
+        if matches!(child.try_wait(), Ok(None)) {
+            return false;
+        }
+        let mut said = String::new();
+        if let Some(stdout) = &mut child.stdout {
+            let _ = stdout.read_to_string(&mut said);
+        }
+        self.child = None;
+        self.not_before = now + RETRY;
+        // Anything else is not an end: systemd has moved from the initial RAM disk, for instance.
+        matches!(said.trim(), "running" | "degraded" | "maintenance")
+    }
+}
+
+impl Drop for Systemd {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn start(world: &Root, apart: bool) -> std::io::Result<Child> {
+    let mut command = Command::new("systemctl");
+    command.args(["is-system-running", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if apart {
+        // By its own name: the root of `world` is a link into that name space.
+        let name_space = File::open("/proc/1/ns/mnt")?;
+        let enter = move || Ok(move_into_link_name_space(name_space.as_fd(), Some(LinkNameSpaceType::Mount))?);
+        // SAFETY: between fork and exec, `enter` makes one system call and nothing else.
+        unsafe {
+            command.pre_exec(enter);
+        }
+        return command.spawn();
+    }
+    if world.is_system() { command.spawn() } else { Err(std::io::ErrorKind::Unsupported.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    // Verifies BOOT-1.
+    #[test]
+    fn the_first_sign_ends_the_boot_and_checks_are_rate_limited() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        fs::create_dir_all(folder.path().join("proc/7")).unwrap();
+        let stat = "7 (sh) S 1 0 0 0 -1 64 0 0 0 0 1 1 0 0 20 0 1 0 3 4096 5 0\n";
+        fs::write(folder.path().join("proc/7/stat"), stat).unwrap();
+        let wanted: Vec<Sign> = ["file:/booted", "process:launcher"].map(|sign| sign.parse().unwrap()).to_vec();
+        let mut signs = Signs::new(&wanted, &root, &root);
+        let at = BootTime::from_milliseconds;
+        assert_eq!(signs.look(at(1000)), None);
+        fs::write(folder.path().join("proc/7/stat"), stat.replace("sh", "launcher")).unwrap();
+        assert_eq!(signs.look(at(1100)), None, "too soon");
+        assert_eq!(signs.look(at(1200)), Some(wanted[1].clone()));
+        fs::write(folder.path().join("booted"), "").unwrap();
+        assert_eq!(signs.look(at(1400)), Some(wanted[0].clone()));
+
+        let mut signs = Signs::new(&[], &root, &root);
+        assert_eq!(signs.look(at(1000)), None);
+        fs::create_dir(folder.path().join("run")).unwrap();
+        fs::write(folder.path().join("run/brisk-boot-completed"), "").unwrap();
+        assert_eq!(signs.look(at(2000)), Some(Sign::File(FILE.into())));
+    }
+}

@@ -1,0 +1,172 @@
+//! One client of the control socket: bounded input, bounded output, a bounded time to say something.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::protocol::{self, MAXIMUM_LINE_BYTES};
+use super::rates::Caller;
+use brisk_sys::BootTime;
+
+/// A client that reads nothing gets no more than this stored for it.
+const MAXIMUM_OUTPUT_BYTES: usize = 256 << 10;
+/// A client that has not read an answer for this long is disconnected.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+/// One that has connected, or begun a request, and has not ended one for this long as well.
+const SILENT_AFTER: Duration = Duration::from_secs(10);
+
+/// Whether a client stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stay {
+    /// It stays.
+    Yes,
+    /// It goes, now.
+    No,
+}
+
+/// A connected client.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    /// Who it is.
+    pub caller: Caller,
+    input: Vec<u8>,
+    output: VecDeque<u8>,
+    /// It has sent everything it will send.
+    ended: bool,
+    /// Nothing more is read from it; it is hung up on when its output is gone.
+    closing: bool,
+    /// It wants to hear of every launch.
+    pub watching: bool,
+    /// When it connected or asked last.
+    pub asked_at: BootTime,
+    /// When it connected or began a request, until it has ended one.
+    silent_since: Option<BootTime>,
+    blocked_since: Option<BootTime>,
+}
+
+impl Client {
+    /// A client that connected at `now`.
+    ///
+    /// # Errors
+    /// When the socket cannot be made non-blocking.
+    pub fn new(stream: UnixStream, caller: Caller, now: BootTime) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            caller,
+            input: Vec::new(),
+            output: VecDeque::new(),
+            ended: false,
+            closing: false,
+            watching: false,
+            asked_at: now,
+            silent_since: Some(now),
+            blocked_since: None,
+        })
+    }
+
+    /// Reads a bounded amount of what it sent.
+    pub fn read(&mut self, now: BootTime) -> Stay {
+        if self.closing {
+            return Stay::Yes;
+        }
+        let mut buffer = [0u8; MAXIMUM_LINE_BYTES];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.ended = true,
+            Ok(length) => {
+                self.input.extend_from_slice(&buffer[..length]);
+                self.silent_since.get_or_insert(now);
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => return Stay::No,
+        }
+        Stay::Yes
+    }
+
+    /// Its next complete line, if its last answer is on its way.
+    pub fn next_line(&mut self, now: BootTime) -> Option<Vec<u8>> {
+        if self.closing || !self.output.is_empty() {
+            return None;
+        }
+        let Some(end) = self.input.iter().position(|&byte| byte == b'\n') else {
+            if self.input.len() >= MAXIMUM_LINE_BYTES {
+                self.refuse(&format!("a request has at most {MAXIMUM_LINE_BYTES} bytes and ends with a newline"));
+            } else if self.ended && !self.input.is_empty() {
+                self.refuse("the connection ended within a request: end each with a newline");
+            }
+            return None;
+        };
+        let mut line: Vec<u8> = self.input.drain(..=end).collect();
+        line.pop();
+        self.asked_at = now;
+        self.silent_since = (!self.input.is_empty()).then_some(now);
+        Some(line)
+    }
+
+    /// Sends `line`, now or when it reads again. A watcher that does not keep up is hung up on.
+    pub fn send(&mut self, line: &str) {
+        if self.output.len() + line.len() > MAXIMUM_OUTPUT_BYTES {
+            self.closing = true;
+            return;
+        }
+        self.output.extend(line.as_bytes());
+    }
+
+    /// Sends why it is hung up on, and hangs up then.
+    pub fn refuse(&mut self, error: &str) {
+        self.send(&protocol::refusal(error));
+        self.closing = true;
+        self.input = Vec::new();
+    }
+
+    /// Writes what there is to write, without waiting.
+    pub fn flush(&mut self, now: BootTime) -> Stay {
+        while !self.output.is_empty() {
+            match self.stream.write(self.output.as_slices().0) {
+                Ok(0) => return Stay::No,
+                Ok(written) => {
+                    self.output.drain(..written);
+                    self.blocked_since = None;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.blocked_since.get_or_insert(now);
+                    return Stay::Yes;
+                }
+                Err(_) => return Stay::No,
+            }
+        }
+        let finished = self.ended && !self.input.contains(&b'\n') && !self.watching;
+        if self.closing || finished { Stay::No } else { Stay::Yes }
+    }
+
+    /// True while it is waited for to read.
+    pub fn is_blocked(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// True when it has sent everything and only listens: its descriptor stays readable for ever.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// True when it has sent a line that was not taken yet.
+    pub fn has_line(&self) -> bool {
+        !self.closing && self.output.is_empty() && self.input.contains(&b'\n')
+    }
+
+    /// When it is disconnected, unless it asks or reads before.
+    pub fn deadline(&self) -> Option<BootTime> {
+        let silent = self.silent_since.filter(|_| !self.watching).map(|since| since + SILENT_AFTER);
+        self.blocked_since.map(|since| since + STUCK_AFTER).or(silent)
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

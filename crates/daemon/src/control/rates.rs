@@ -1,0 +1,92 @@
+//! How often each process and each user may connect and ask: by the credentials of the peer, so that no client begins at zero
+//! by connecting again. Pure.
+
+use std::time::Duration;
+
+use brisk_sys::BootTime;
+
+const WINDOW: Duration = Duration::from_secs(1);
+/// All processes of a user together may ask this many times as often as one. Root is not limited as a user: it may do
+/// everything anyway, and what it starts must not lock it out.
+const PROCESSES_OF_A_USER: u64 = 4;
+
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    /// Its effective user when it connected.
+    pub uid: u32,
+    /// Its process when it connected.
+    pub pid: i32,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// A connection.
+    Connection,
+    /// A request.
+    Request,
+}
+
+/// What each caller did in its present second.
+#[derive(Debug, Default)]
+pub struct Rates(Vec<Window>);
+
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    caller: Caller,
+    began: BootTime,
+    counts: [u64; 2],
+}
+
+impl Rates {
+    /// True when `caller` may do so once more at `now`, where a process may do it `maximum` times a second.
+    pub fn admit(&mut self, now: BootTime, caller: Caller, what: Counted, maximum: u64) -> bool {
+        self.0.retain(|window| now.since(window.began) < WINDOW);
+        let mut may = |caller, maximum| {
+            let known = self.0.iter().position(|window| window.caller == caller);
+            let index = known.unwrap_or(self.0.len());
+            if known.is_none() {
+                self.0.push(Window { caller, began: now, counts: [0; 2] });
+            }
+            let count = &mut self.0[index].counts[what as usize];
+            *count += 1;
+            *count <= maximum
+        };
+        let user = Caller { pid: 0, ..caller };
+        may(caller, maximum) && (caller.uid == 0 || may(user, maximum.saturating_mul(PROCESSES_OF_A_USER)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Verifies SOCKET-1.
+    #[test]
+    fn each_process_and_each_user_has_its_own_second() {
+        let at = BootTime::from_milliseconds;
+        let mut rates = Rates::default();
+        let mut ask = |now_ms, uid, pid| rates.admit(at(now_ms), Caller { uid, pid }, Counted::Request, 10);
+        let mut times = |count: u32, now_ms, uid, pid| (0..count).filter(|_| ask(now_ms, uid, pid)).count();
+        assert_eq!(times(50, 0, 1000, 7), 10);
+        assert_eq!(times(50, 999, 1000, 7), 0, "it has used its second up");
+        assert_eq!(times(50, 999, 1000, 8), 10, "another process of this user");
+        assert_eq!((9..99).map(|pid| times(50, 999, 1000, pid)).sum::<usize>(), 20, "forty for the user");
+        assert_eq!(times(50, 999, 1001, 9), 10, "another user");
+        assert_eq!(times(50, 1000, 1000, 7), 10, "a second later");
+        assert_eq!((1..9).map(|pid| times(50, 1000, 0, pid)).sum::<usize>(), 80, "root by process alone");
+    }
+
+    // Verifies SOCKET-1.
+    #[test]
+    fn counts_connections_and_requests_apart_and_forgets_idle_peers() {
+        let at = BootTime::from_milliseconds;
+        let mut rates = Rates::default();
+        let caller = Caller { uid: 1000, pid: 7 };
+        assert!(rates.admit(at(0), caller, Counted::Connection, 1) && rates.admit(at(0), caller, Counted::Request, 1));
+        assert!(!rates.admit(at(0), caller, Counted::Connection, 1));
+        assert!(rates.admit(at(5000), Caller { uid: 0, pid: 8 }, Counted::Request, 1));
+        assert_eq!(rates.0.len(), 1);
+    }
+}

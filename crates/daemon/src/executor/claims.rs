@@ -1,0 +1,320 @@
+//! Which value a target holds when several owners claim it, and what comes next when one of them lets go: the lease is
+//! one, the claims behind it are many.
+//!
+//! | target | in force |
+//! |---|---|
+//! | lower utilisation clamps, frequencies | the highest |
+//! | upper utilisation clamps | the lowest, but no lower than the lower clamp that is claimed for the same task |
+//! | CPU masks | the CPUs that all allow; a claim that would leave none is passed over, the oldest claims count first |
+//! | all others | the latest |
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use brisk_sys::cpu::hotplug;
+use brisk_sys::{BootTime, Target};
+
+/// What one owner wants of a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The value.
+    pub value: String,
+    /// When the claim ends by itself.
+    pub until: BootTime,
+    /// Why, in words a person understands.
+    pub reason: String,
+}
+
+/// The claims on every target, each owner's at most once, the oldest first.
+#[derive(Debug, Default)]
+pub struct Claims {
+    by_target: BTreeMap<Target, Vec<(&'static str, Claim)>>,
+}
+
+/// How claims on one target become one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    Highest,
+    Lowest,
+    Intersection,
+    Latest,
+}
+
+impl Rule {
+    fn of(target: &Target) -> Self {
+        let is_frequency =
+            |file: &Path| file.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b"_freq"));
+        match target {
+            Target::UtilizationClampMinimum { .. } => Self::Highest,
+            Target::Tunable(file) if is_frequency(file) => Self::Highest,
+            Target::UtilizationClampMaximum { .. } => Self::Lowest,
+            Target::CpuAffinity { .. } => Self::Intersection,
+            _ => Self::Latest,
+        }
+    }
+}
+
+impl Claims {
+    /// Adds or changes the claim of `owner` on `target`. An owner that renews what it claims already keeps its place.
+    pub fn put(&mut self, target: &Target, owner: &'static str, claim: Claim) {
+        let claims = self.by_target.entry(target.clone()).or_default();
+        match claims.iter_mut().find(|(of, known)| *of == owner && known.value == claim.value) {
+            Some((_, known)) => *known = claim,
+            None => {
+                claims.retain(|(of, _)| *of != owner);
+                claims.push((owner, claim));
+            }
+        }
+    }
+
+    /// What `owner` claims of `target`.
+    pub fn get(&self, target: &Target, owner: &str) -> Option<&Claim> {
+        self.of(target).iter().find_map(|(of, claim)| (*of == owner).then_some(claim))
+    }
+
+    /// The owners of claims on `target`, the oldest claim's first.
+    pub fn owners(&self, target: &Target) -> impl Iterator<Item = &'static str> {
+        self.of(target).iter().map(|(owner, _)| *owner)
+    }
+
+    /// Takes the claim of `owner` on `target` away; it was that if there was one.
+    pub fn remove(&mut self, target: &Target, owner: &str) -> Option<Claim> {
+        let claims = self.by_target.get_mut(target)?;
+        let index = claims.iter().position(|(of, _)| *of == owner)?;
+        let (_, claim) = claims.remove(index);
+        if claims.is_empty() {
+            self.by_target.remove(target);
+        }
+        Some(claim)
+    }
+
+    /// Takes all claims on `target` away: whose they were.
+    pub fn clear(&mut self, target: &Target) -> Vec<&'static str> {
+        self.by_target.remove(target).unwrap_or_default().into_iter().map(|(owner, _)| owner).collect()
+    }
+
+    /// Takes those away that have ended by `now` while another one on the same target goes on: whose they were. The last
+    /// ones end with the lease.
+    pub fn expire(&mut self, now: BootTime) -> Vec<(Target, &'static str)> {
+        let mut ended = Vec::new();
+        for (target, claims) in &mut self.by_target {
+            if claims.iter().any(|(_, claim)| claim.until > now) {
+                let over = claims.extract_if(.., |(_, claim)| claim.until <= now);
+                ended.extend(over.map(|(owner, _)| (target.clone(), owner)));
+            }
+        }
+        ended
+    }
+
+    /// When [`Claims::expire`] has something to do.
+    pub fn next_deadline(&self) -> Option<BootTime> {
+        let shared = self.by_target.values().filter(|claims| claims.len() > 1);
+        shared.flatten().map(|(_, claim)| claim.until).min()
+    }
+
+    /// What `target` is to hold, until when and why; `None` when nothing claims it.
+    pub fn in_force(&self, target: &Target) -> Option<Claim> {
+        let claims = self.of(target);
+        let latest = || claims.last().map(|(_, claim)| claim.clone());
+        match Rule::of(target) {
+            Rule::Latest => latest(),
+            Rule::Highest => extreme(claims, |number| number).or_else(latest),
+            Rule::Lowest => {
+                extreme(claims, |number| -number).or_else(latest).map(|claim| self.above_floor(target, claim))
+            }
+            Rule::Intersection => intersection(claims).or_else(latest),
+        }
+    }
+
+    /// The upper clamp that is claimed for the task of the lower one `target`: what it holds depends on that.
+    pub fn follower(&self, target: &Target) -> Option<Target> {
+        let Target::UtilizationClampMinimum { pid: tid, start_time_ticks } = *target else { return None };
+        Some(Target::UtilizationClampMaximum { tid, start_time_ticks }).filter(|ceiling| !self.of(ceiling).is_empty())
+    }
+
+    fn of(&self, target: &Target) -> &[(&'static str, Claim)] {
+        self.by_target.get(target).map_or(&[], Vec::as_slice)
+    }
+
+    /// The kernel refuses an upper clamp below the lower one.
+    fn above_floor(&self, target: &Target, ceiling: Claim) -> Claim {
+        let Target::UtilizationClampMaximum { tid: pid, start_time_ticks } = *target else { return ceiling };
+        let floor = self.in_force(&Target::UtilizationClampMinimum { pid, start_time_ticks });
+        match floor.filter(|floor| number(floor) > number(&ceiling)) {
+            Some(floor) => Claim { value: floor.value, ..ceiling },
+            None => ceiling,
+        }
+    }
+}
+
+fn number(claim: &Claim) -> Option<i64> {
+    claim.value.parse().ok()
+}
+
+/// The claim whose number `rank` ranks highest, and of equal ones the one that lasts longest; `None` when one is no number.
+fn extreme(claims: &[(&'static str, Claim)], rank: fn(i64) -> i64) -> Option<Claim> {
+    let ranked: Option<Vec<_>> = claims.iter().map(|(_, claim)| Some((rank(number(claim)?), claim))).collect();
+    ranked?.into_iter().max_by_key(|(rank, claim)| (*rank, claim.until)).map(|(_, claim)| claim.clone())
+}
+
+/// The CPUs of all claims, the oldest first, but for those that would leave none; `None` when one is no list of CPUs.
+fn intersection(claims: &[(&'static str, Claim)]) -> Option<Claim> {
+    let mut in_force: Option<(Vec<u32>, Claim)> = None;
+    for (_, claim) in claims {
+        let cpus = hotplug::parse_list(&claim.value)?;
+        in_force = Some(match in_force {
+            None => (cpus, claim.clone()),
+            Some((allowed, before)) => {
+                let both: Vec<u32> = allowed.iter().copied().filter(|cpu| cpus.contains(cpu)).collect();
+                if both.is_empty() {
+                    (allowed, before)
+                } else {
+                    let (until, reason) = (before.until.min(claim.until), claim.reason.clone());
+                    (both.clone(), Claim { value: hotplug::format_list(&both), until, reason })
+                }
+            }
+        });
+    }
+    in_force.map(|(_, claim)| claim)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OWNERS: [&str; 3] = ["launch", "placement", "example"];
+
+    fn at(milliseconds: u64) -> BootTime {
+        BootTime::from_milliseconds(milliseconds)
+    }
+
+    fn claim(value: &str, until_ms: u64) -> Claim {
+        Claim { value: value.to_owned(), until: at(until_ms), reason: "why".to_owned() }
+    }
+
+    fn frequency() -> Target {
+        Target::Tunable("/sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq".into())
+    }
+
+    fn governor_tunable() -> Target {
+        Target::Tunable("/sys/devices/system/cpu/cpufreq/ondemand/up_threshold".into())
+    }
+
+    fn mask() -> Target {
+        Target::CpuAffinity { tid: 7, start_time_ticks: 1 }
+    }
+
+    fn floor() -> Target {
+        Target::UtilizationClampMinimum { pid: 7, start_time_ticks: 1 }
+    }
+
+    fn ceiling() -> Target {
+        Target::UtilizationClampMaximum { tid: 7, start_time_ticks: 1 }
+    }
+
+    // Verifies UNDO-7.
+    #[test]
+    fn each_kind_of_target_has_its_rule() {
+        for (target, values, expected) in [
+            (frequency(), ["800000", "1200000", "900000"], "1200000"),
+            (floor(), ["300", "100", "200"], "300"),
+            (ceiling(), ["300", "100", "200"], "100"),
+            (mask(), ["0-3", "2-5", "0,2-3"], "2-3"),
+            // The second would leave none.
+            (mask(), ["0-1", "2-3", "1-2"], "1"),
+            (governor_tunable(), ["95", "40", "60"], "60"),
+            (frequency(), ["800000", "max", "1"], "1"),
+        ] {
+            let mut claims = Claims::default();
+            for (owner, value) in OWNERS.into_iter().zip(values) {
+                claims.put(&target, owner, claim(value, 10));
+            }
+            assert_eq!(claims.in_force(&target).unwrap().value, expected, "{target} {values:?}");
+        }
+    }
+
+    // Verifies UNDO-7.
+    #[test]
+    fn an_upper_clamp_is_no_lower_than_the_lower_clamp_of_its_task() {
+        let mut claims = Claims::default();
+        claims.put(&ceiling(), "placement", claim("300", 90));
+        assert_eq!(claims.in_force(&ceiling()), Some(claim("300", 90)));
+        assert_eq!(claims.follower(&floor()), Some(ceiling()));
+        claims.put(&floor(), "launch", claim("700", 10));
+        assert_eq!(claims.in_force(&ceiling()), Some(claim("700", 90)));
+        let of_another = Target::UtilizationClampMinimum { pid: 7, start_time_ticks: 2 };
+        assert_eq!((claims.follower(&of_another), claims.follower(&ceiling())), (None, None));
+        claims.remove(&floor(), "launch");
+        assert_eq!(claims.in_force(&ceiling()), Some(claim("300", 90)));
+    }
+
+    // Verifies UNDO-7.
+    #[test]
+    fn a_renewed_claim_keeps_its_place_a_changed_one_comes_last() {
+        let mut claims = Claims::default();
+        claims.put(&governor_tunable(), "launch", claim("40", 10));
+        claims.put(&governor_tunable(), "placement", claim("60", 10));
+        claims.put(&governor_tunable(), "launch", claim("40", 50));
+        assert_eq!(claims.in_force(&governor_tunable()), Some(claim("60", 10)));
+        claims.put(&governor_tunable(), "launch", claim("41", 50));
+        assert_eq!(claims.in_force(&governor_tunable()), Some(claim("41", 50)));
+    }
+
+    // Verifies UNDO-7.
+    #[test]
+    fn a_claim_ends_alone_and_the_last_ones_with_the_lease() {
+        let mut claims = Claims::default();
+        claims.put(&frequency(), "launch", claim("9", 10));
+        assert_eq!(claims.next_deadline(), None, "the journal knows it");
+        claims.put(&frequency(), "placement", claim("5", 20));
+        assert_eq!(claims.next_deadline(), Some(at(10)));
+        assert!(claims.expire(at(9)).is_empty());
+        assert_eq!(claims.expire(at(10)), [(frequency(), "launch")]);
+        assert_eq!(claims.in_force(&frequency()), Some(claim("5", 20)));
+        assert!(claims.expire(at(30)).is_empty());
+        assert_eq!(claims.clear(&frequency()), ["placement"]);
+        assert_eq!(claims.in_force(&frequency()), None);
+    }
+
+    proptest! {
+        // Verifies UNDO-7.
+        #[test]
+        fn the_value_in_force_depends_only_on_claims_and_their_order(
+            kind in 0usize..4,
+            steps in prop::collection::vec((0usize..3, prop::option::of(1u32..255), 0u64..100), 0..40),
+        ) {
+            let target = [frequency(), ceiling(), mask(), governor_tunable()][kind].clone();
+            let mut claims = Claims::default();
+            let mut model: Vec<(&str, u32)> = Vec::new();
+            for (owner, value, until_ms) in steps {
+                let owner = OWNERS[owner];
+                let is_renewal = value.is_some_and(|value| model.contains(&(owner, value)));
+                if !is_renewal {
+                    model.retain(|(of, _)| *of != owner);
+                    model.extend(value.map(|value| (owner, value)));
+                }
+                match value {
+                    Some(bits) if kind == 2 => claims.put(&target, owner, claim(&list(bits), until_ms)),
+                    Some(value) => claims.put(&target, owner, claim(&value.to_string(), until_ms)),
+                    None => drop(claims.remove(&target, owner)),
+                }
+                let mut values = model.iter().map(|(_, value)| *value);
+                let expected = match kind {
+                    0 => values.max(),
+                    1 => values.min(),
+                    2 => values.reduce(|all, bits| if all & bits == 0 { all } else { all & bits }),
+                    _ => values.next_back(),
+                };
+                let in_force = claims.in_force(&target).map(|claim| claim.value);
+                let expected = expected.map(|value| if kind == 2 { list(value) } else { value.to_string() });
+                prop_assert_eq!(in_force, expected);
+            }
+        }
+    }
+
+    fn list(bits: u32) -> String {
+        hotplug::format_list(&(0..8).filter(|cpu| bits >> cpu & 1 == 1).collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,523 @@
+//! Carries decisions out: leases through the journal, rewrites and pulses through kept descriptors.
+
+mod claims;
+mod holding;
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::io::Write;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use brisk_mechanism::{Action, Decision, Effect, Foreseen, Outcome};
+use brisk_sys::{BootTime, DeviceError, Root, Target, Tunable};
+use brisk_undo::journal::{self, Journal, JournalError, Lease, Restoration};
+use claims::{Claim, Claims};
+
+/// Decisions that `brisk status` shows.
+const REMEMBERED_DECISIONS: usize = 32;
+
+/// A decision and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Executed {
+    /// When.
+    pub at: BootTime,
+    /// Whose decision.
+    pub mechanism: String,
+    /// What and why.
+    #[serde(flatten)]
+    pub decision: Decision,
+    /// Why it failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Where decisions go.
+#[derive(Debug)]
+pub enum Sink {
+    /// To the device.
+    Device(Box<Journal>),
+    /// Into a text, and nowhere else.
+    DryRun {
+        /// As JSON lines instead of sentences.
+        json: bool,
+        /// What would be leased now.
+        leases: Vec<Lease>,
+        /// The text.
+        output: Output,
+    },
+}
+
+/// What a dry run is printed to.
+pub struct Output(Box<dyn Write>);
+
+impl Output {
+    /// Prints to `writer`.
+    pub fn to(writer: impl Write + 'static) -> Self {
+        Self(Box::new(writer))
+    }
+
+    /// Prints one line.
+    fn print(&mut self, line: &str) {
+        // A reader that has gone is no reason to stop deciding.
+        let _ = writeln!(self.0, "{line}");
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Output")
+    }
+}
+
+/// The executor and what it remembers.
+#[derive(Debug)]
+pub struct Executor {
+    root: Root,
+    sink: Sink,
+    tunables: BTreeMap<Target, Tunable>,
+    claims: Claims,
+    known: BTreeMap<Target, Known>,
+    /// What became of leases that owners lost by what another owner did.
+    lost: Vec<(&'static str, Outcome)>,
+    has_restored_late: bool,
+    history: VecDeque<Executed>,
+}
+
+/// What is known of a target.
+#[derive(Debug, Default)]
+struct Known {
+    /// The owners of a lease that could not be restored.
+    waiting: Vec<&'static str>,
+    /// Its last error, so that a refusal at every launch is reported once.
+    fault: Option<String>,
+    /// It could not be restored so far.
+    is_stuck: bool,
+}
+
+impl Executor {
+    /// An executor that writes below `root`, or only prints.
+    pub fn new(root: Root, sink: Sink) -> Self {
+        Self {
+            root,
+            sink,
+            tunables: BTreeMap::new(),
+            claims: Claims::default(),
+            known: BTreeMap::new(),
+            lost: Vec::new(),
+            has_restored_late: false,
+            history: VecDeque::new(),
+        }
+    }
+
+    /// Opens `targets`, which decisions will write, so that the first write need not; forgets all others. True when this
+    /// process may not write one of them.
+    pub fn prepare<'a>(&mut self, targets: impl IntoIterator<Item = &'a Target>) -> bool {
+        self.tunables.clear();
+        self.known.values_mut().for_each(|known| known.fault = None);
+        if self.is_dry() {
+            return false;
+        }
+        let mut is_denied = false;
+        for target in targets {
+            let Target::Tunable(path) = target else { continue };
+            match Tunable::open(&self.root, path) {
+                Ok(tunable) => {
+                    self.tunables.insert(target.clone(), tunable);
+                }
+                // What cannot be opened now is reported when it is to be written.
+                Err(error) => is_denied |= error.is_denied(),
+            }
+        }
+        is_denied
+    }
+
+    /// Carries out the decisions of `mechanism`, in their order: what became of each.
+    pub fn execute_each(&mut self, now: BootTime, mechanism: &'static str, decisions: &[Decision]) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(decisions.len());
+        for together in decisions.chunk_by(|one, next| released(one).is_some() && released(next).is_some()) {
+            let effects: Vec<_> = if together.len() > 1 {
+                let targets: Vec<_> = together.iter().filter_map(released).collect();
+                self.release(now, mechanism, &targets).into_iter().map(Ok).collect()
+            } else {
+                together.iter().map(|decision| self.apply(now, mechanism, decision)).collect()
+            };
+            if let Sink::DryRun { json, output, .. } = &mut self.sink {
+                let written = together.iter().zip(&effects).filter(|(_, effect)| matches!(effect, Ok(Effect::Written)));
+                written.for_each(|(decision, _)| output.print(&line(*json, now, mechanism, decision)));
+            }
+            let done = together.iter().zip(effects);
+            outcomes.extend(done.map(|(decision, effect)| self.conclude(now, mechanism, decision, effect)));
+        }
+        outcomes
+    }
+
+    /// Carries out one decision of `mechanism`.
+    pub fn execute(&mut self, now: BootTime, mechanism: &'static str, decision: Decision) -> Effect {
+        let outcome = self.execute_each(now, mechanism, &[decision]).pop();
+        outcome.map_or(Effect::Unchanged, |outcome| outcome.effect)
+    }
+
+    /// Prints in a dry run what `mechanism` would do beyond decisions.
+    pub fn announce(&mut self, now: BootTime, mechanism: &str, foreseen: &Foreseen) {
+        let Sink::DryRun { json, output, .. } = &mut self.sink else { return };
+        let Foreseen { action, subject, reason } = foreseen;
+        let line = if *json {
+            let fields =
+                json!({"at": now, "mechanism": mechanism, "action": action, "subject": subject, "reason": reason});
+            fields.to_string()
+        } else {
+            format!("{mechanism}: would {action} {subject}: {reason}")
+        };
+        output.print(&line);
+    }
+
+    /// Reports and remembers what became of a decision.
+    fn conclude(
+        &mut self,
+        now: BootTime,
+        mechanism: &'static str,
+        decision: &Decision,
+        effect: Result<Effect, Fault>,
+    ) -> Outcome {
+        let target = target_of(&decision.action);
+        let effect = match effect {
+            Ok(effect) => effect,
+            Err(fault) => fault.effect(),
+        };
+        let outcome = self.outcome(mechanism, target, effect);
+        // Threads end whenever they like, and nothing of the device has changed by that.
+        let has_ended = matches!(outcome.effect, Effect::Missing(_)) && target.thread().is_some();
+        let fault = outcome.error().filter(|_| !has_ended).map(str::to_owned);
+        let is_stuck = self.known.get(target).is_some_and(|known| known.is_stuck);
+        if outcome.held.is_none() && fault.is_none() && !is_stuck {
+            self.known.remove(target);
+        } else {
+            let known = self.known.entry(target.clone()).or_default();
+            // A restoration that is refused has been reported.
+            if let Some(text) = fault.as_ref().filter(|_| known.fault != fault && !is_stuck) {
+                tracing::warn!("{mechanism}: {text}");
+            }
+            known.fault = fault;
+        }
+        if outcome.effect != Effect::Unchanged && !has_ended {
+            if self.history.len() == REMEMBERED_DECISIONS {
+                self.history.pop_front();
+            }
+            let (mechanism, error) = (mechanism.to_owned(), outcome.error().map(str::to_owned));
+            self.history.push_back(Executed { at: now, mechanism, decision: decision.clone(), error });
+        }
+        outcome
+    }
+
+    /// An outcome for `owner`, to whom counts what the target holds only while it claims it or waits for its restoration.
+    fn outcome(&self, owner: &str, target: &Target, effect: Effect) -> Outcome {
+        let waits = || self.known.get(target).is_some_and(|known| known.waiting.contains(&owner));
+        let counts = self.claims.get(target, owner).is_some() || waits();
+        let held = self.leases().iter().find(|lease| counts && lease.target == *target);
+        Outcome { target: target.clone(), effect, held: held.map(|lease| lease.value.clone()) }
+    }
+
+    fn apply(&mut self, now: BootTime, mechanism: &'static str, decision: &Decision) -> Result<Effect, Fault> {
+        match &decision.action {
+            Action::Lease { target, value, until } => {
+                let claim = Claim { value: value.clone(), until: *until, reason: decision.reason.clone() };
+                self.claim(now, target, mechanism, claim)?;
+                return Ok(Effect::Written);
+            }
+            Action::Release { target } => {
+                return Ok(self.release(now, mechanism, &[target]).pop().unwrap_or(Effect::Unchanged));
+            }
+            _ => {}
+        }
+        let Sink::Device(journal) = &mut self.sink else { return Ok(Effect::Written) };
+        match &decision.action {
+            Action::Lease { .. } | Action::Release { .. } => {}
+            Action::Disinherit { target, inherited, original } => {
+                return match journal.disinherit(now, target, inherited, original)? {
+                    Some(restoration) => Ok(self.report(&restoration)),
+                    None => Ok(Effect::Unchanged),
+                };
+            }
+            Action::Rewrite { target } => {
+                let tunable = self.tunable(target)?;
+                // Read at the last moment: what another process wrote in between must stay.
+                let value = tunable.read()?;
+                tunable.write(&value)?;
+            }
+            Action::Pulse { target, value } => self.tunable(target)?.write(value)?,
+        }
+        Ok(Effect::Written)
+    }
+
+    fn tunable(&mut self, target: &Target) -> Result<&mut Tunable, Fault> {
+        let Target::Tunable(path) = target else {
+            return Err(Fault::Journal(JournalError::NotLeasable { target: target.clone() }));
+        };
+        Ok(match self.tunables.entry(target.clone()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Tunable::open(&self.root, path)?),
+        })
+    }
+
+    /// Ends the claims and restores the leases whose deadline has come: what became of each, and whose it was.
+    pub fn expire(&mut self, now: BootTime) -> Vec<(&'static str, Outcome)> {
+        let mut ended = self.expire_claims(now);
+        let restorations = match &mut self.sink {
+            Sink::Device(journal) => journal.expire(now),
+            Sink::DryRun { json, leases, output } => {
+                let due = leases.extract_if(.., |lease| lease.until <= now);
+                let end = |lease: Lease| {
+                    let reason = "its deadline has come".to_owned();
+                    let decision = Decision { action: Action::Release { target: lease.target.clone() }, reason };
+                    let owner = self.claims.owners(&lease.target).next().unwrap_or_default();
+                    output.print(&line(*json, now, owner, &decision));
+                    let Lease { target, original, .. } = lease;
+                    Restoration { target, original, outcome: journal::Outcome::Restored }
+                };
+                due.map(end).collect()
+            }
+        };
+        ended.extend(self.ended(now, restorations));
+        ended
+    }
+
+    /// Tries again at once what could not be restored: what became of each, and whose it was.
+    pub fn retry(&mut self, now: BootTime) -> Vec<(&'static str, Outcome)> {
+        let Sink::Device(journal) = &mut self.sink else { return Vec::new() };
+        let restorations = journal.retry(now);
+        self.ended(now, restorations)
+    }
+
+    /// What became of leases that owners have lost since this was last asked, because of what another owner did.
+    pub fn lost(&mut self) -> Vec<(&'static str, Outcome)> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// True once after something was restored that could not be before: what the mechanisms know of the device was read
+    /// with it in force.
+    pub fn has_restored_late(&mut self) -> bool {
+        std::mem::take(&mut self.has_restored_late)
+    }
+
+    /// Gives everything back.
+    pub fn release_all(&mut self) {
+        if let Sink::Device(journal) = &mut self.sink {
+            let restorations = journal.release_all();
+            self.ended(BootTime::default(), restorations);
+        }
+    }
+
+    /// When [`Executor::expire`] has something to do.
+    pub fn next_deadline(&self) -> Option<BootTime> {
+        self.leases().iter().map(|lease| lease.until).chain(self.claims.next_deadline()).min()
+    }
+
+    /// What is leased now, or would be.
+    pub fn leases(&self) -> &[Lease] {
+        match &self.sink {
+            Sink::Device(journal) => journal.leases(),
+            Sink::DryRun { leases, .. } => leases,
+        }
+    }
+
+    /// True when nothing is written.
+    pub fn is_dry(&self) -> bool {
+        matches!(self.sink, Sink::DryRun { .. })
+    }
+
+    /// The last decisions, the oldest first.
+    pub fn history(&self) -> impl Iterator<Item = &Executed> {
+        self.history.iter()
+    }
+
+    /// Says what did not simply go back to what it was; a refusal is said once, however often it is tried again.
+    fn report(&mut self, restoration: &Restoration) -> Effect {
+        let Restoration { target, original, outcome } = restoration;
+        let known = self.known.entry(target.clone()).or_default();
+        let journal::Outcome::Refused { error } = outcome else {
+            if std::mem::take(&mut known.is_stuck) {
+                self.has_restored_late = true;
+                tracing::info!("{target}: restored after an earlier failure");
+            }
+            match outcome {
+                journal::Outcome::ChangedByOther { found } => tracing::info!(
+                    "{target} was changed to {found} by another program and stays so; it was {original} before the lease"
+                ),
+                journal::Outcome::Vanished => tracing::debug!("{target} is gone, and its lease with it"),
+                _ => tracing::debug!("{target} is {original} again"),
+            }
+            return Effect::Written;
+        };
+        let is_known = std::mem::replace(&mut known.is_stuck, true);
+        if target.thread().is_some() {
+            // While a CPU is offline the kernel gives back a part of each mask only, and the rest when it returns.
+            tracing::debug!("{target} is given back in part, and is tried again in a while: {error}");
+        } else if !is_known {
+            tracing::error!("{target}: restore failed, will retry: {error}");
+        }
+        Effect::Refused(error.clone())
+    }
+}
+
+enum Fault {
+    Journal(JournalError),
+    Device(DeviceError),
+}
+
+impl From<JournalError> for Fault {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl From<DeviceError> for Fault {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
+
+impl Fault {
+    fn effect(&self) -> Effect {
+        if self.is_missing() { Effect::Missing(self.text()) } else { Effect::Refused(self.text()) }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Journal(error) => error.to_string(),
+            Self::Device(error) => error.with_advice(),
+        }
+    }
+
+    fn is_missing(&self) -> bool {
+        match self {
+            Self::Journal(JournalError::Device { fault }) => fault.is_missing(),
+            Self::Journal(_) => false,
+            Self::Device(error) => error.is_missing(),
+        }
+    }
+}
+
+/// What a decision gives back.
+fn released(decision: &Decision) -> Option<&Target> {
+    match &decision.action {
+        Action::Release { target } => Some(target),
+        _ => None,
+    }
+}
+
+fn target_of(action: &Action) -> &Target {
+    match action {
+        Action::Lease { target, .. }
+        | Action::Release { target }
+        | Action::Disinherit { target, .. }
+        | Action::Rewrite { target }
+        | Action::Pulse { target, .. } => target,
+    }
+}
+
+/// What a dry run prints of a decision.
+fn line(json: bool, now: BootTime, mechanism: &str, decision: &Decision) -> String {
+    if json {
+        let executed = Executed { at: now, mechanism: mechanism.to_owned(), decision: decision.clone(), error: None };
+        serde_json::to_string(&executed).unwrap_or_default()
+    } else {
+        format!("{mechanism}: would {}: {}", describe(&decision.action), decision.reason)
+    }
+}
+
+/// An action in words, to follow "would" or a time.
+pub fn describe(action: &Action) -> String {
+    match action {
+        Action::Lease { target, value, .. } => format!("lease {target} at {value}"),
+        Action::Release { target } => format!("give {target} back"),
+        Action::Disinherit { target, original, .. } => {
+            format!("give {target} {original}, with which it would have begun")
+        }
+        Action::Rewrite { target } => format!("write {target} again, unchanged"),
+        Action::Pulse { target, value } => format!("write {value} to {target}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+
+    use super::*;
+    use brisk_sys::test_trees::root_of;
+    use brisk_undo::journal::Holder;
+
+    const A: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq";
+    const B: &str = "/sys/devices/system/cpu/cpufreq/policy1/scaling_min_freq";
+    const GONE: &str = "/sys/devices/system/cpu/cpufreq/policy2/scaling_min_freq";
+    const NOTHING: &str = "/sys/devices/system/cpu/cpufreq/policy3/scaling_min_freq";
+
+    fn at(milliseconds: u64) -> BootTime {
+        BootTime::from_milliseconds(milliseconds)
+    }
+
+    fn decision(action: Action) -> Decision {
+        Decision { action, reason: "why".to_owned() }
+    }
+
+    fn lease(file: &str, value: &str, until_ms: u64) -> Decision {
+        let target = Target::Tunable(file.into());
+        decision(Action::Lease { target, value: value.to_owned(), until: at(until_ms) })
+    }
+
+    fn release(file: &str) -> Decision {
+        decision(Action::Release { target: Target::Tunable(file.into()) })
+    }
+
+    fn words(outcome: &Outcome) -> (String, &'static str, Option<&str>) {
+        let effect = match outcome.effect {
+            Effect::Written => "written",
+            Effect::Unchanged => "unchanged",
+            Effect::Refused(_) => "refused",
+            Effect::Missing(_) => "missing",
+        };
+        (outcome.target.to_string(), effect, outcome.held.as_deref())
+    }
+
+    // Verifies UNDO-6.
+    #[test]
+    fn each_decision_and_each_expired_lease_has_an_outcome() {
+        let (_folder, root) = root_of(&[(A, "1\n"), (B, "1\n"), (NOTHING, "")]);
+        let journal = Journal::open(Holder::Daemon, &root.runtime_folder(), &root).unwrap();
+        let mut printed = tempfile::tempfile().unwrap();
+        let output = Output::to(printed.try_clone().unwrap());
+        for sink in [Sink::Device(Box::new(journal)), Sink::DryRun { json: false, leases: Vec::new(), output }] {
+            let mut executor = Executor::new(root.clone(), sink);
+            let decisions = [lease(A, "2", 50), lease(GONE, "2", 50), lease(NOTHING, "2", 50), lease(B, "3", 90)];
+            let outcomes = executor.execute_each(at(0), "launch", &decisions);
+            if executor.is_dry() {
+                assert!(outcomes.iter().all(|outcome| outcome.effect == Effect::Written), "{outcomes:?}");
+            } else {
+                let found: Vec<_> = outcomes.iter().map(words).collect();
+                let expected = [
+                    (A.to_owned(), "written", Some("2")),
+                    (GONE.to_owned(), "missing", None),
+                    (NOTHING.to_owned(), "refused", None),
+                    (B.to_owned(), "written", Some("3")),
+                ];
+                assert_eq!(found, expected);
+                let said: Vec<_> = executor.history().map(|executed| executed.error.is_some()).collect();
+                assert_eq!(said, [false, true, true, false]);
+            }
+            let ended = executor.expire(at(50));
+            let ended: Vec<_> = ended.iter().map(|(owner, outcome)| (*owner, words(outcome))).collect();
+            assert!(ended.contains(&("launch", (A.to_owned(), "written", None))), "{ended:?}");
+            let outcomes = executor.execute_each(at(60), "launch", &[release(A), release(B)]);
+            let found: Vec<_> = outcomes.iter().map(words).collect();
+            let expected = [(A.to_owned(), "unchanged", None), (B.to_owned(), "written", None)];
+            assert_eq!(found, expected, "{}", executor.is_dry());
+        }
+        printed.rewind().unwrap();
+        let mut text = String::new();
+        printed.read_to_string(&mut text).unwrap();
+        assert_eq!(text.lines().next(), Some(format!("launch: would lease {A} at 2: why").as_str()), "{text}");
+        assert_eq!(text.lines().count(), 4 + 3 + 1, "leases, those whose deadline has come, and a release: {text}");
+    }
+}

@@ -1,0 +1,133 @@
+//! The daemon's guardian: started with it, and replaced when it dies.
+
+use std::time::Duration;
+
+use super::Engine;
+use super::poller::Token;
+use brisk_sys::BootTime;
+use brisk_sys::error::sentence;
+use brisk_undo::guardian::Guardian;
+use brisk_undo::journal::Holder;
+
+/// A guardian that lived so long did not die of how it was started.
+const LASTING: Duration = Duration::from_secs(1);
+/// So many that die sooner, one after the other, are replaced at once. A daemon that is killed meanwhile has no guardian.
+const AT_ONCE: u32 = 3;
+/// Between those after them.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The guardian and when it is replaced.
+#[derive(Debug, Default)]
+pub(super) struct Guarding {
+    guardian: Option<Guardian>,
+    due: Option<BootTime>,
+    replacements: Replacements,
+}
+
+impl Guarding {
+    /// Its process id, while there is one.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.guardian.as_ref().map(Guardian::pid)
+    }
+
+    /// When [`Engine::replace_guardian`] has something to do.
+    pub(super) fn deadline(&self) -> Option<BootTime> {
+        self.due
+    }
+}
+
+/// How many in a row died soon after they had been started.
+#[derive(Debug, Default)]
+struct Replacements {
+    started_at: BootTime,
+    short_lives: u32,
+}
+
+impl Replacements {
+    /// When the one that has died by `now` is replaced.
+    fn after_death(&mut self, now: BootTime) -> BootTime {
+        if now.since(self.started_at) >= LASTING {
+            self.short_lives = 0;
+        }
+        self.after_failure(now)
+    }
+
+    /// When the one that could not be started is tried again: it may have taken long to fail.
+    fn after_failure(&mut self, now: BootTime) -> BootTime {
+        self.short_lives = self.short_lives.saturating_add(1);
+        if self.short_lives <= AT_ONCE { now } else { now + PAUSE }
+    }
+}
+
+impl Engine {
+    pub(super) fn start_guardian(&mut self) -> anyhow::Result<()> {
+        // A child would stay where the daemon is now.
+        self.own_mask.narrow_to(None);
+        self.guarding.replacements.started_at = BootTime::now();
+        let root = &self.options.root;
+        let guardian = Guardian::start(Holder::Daemon, &root.runtime_folder(), root)?;
+        self.poller.watch(&guardian, Token::Guardian)?;
+        self.guarding.guardian = Some(guardian);
+        Ok(())
+    }
+
+    /// The guardian has died: until the next one is started, a death of the daemon would leave everything changed.
+    pub(super) fn lose_guardian(&mut self, now: BootTime) {
+        let Some(guardian) = self.guarding.guardian.take() else { return };
+        tracing::warn!("the guardian (process {}) died; starting a new one", guardian.pid());
+        self.poller.forget(&guardian);
+        self.metrics.guardian_restarts += 1;
+        // It waits for the process, which is dead: the next one need not wait for that.
+        self.guarding.due = Some(self.guarding.replacements.after_death(now));
+        self.replace_guardian(now);
+    }
+
+    /// Starts the next guardian if its time has come.
+    pub(super) fn replace_guardian(&mut self, now: BootTime) {
+        if self.guarding.due.take_if(|due| *due <= now).is_none() {
+            return;
+        }
+        if let Err(error) = self.start_guardian() {
+            tracing::error!("{}; will retry", sentence(error.as_ref()));
+            self.guarding.due = Some(self.guarding.replacements.after_failure(BootTime::now()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: u64) -> BootTime {
+        BootTime::from_milliseconds(milliseconds)
+    }
+
+    // Verifies UNDO-4.
+    #[test]
+    fn a_dead_guardian_is_replaced_at_once_unless_they_keep_dying() {
+        // When each one dies after the start of the one before, and how long its replacement waits.
+        for lives in [
+            &[(30_000, 0)][..],
+            &[(0, 0), (999, 0), (5, 0), (0, 1000), (999, 1000)],
+            &[(0, 0), (0, 0), (0, 0), (0, 1000), (1000, 0), (10, 0), (10, 0), (10, 1000)],
+            &[(1000, 0), (1000, 0), (1000, 0), (1000, 0), (1000, 0)],
+        ] {
+            let (mut replacements, mut now) = (Replacements::default(), at(7));
+            replacements.started_at = now;
+            for (life_ms, pause_ms) in lives {
+                now = now + Duration::from_millis(*life_ms);
+                let due = replacements.after_death(now);
+                assert_eq!(due.since(now), Duration::from_millis(*pause_ms), "{lives:?} at {now:?}");
+                (now, replacements.started_at) = (due, due);
+            }
+        }
+    }
+
+    #[test]
+    fn a_slow_failure_does_not_cause_endless_immediate_retries() {
+        let mut replacements = Replacements::default();
+        let pauses: Vec<_> =
+            (1..6).map(|nth| at(nth * 5000)).map(|now| replacements.after_failure(now).since(now)).collect();
+        assert_eq!(pauses, [Duration::ZERO, Duration::ZERO, Duration::ZERO, PAUSE, PAUSE]);
+    }
+}

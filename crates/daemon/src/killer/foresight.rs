@@ -1,0 +1,123 @@
+//! What the killer's process would do on this device, for a dry run: nothing is written, set or killed by it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::learned::Learned;
+use super::look::{Looks, page_kib};
+use crate::state_file::recall;
+use brisk_mechanism::Foreseen;
+use brisk_mechanism::memory::candidates;
+use brisk_mechanism::memory::config::{KillerConfig, PageoutConfig, WritebackConfig};
+use brisk_mechanism::memory::killer::{self, Need};
+use brisk_mechanism::memory::lmkd::Lmkd;
+use brisk_mechanism::memory::policy::FRONT;
+use brisk_mechanism::memory::victim::Mode;
+use brisk_mechanism::memory::wear::{self, Clock, Wear};
+use brisk_sys::memory::{meminfo, process_memory, zram_writeback};
+use brisk_sys::system::kernel;
+use brisk_sys::{BootTime, DeviceError, Root, process};
+
+/// What a killer that is started with `arguments` would do now.
+pub fn foresee(root: &Root, arguments: &[String]) -> Vec<Foreseen> {
+    let config = arguments.iter().find_map(|argument| serde_json::from_str(argument).ok());
+    config.map_or_else(Vec::new, |config| of_config(root, &config))
+}
+
+/// What it would do when the daemon tells it `line`.
+pub fn foresee_line(root: &Root, line: &str) -> Option<Foreseen> {
+    fetch_back(root, line.strip_prefix(FRONT)?.parse().ok()?)
+}
+
+fn of_config(root: &Root, config: &KillerConfig) -> Vec<Foreseen> {
+    let kill = kill(root, config).unwrap_or_else(|error| {
+        Foreseen::new("kill", "no process", format!("memory cannot be sampled: {}", root.as_on_device(&error)))
+    });
+    let mut foreseen = vec![kill];
+    foreseen.extend(swap_out(root, &config.pageout));
+    foreseen.extend(write_back(root, &config.writeback));
+    foreseen
+}
+
+fn named(name: &str, pid: u32) -> String {
+    format!("{name} (process {pid})")
+}
+
+fn kill(root: &Root, config: &KillerConfig) -> Result<Foreseen, DeviceError> {
+    let mut looks = Looks::of(config);
+    looks.prepare(root)?;
+    let look = looks.take(root, BootTime::now())?;
+    let need = match config.mode {
+        Mode::Lmkd if !config.by_headroom => {
+            let order = Lmkd::default().judge(&look.reading, page_kib());
+            order.map(|order| Need { cause: order.cause, threshold: order.threshold })
+        }
+        _ => killer::need(config, &look),
+    };
+    let threshold = need.as_ref().map_or(i16::MIN, |need| need.threshold);
+    let known = |pid| looks.is_kernel_thread(pid);
+    let with_pss = config.mode.is_proportional();
+    let mut found = candidates(root, config.lowest_adj, with_pss, &known, &mut Vec::new())?;
+    Learned::read(root).inform(&mut found, look.situation.swap_ratio);
+    let protection = killer::protection(config, root.exists("/system/build.prop"));
+    let group_of = |pid| process::group(root, pid);
+    let Some(victim) = killer::choose(config, &look, threshold, &mut found, (&protection, &group_of)) else {
+        let reason = format!("no process with an oom_score_adj of {} or more may go", config.lowest_adj);
+        return Ok(Foreseen::new("kill", "no process", reason));
+    };
+    let when = match need {
+        Some(need) => format!("now, because {}", need.cause),
+        None => {
+            format!("not yet: headroom is {} KiB, and the reserve {} KiB", look.headroom_kib, config.reserve_kib)
+        }
+    };
+    let reason = format!("{when}; {}; its death returns {} KiB", victim.reason, victim.predicted_kib);
+    Ok(Foreseen::new("kill", named(&victim.name, victim.pid), reason))
+}
+
+fn swap_out(root: &Root, config: &PageoutConfig) -> Option<Foreseen> {
+    if config.target_kib == 0 {
+        return None;
+    }
+    let memory = match meminfo::read(root) {
+        Ok(memory) => memory,
+        Err(error) => return Some(Foreseen::new("swap out", "nothing", root.as_on_device(&error))),
+    };
+    let found = candidates(root, config.lowest_adj, false, &|_| false, &mut Vec::new()).unwrap_or_default();
+    let first = found.iter().max_by_key(|candidate| (candidate.oom_score_adj, candidate.rss_anonymous_kib));
+    let subject = first.map_or("nothing".to_owned(), |first| named(&first.name, first.pid));
+    let is_short = memory.free_kib < config.target_kib;
+    let when = match (is_short, memory.swap_free_kib > config.step_kib()) {
+        (false, _) => "not yet",
+        (true, false) => "not while there is no swap left",
+        (true, true) => "now, until that is free",
+    };
+    let reason = format!("{when}: {} KiB are free, and {} KiB are to be", memory.free_kib, config.target_kib);
+    Some(Foreseen::new("swap out", subject, reason))
+}
+
+fn write_back(root: &Root, config: &WritebackConfig) -> Option<Foreseen> {
+    if config.daily_kib == 0 {
+        return None;
+    }
+    let boot = kernel::boot_id(root).unwrap_or_default();
+    let wall_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let clock = Clock { boot: &boot, now: BootTime::now(), wall_s };
+    let left_kib = recall(root, wear::FILE, Wear::parse).unwrap_or_default().left_kib(clock, config.daily_kib);
+    let device = zram_writeback::device(root).map(|zram| zram.name);
+    let (subject, why) = match device {
+        Ok(name) => (name, String::new()),
+        Err(why) => ("nothing".to_owned(), format!("; now it could not: {why}")),
+    };
+    let reason = format!(
+        "what lies there untouched for two cached periods of its application, at most {left_kib} KiB today of {}{why}",
+        config.daily_kib
+    );
+    Some(Foreseen::new("write back", subject, reason))
+}
+
+fn fetch_back(root: &Root, pid: u32) -> Option<Foreseen> {
+    let swapped_kib = process_memory::read(root, pid).ok().flatten()?.swap_kib;
+    let name = process::command(root, pid).unwrap_or_default();
+    let reason = format!("it came to the front with {swapped_kib} KiB on swap");
+    (swapped_kib > 0).then(|| Foreseen::new("fetch back", named(&name, pid), reason))
+}

@@ -1,0 +1,171 @@
+//! One look at memory: the kernel's figures, and what has changed within the last second.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use brisk_mechanism::memory::config::KillerConfig;
+use brisk_mechanism::memory::headroom::{headroom, swap_ratio};
+use brisk_mechanism::memory::killer::Look;
+use brisk_mechanism::memory::lmkd::Reading;
+use brisk_mechanism::memory::victim::{Mode, Situation};
+use brisk_sys::cpu::hotplug;
+use brisk_sys::kept_file::KeptTexts;
+use brisk_sys::memory::swaps::Swap;
+use brisk_sys::memory::vmstat::ReclaimCounters;
+use brisk_sys::memory::zoneinfo::Watermarks;
+use brisk_sys::memory::{meminfo, process_memory, psi, swaps, vmstat, zoneinfo, zram};
+use brisk_sys::{BootTime, DeviceError, Root};
+
+/// Stalls and refaults are those of this long.
+const SPAN: Duration = Duration::from_secs(1);
+/// Looks that are remembered at most.
+const REMEMBERED: usize = 64;
+
+/// Counters at one moment.
+#[derive(Debug, Clone, Copy)]
+struct Counters {
+    at: BootTime,
+    some_us: u64,
+    full_us: u64,
+    file_refaults: u64,
+    scanned: u64,
+}
+
+/// The looks of the last second, and what hardly ever changes.
+#[derive(Debug)]
+pub(super) struct Looks {
+    texts: KeptTexts,
+    before: VecDeque<Counters>,
+    /// The mode goes by what reclaim has done. /proc/vmstat is the dearest of the files: it adds up what each CPU counts.
+    counts_reclaim: bool,
+    /// CPUs that may take memory.
+    cpu_count: usize,
+    watermarks: Watermarks,
+    kernel_threads: BTreeSet<u32>,
+}
+
+impl Looks {
+    /// For a killer of this configuration.
+    pub(super) fn of(config: &KillerConfig) -> Self {
+        Self {
+            texts: KeptTexts::default(),
+            before: VecDeque::new(),
+            counts_reclaim: config.mode != Mode::Brisk || config.refault_percent > 0,
+            cpu_count: 1,
+            watermarks: Watermarks::default(),
+            kernel_threads: BTreeSet::new(),
+        }
+    }
+
+    /// Reads what is too dear to be read on the way to a kill: watermarks, and which processes are the kernel's own.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the kernel does not tell them.
+    pub(super) fn prepare(&mut self, root: &Root) -> Result<(), DeviceError> {
+        self.watermarks = zoneinfo::watermarks(root)?;
+        self.cpu_count = hotplug::online(root).map_or(1, |online| online.len());
+        let pids = process_memory::pids(root)?;
+        self.kernel_threads =
+            pids.into_iter().filter(|&pid| matches!(process_memory::read(root, pid), Ok(None))).collect();
+        Ok(())
+    }
+
+    /// How many CPUs were online then.
+    pub(super) fn cpu_count(&self) -> usize {
+        self.cpu_count
+    }
+
+    /// True when `pid` was a kernel thread at the last [`Looks::prepare`].
+    pub(super) fn is_kernel_thread(&self, pid: u32) -> bool {
+        self.kernel_threads.contains(&pid)
+    }
+
+    /// Looks at memory.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the kernel does not tell how much memory is left.
+    pub(super) fn take(&mut self, root: &Root, now: BootTime) -> Result<Look, DeviceError> {
+        let memory = meminfo::read_kept(root, &mut self.texts)?;
+        // What cannot be read counts as none: without swap there is less headroom, not more.
+        let swaps = self.texts.read(root, swaps::FILE).ok().and_then(|text| swaps::parse(&text)).unwrap_or_default();
+        let names = swaps.iter().filter_map(Swap::zram_name);
+        let zram: Vec<_> = names.filter_map(|name| zram::held(root, name.to_owned(), &mut self.texts).ok()).collect();
+        let pressure = self.texts.read(root, psi::MEMORY_FILE).ok().and_then(|text| psi::parse(&text));
+        let reclaim =
+            if self.counts_reclaim { vmstat::read(root).unwrap_or_default() } else { ReclaimCounters::default() };
+        let counters = Counters {
+            at: now,
+            some_us: pressure.map_or(0, |pressure| pressure.some.total_us),
+            full_us: pressure.map_or(0, |pressure| pressure.full.total_us),
+            file_refaults: reclaim.file_refaults,
+            scanned: reclaim.scanned,
+        };
+        let reclaiming = self.before.back().is_none_or(|last| last.scanned < counters.scanned);
+        let earlier = self.remember(counters);
+        let percent = |now_us: u64, then_us: u64| {
+            let span_us = counters.at.since(earlier.at).max(SPAN / 2).as_micros() as f64;
+            100.0 * now_us.saturating_sub(then_us) as f64 / span_us
+        };
+        let full_percent = percent(counters.full_us, earlier.full_us);
+        Ok(Look {
+            situation: Situation {
+                free_kib: memory.free_kib,
+                file_kib: memory.file_kib,
+                some_percent: percent(counters.some_us, earlier.some_us),
+                full_percent,
+                swap_ratio: swap_ratio(&swaps, &zram),
+            },
+            headroom_kib: headroom(&memory, self.watermarks, &swaps, &zram).total_kib,
+            refaulted_kib: counters.file_refaults.saturating_sub(earlier.file_refaults).saturating_mul(page_kib()),
+            reclaiming,
+            reading: Reading { at: now, memory, reclaim, watermarks: self.watermarks, full_percent },
+        })
+    }
+
+    /// Remembers `counters`, and returns those of a second ago: the last that are as old, or the oldest.
+    fn remember(&mut self, counters: Counters) -> Counters {
+        self.before.push_back(counters);
+        let is_old = |other: &Counters| counters.at.since(other.at) >= SPAN;
+        while self.before.len() > REMEMBERED || self.before.get(1).is_some_and(is_old) {
+            self.before.pop_front();
+        }
+        self.before.front().copied().unwrap_or(counters)
+    }
+}
+
+/// The size of a page.
+pub(super) fn page_kib() -> u64 {
+    rustix::param::page_size() as u64 / 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_compared_with_those_of_a_second_ago() {
+        let mut looks = Looks::of(&KillerConfig::default());
+        let at = |ms| Counters {
+            at: BootTime::from_milliseconds(ms),
+            some_us: ms,
+            full_us: 0,
+            file_refaults: 0,
+            scanned: 0,
+        };
+        for (now, earlier) in
+            [(100, 100), (600, 100), (1100, 100), (1650, 600), (9000, 1650), (9010, 1650), (10_005, 9000)]
+        {
+            assert_eq!(looks.remember(at(now)).some_us, earlier, "{now}");
+        }
+    }
+
+    #[test]
+    fn this_system_is_looked_at() {
+        let mut looks = Looks::of(&KillerConfig::default());
+        looks.prepare(&Root::system()).unwrap();
+        assert!(looks.watermarks.high_kib > 0 && !looks.is_kernel_thread(std::process::id()));
+        let look = looks.take(&Root::system(), BootTime::now()).unwrap();
+        assert!(look.situation.free_kib > 0 && look.refaulted_kib == 0, "{look:?}");
+        assert!((0.0..=100.0).contains(&look.situation.some_percent));
+    }
+}

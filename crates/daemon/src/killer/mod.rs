@@ -1,0 +1,342 @@
+//! The killer: a process of its own, so that neither the daemon's work nor its memory stands between pressure and relief.
+//!
+//! It sleeps until the kernel says that tasks wait for memory, looks at memory for as long as that may go on, and ends one
+//! process at a time. It keeps nothing that cannot be read again: one that dies is simply started again.
+
+mod ending;
+mod foresight;
+mod learned;
+mod look;
+mod pageout;
+mod prefetch;
+mod writeback;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use brisk_mechanism::memory::config::KillerConfig;
+use brisk_mechanism::memory::killer::{self, KillRecord, Look, Need};
+use brisk_mechanism::memory::lmkd::Lmkd;
+use brisk_mechanism::memory::policy::FRONT;
+pub use brisk_mechanism::memory::policy::KILLER as SUBCOMMAND;
+use brisk_mechanism::memory::victim::{Candidate, Mode, Protection, Victim};
+use brisk_mechanism::memory::{candidates, kill_log};
+use brisk_sys::descriptors::leave_standard_streams;
+use brisk_sys::memory::memory_lock::{Locked, limit_kib, lock_as_used};
+use brisk_sys::memory::psi;
+use brisk_sys::process::own_code;
+use brisk_sys::process::process_kill::Hold;
+use brisk_sys::sched::scheduling;
+use brisk_sys::{BootTime, Root, process};
+use ending::Ending;
+pub use foresight::{foresee, foresee_line};
+use learned::Learned;
+use look::{Looks, page_kib};
+
+/// Without PSI, and where the kernel tells of pressure late, memory is sampled this often.
+const BLIND_LOOK: Duration = Duration::from_millis(100);
+/// Watermarks and kernel threads hardly ever change: they are read again after so long, when there is time.
+const PREPARATION: Duration = Duration::from_secs(5);
+/// What the way to a kill needs at most, made resident before it is needed.
+const REHEARSED_BYTES: usize = 256 << 10;
+
+/// What the daemon has made ready for the killer.
+#[derive(Debug, Clone, Copy)]
+pub struct Prepared {
+    /// The kernel's limit of what zram writes back is the daemon's.
+    pub limits: bool,
+    /// The configuration names a device to write back to.
+    pub names_backing: bool,
+}
+
+/// Ends processes when memory is short, until standard input ends.
+///
+/// # Errors
+/// When nothing can be waited for, or memory cannot be looked at.
+pub fn run(root: &Root, config: &KillerConfig, prepared: Prepared) -> anyhow::Result<()> {
+    let mut killer = Killer::new(root, config)?;
+    killer.looks.prepare(root).context("cannot sample memory")?;
+    // What only the start needed is not locked with the rest.
+    if let Err(error) = own_code::unmap() {
+        tracing::debug!("the code of the start stays mapped: {error}");
+    }
+    killer.rehearse();
+    if config.pageout.target_kib > 0 {
+        pageout::start(root, &config.pageout).context("cannot start a thread")?;
+    }
+    if config.writeback.daily_kib > 0 {
+        writeback::start(root, &config.writeback, prepared).context("cannot start a thread")?;
+    }
+    if config.prefetch {
+        killer.prefetch = Some(prefetch::start(root).context("cannot start a thread")?);
+    }
+    killer.harden();
+    // A daemon that is dead by now will be noticed at once.
+    let _ = io::Write::write_all(&mut io::stdout(), b"ready\n");
+    killer.watch()
+}
+
+struct Killer<'a> {
+    root: &'a Root,
+    config: &'a KillerConfig,
+    protection: Protection,
+    trigger: Option<psi::Trigger>,
+    looks: Looks,
+    /// What the last sample has found.
+    headroom_kib: i64,
+    /// For [`Mode::Lmkd`], whose need depends on what it saw before.
+    lmkd: Option<Lmkd>,
+    learned: Learned,
+    /// Where the foreground is said.
+    prefetch: Option<Sender<u32>>,
+    /// What the daemon has said of its next line.
+    heard: String,
+}
+
+/// What woke the killer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    Pressure,
+    Time,
+    DaemonEnded,
+}
+
+impl<'a> Killer<'a> {
+    fn new(root: &'a Root, config: &'a KillerConfig) -> anyhow::Result<Self> {
+        let protection = killer::protection(config, root.exists("/system/build.prop"));
+        let trigger = psi::Trigger::open(root, config.stall_ms as u32 * 1000, config.window_ms as u32 * 1000);
+        let sampling_ms = BLIND_LOOK.as_millis();
+        match &trigger {
+            Ok(trigger) => trigger.shortcoming().iter().for_each(|shortcoming| {
+                tracing::warn!("{shortcoming}; memory is sampled every {sampling_ms} ms as well");
+            }),
+            Err(error) => {
+                tracing::warn!("{}; memory is sampled every {sampling_ms} ms instead", psi::with_advice(error));
+            }
+        }
+        Ok(Self {
+            root,
+            config,
+            protection,
+            trigger: trigger.ok(),
+            looks: Looks::of(config),
+            headroom_kib: i64::MIN,
+            lmkd: (config.mode == Mode::Lmkd && !config.by_headroom).then(Lmkd::default),
+            learned: Learned::read(root),
+            prefetch: None,
+            heard: String::new(),
+        })
+    }
+
+    /// Goes the way to a kill once, so that nothing on it is done for the first time when memory is short.
+    fn rehearse(&mut self) {
+        let mut ballast = vec![1u8; REHEARSED_BYTES];
+        std::hint::black_box(&mut ballast);
+        drop(ballast);
+        if let Ok(look) = self.looks.take(self.root, BootTime::now()) {
+            let mut found = candidates(self.root, i16::MIN, false, &|_| false, &mut Vec::new()).unwrap_or_default();
+            let _ = self.choose(&look, i16::MIN, &mut found);
+        }
+        let _ = Hold::on(std::process::id());
+    }
+
+    /// The last one to go, the first one to run, and never waiting for a page. What is not permitted is said, and done
+    /// without.
+    fn harden(&self) {
+        if let Err(error) = self.root.write("/proc/self/oom_score_adj", "-1000") {
+            tracing::warn!("the kernel may kill the killer: {error}; give it CAP_SYS_RESOURCE");
+        }
+        if let Err(error) = scheduling::become_real_time() {
+            tracing::warn!("no real-time priority for the killer: {error}; give it CAP_SYS_NICE");
+        }
+        let what = match lock_as_used() {
+            Ok(Locked::All) => return,
+            Ok(Locked::MappedNow) => "what it allocates from now on is not locked".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let limit = limit_kib().unwrap_or_default();
+        tracing::warn!(
+            "the killer may have to wait for its own pages: {what}; it may lock {limit} KiB: raise that to 256 MiB \
+             (LimitMEMLOCK=), or give it CAP_IPC_LOCK"
+        );
+    }
+
+    fn watch(&mut self) -> anyhow::Result<()> {
+        let mut burst_until = BootTime::default();
+        let mut prepared_at = BootTime::now();
+        loop {
+            let now = BootTime::now();
+            let in_burst = (now < burst_until).then(|| Duration::from_millis(self.look_ms()));
+            let rest = match &self.trigger {
+                None => Some(BLIND_LOOK),
+                Some(trigger) if trigger.shortcoming().is_some() => Some(in_burst.unwrap_or(BLIND_LOOK)),
+                Some(_) => in_burst,
+            };
+            let woken = self.rest(rest)?;
+            let woken_at = BootTime::now();
+            if woken == Woken::DaemonEnded {
+                self.learned.save();
+                let_threads_end();
+                return Ok(());
+            }
+            if woken == Woken::Pressure {
+                burst_until = woken_at + Duration::from_millis(self.config.burst_ms);
+            }
+            let has_killed = self.relieve(woken_at, woken == Woken::Pressure)?;
+            if has_killed || self.lmkd.as_ref().is_some_and(Lmkd::goes_on) {
+                burst_until = BootTime::now() + Duration::from_millis(self.config.burst_ms);
+            } else if woken == Woken::Time && woken_at.since(prepared_at) >= PREPARATION {
+                self.looks.prepare(self.root).context("cannot sample memory")?;
+                self.learned.save();
+                prepared_at = woken_at;
+            }
+        }
+    }
+
+    /// The sampling period while memory may be short.
+    fn look_ms(&self) -> u64 {
+        let rest_ms = || killer::rest_ms(self.config, self.headroom_kib, self.looks.cpu_count());
+        self.lmkd.as_ref().map_or_else(rest_ms, Lmkd::look_ms)
+    }
+
+    fn rest(&mut self, rest: Option<Duration>) -> anyhow::Result<Woken> {
+        let stdin = io::stdin();
+        let rest = rest.and_then(|rest| Timespec::try_from(rest).ok());
+        loop {
+            let mut wanted = Vec::with_capacity(2);
+            wanted.push(PollFd::new(&stdin, PollFlags::IN));
+            wanted
+                .extend(self.trigger.as_ref().map(|trigger| PollFd::from_borrowed_fd(trigger.as_fd(), PollFlags::PRI)));
+            let outcome = poll(&mut wanted, rest.as_ref());
+            let is_told = !wanted[0].revents().is_empty();
+            drop(wanted);
+            match outcome {
+                Ok(0) => return Ok(Woken::Time),
+                Ok(_) if is_told => return Ok(if self.listen() { Woken::Time } else { Woken::DaemonEnded }),
+                Ok(_) => return Ok(Woken::Pressure),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error).context("cannot wait for memory pressure"),
+            }
+        }
+    }
+
+    /// Hears the foreground from the daemon; false when it has ended.
+    fn listen(&mut self) -> bool {
+        let mut bytes = [0; 256];
+        let count = match rustix::io::read(io::stdin(), &mut bytes) {
+            Ok(0) => return false,
+            Ok(count) => count,
+            Err(error) => return error == Errno::INTR,
+        };
+        self.heard.extend(bytes[..count].iter().map(|&byte| char::from(byte)));
+        while let Some((line, rest)) = self.heard.split_once('\n') {
+            let pid = line.strip_prefix(FRONT).and_then(|pid| pid.parse().ok());
+            if let (Some(prefetch), Some(pid)) = (&self.prefetch, pid) {
+                // A thread that could not run has said so.
+                let _ = prefetch.send(pid);
+            }
+            self.heard = rest.to_owned();
+        }
+        true
+    }
+
+    /// Samples memory and ends a process if one must go. True when one did.
+    fn relieve(&mut self, woken_at: BootTime, by_event: bool) -> anyhow::Result<bool> {
+        let look = self.looks.take(self.root, woken_at).context("cannot sample memory")?;
+        self.headroom_kib = look.headroom_kib;
+        let order = self.lmkd.as_mut().and_then(|lmkd| lmkd.judge(&look.reading, page_kib()));
+        let need = match (&self.lmkd, &order) {
+            (None, _) => killer::need(self.config, &look),
+            (Some(_), order) => {
+                order.as_ref().map(|order| Need { cause: order.cause.clone(), threshold: order.threshold })
+            }
+        };
+        let Some(need) = need else { return Ok(false) };
+        let known = |pid| self.looks.is_kernel_thread(pid);
+        let with_pss = self.config.mode.is_proportional();
+        let mut found = candidates(self.root, self.config.lowest_adj, with_pss, &known, &mut Vec::new())?;
+        self.learned.inform(&mut found, look.situation.swap_ratio);
+        let Some(victim) = self.choose(&look, need.threshold, &mut found) else { return Ok(false) };
+        let Some(candidate) = found.iter().find(|candidate| candidate.pid == victim.pid) else { return Ok(false) };
+        let chosen = ending::Chosen { victim: &victim, candidate, sampled_at: look.reading.at };
+        let Some(ending) = ending::end(self.root, self.config, chosen)? else { return Ok(false) };
+        if let (Some(lmkd), Some(order)) = (&mut self.lmkd, &order) {
+            lmkd.killed(order);
+        }
+        if let Some(kib) = ending.returned_kib {
+            self.learned.learn(&victim.name, candidate, kib);
+        }
+        self.remember(&record(self.config.mode, (woken_at, by_event), need.cause, &look, victim, candidate, &ending));
+        Ok(true)
+    }
+
+    fn choose(&self, look: &Look, threshold: i16, found: &mut [Candidate]) -> Option<Victim> {
+        let group_of = |pid| process::group(self.root, pid);
+        killer::choose(self.config, look, threshold, found, (&self.protection, &group_of))
+    }
+
+    fn remember(&self, record: &KillRecord) {
+        tracing::info!("killed {} ({}): {}; {}", record.name, record.pid, record.cause, record.reason);
+        if let Err(error) = kill_log::append(self.root, record) {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+/// The daemon waits for the killer's end, and so for all of its threads.
+fn let_threads_end() {
+    if let Err(error) = scheduling::let_idle_threads_end(&Root::system(), std::process::id()) {
+        tracing::debug!("the killer may take long to end: {error}");
+    }
+}
+
+/// Makes the calling thread one that runs on an idle CPU alone. It holds no end of the daemon's pipes: when the killer is
+/// killed, the daemon notices by their end, which would come only when this thread has run once more.
+fn become_idle() -> io::Result<()> {
+    if let Err(error) = leave_standard_streams() {
+        tracing::debug!("the killer's death may be noticed late: {error}");
+    }
+    scheduling::run_when_idle()
+}
+
+/// What is remembered of a kill.
+fn record(
+    mode: Mode,
+    (woken_at, by_event): (BootTime, bool),
+    cause: String,
+    look: &Look,
+    victim: Victim,
+    candidate: &Candidate,
+    ending: &Ending,
+) -> KillRecord {
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    KillRecord {
+        at: ending.killed_at,
+        pid: victim.pid,
+        oom_score_adj: victim.oom_score_adj,
+        mode,
+        cause,
+        reason: victim.reason,
+        headroom_kib: look.headroom_kib,
+        predicted_kib: victim.predicted_kib,
+        returned_kib: ending.returned_kib,
+        rss_kib: candidate.rss_kib,
+        rss_anonymous_kib: candidate.rss_anonymous_kib,
+        swap_kib: candidate.swap_kib,
+        swap_ratio: candidate.ratio(look.situation.swap_ratio),
+        pss_kib: ending.audit.map(|audit| audit.exact.pss_kib),
+        swap_pss_kib: ending.audit.map(|audit| audit.exact.swap_pss_kib),
+        estimated_in_ns: ending.audit.map(|audit| nanoseconds(audit.estimated_in)),
+        audited_in_ns: ending.audit.map(|audit| nanoseconds(audit.audited_in)),
+        decided_after_us: ending.killed_at.since(woken_at).as_micros() as u64,
+        by_event,
+        back_after_us: ending.back_at.map(|at| at.since(ending.killed_at).as_micros() as u64),
+        name: victim.name,
+    }
+}

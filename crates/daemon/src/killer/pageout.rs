@@ -1,0 +1,195 @@
+//! Swapping out cached applications before memory is short, on an idle CPU.
+//!
+//! A launch needs memory at once. When reclaim has to find it meanwhile, it compresses while a person waits; so a thread
+//! that runs only on an idle CPU (SCHED_IDLE) keeps some free, from the applications that were in the foreground longest ago. It
+//! gives way the moment that another task wants the CPU, for it is then simply not run.
+//!
+//! Where an application has a control group of its own, the kernel takes from that what was used longest ago, and what its
+//! processes share as well; elsewhere each process's own pages go, page after page.
+
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use brisk_base::insertion_sort::insertion_sort;
+use brisk_mechanism::memory::candidates;
+use brisk_mechanism::memory::config::PageoutConfig;
+use brisk_mechanism::memory::policy::PAGEOUT;
+use brisk_mechanism::memory::victim::Candidate;
+use brisk_sys::cgroup::{hierarchy, memory};
+use brisk_sys::memory::meminfo;
+use brisk_sys::memory::meminfo::MemoryInfo;
+use brisk_sys::memory::process_reclaim::{Wish, advise, anonymous_ranges};
+use brisk_sys::process::process_kill::Hold;
+use brisk_sys::{BootTime, Root};
+
+/// The sampling period while memory changes, ...
+const PERIOD: Duration = Duration::from_millis(200);
+/// ... and the longest one, to which it doubles while memory stands still: an idle device is not to be woken for nothing.
+const LONGEST_PERIOD: Duration = Duration::from_secs(2);
+/// Processes are not read again before so long after a time in vain, unless they hold more.
+const REST: Duration = Duration::from_secs(10);
+/// Applications with less than this in memory are left alone.
+const WORTHWHILE_KIB: u64 = 1 << 10;
+/// What is taken from a group at once.
+const STEP_KIB: u64 = 512;
+
+/// Keeps `target_kib` free until the process ends.
+pub(super) fn start(root: &Root, config: &PageoutConfig) -> std::io::Result<()> {
+    let (root, config) = (root.clone(), config.clone());
+    std::thread::Builder::new().name(PAGEOUT.to_owned()).spawn(move || {
+        if let Err(error) = super::become_idle() {
+            return tracing::warn!("cannot start proactive swap-out: {error}");
+        }
+        let (mut vain, mut pace) = (None, Pace::default());
+        loop {
+            std::thread::sleep(pace.period);
+            let Ok(memory) = meminfo::read(&root) else { continue };
+            vain = look(&root, &config, vain, &memory);
+            pace.step(&memory);
+        }
+    })?;
+    Ok(())
+}
+
+/// A time at which all that could go had gone and that was not enough, with what was left to applications.
+#[derive(Debug, Clone, Copy)]
+struct Vain {
+    at: BootTime,
+    anonymous_kib: u64,
+}
+
+impl Vain {
+    /// True while looking again would find the same.
+    fn lasts(self, now: BootTime, memory: &MemoryInfo) -> bool {
+        now.since(self.at) < REST && memory.anonymous_kib < self.anonymous_kib + WORTHWHILE_KIB
+    }
+}
+
+/// How often memory is sampled.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    period: Duration,
+    /// What was free, and what applications held, when memory last changed.
+    free_kib: u64,
+    anonymous_kib: u64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { period: PERIOD, free_kib: 0, anonymous_kib: 0 }
+    }
+}
+
+impl Pace {
+    /// After a sample has found `memory`.
+    fn step(&mut self, memory: &MemoryInfo) {
+        let is_still = memory.free_kib.abs_diff(self.free_kib) < WORTHWHILE_KIB
+            && memory.anonymous_kib.abs_diff(self.anonymous_kib) < WORTHWHILE_KIB;
+        *self = if is_still {
+            Self { period: (self.period * 2).min(LONGEST_PERIOD), ..*self }
+        } else {
+            Self { period: PERIOD, free_kib: memory.free_kib, anonymous_kib: memory.anonymous_kib }
+        };
+    }
+}
+
+/// Swaps out what is to go where `memory` is short. Every process is sampled for that, so not in vain time after time.
+fn look(root: &Root, config: &PageoutConfig, vain: Option<Vain>, memory: &MemoryInfo) -> Option<Vain> {
+    if !is_short(memory, config) {
+        return None;
+    }
+    let now = BootTime::now();
+    if vain.is_some_and(|vain| vain.lasts(now, memory)) {
+        return vain;
+    }
+    refill(root, config);
+    let left = meminfo::read(root).ok().filter(|memory| is_short(memory, config))?;
+    Some(Vain { at: now, anonymous_kib: left.anonymous_kib })
+}
+
+/// True when less than the target is free and there is swap left.
+fn is_short(memory: &MemoryInfo, config: &PageoutConfig) -> bool {
+    memory.free_kib < config.target_kib && memory.swap_free_kib > config.step_kib()
+}
+
+fn lacks(root: &Root, config: &PageoutConfig) -> bool {
+    meminfo::read(root).is_ok_and(|memory| is_short(&memory, config))
+}
+
+fn refill(root: &Root, config: &PageoutConfig) {
+    let mut found = candidates(root, config.lowest_adj, false, &|_| false, &mut Vec::new()).unwrap_or_default();
+    // The application that was in the foreground longest ago has the highest adj.
+    insertion_sort(&mut found, |one, next| one.oom_score_adj < next.oom_score_adj);
+    let groups = hierarchy::unified(root).filter(|_| config.by_group);
+    let mut done = BTreeSet::new();
+    for candidate in found.iter().filter(|candidate| candidate.rss_anonymous_kib >= WORTHWHILE_KIB) {
+        if !lacks(root, config) {
+            return;
+        }
+        match groups.as_deref().and_then(|mount| own_group(root, mount, candidate.pid, &found)) {
+            Some(group) if done.contains(&group) => {}
+            Some(group) => {
+                reclaim(root, config, &group);
+                done.insert(group);
+            }
+            None => page_out(root, config, candidate),
+        }
+    }
+}
+
+/// The group that process `pid` is in, if it can be taken from and all its members are among those `found`.
+fn own_group(root: &Root, mount: &Path, pid: u32, found: &[Candidate]) -> Option<PathBuf> {
+    let group = memory::reclaimable(root, mount, pid)?;
+    let is_found = |pid| found.iter().any(|candidate| candidate.pid == pid);
+    hierarchy::members(root, &group).ok()?.into_iter().all(is_found).then_some(group)
+}
+
+fn reclaim(root: &Root, config: &PageoutConfig, group: &Path) {
+    while lacks(root, config) && memory::reclaim(root, group, STEP_KIB).is_ok() {}
+}
+
+fn page_out(root: &Root, config: &PageoutConfig, candidate: &Candidate) {
+    let (Ok(hold), Ok(ranges)) = (Hold::on(candidate.pid), anonymous_ranges(root, candidate.pid)) else { return };
+    for range in ranges {
+        for step in range.steps() {
+            if !lacks(root, config) || advise(hold.as_fd(), step, Wish::Out).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Verifies MEMORY-5.
+    #[test]
+    fn after_a_time_in_vain_it_waits_until_applications_hold_more() {
+        let at = BootTime::from_milliseconds;
+        let vain = Vain { at: at(50_000), anonymous_kib: 90_000 };
+        for (now_ms, anonymous_kib, lasts) in
+            [(50_200, 90_000, true), (59_999, 91_023, true), (50_200, 91_024, false), (60_000, 80_000, false)]
+        {
+            let memory = MemoryInfo { anonymous_kib, ..MemoryInfo::default() };
+            assert_eq!(vain.lasts(at(now_ms), &memory), lasts, "{now_ms} ms, {anonymous_kib} KiB");
+        }
+    }
+
+    // Verifies COST-2.
+    #[test]
+    fn memory_that_stands_still_is_sampled_ever_less_often() {
+        let mut pace = Pace::default();
+        let mut period_ms = |free_kib, anonymous_kib| {
+            pace.step(&MemoryInfo { free_kib, anonymous_kib, ..MemoryInfo::default() });
+            pace.period.as_millis()
+        };
+        assert_eq!([(); 6].map(|()| period_ms(300_000, 90_000)), [200, 400, 800, 1600, 2000, 2000]);
+        assert_eq!(period_ms(299_500, 90_500), 2000, "less than a MiB");
+        assert_eq!(period_ms(298_900, 90_500), 200, "slowly, but more than a MiB since it stood still");
+        assert_eq!([(); 2].map(|()| period_ms(298_900, 90_500)), [400, 800]);
+        assert_eq!(period_ms(298_900, 92_000), 200, "applications hold more");
+    }
+}

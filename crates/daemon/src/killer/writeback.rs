@@ -1,0 +1,221 @@
+//! Writing back to flash what lies on zram and is not used, on an idle CPU and within a day's budget.
+//!
+//! What is about to be written is on record as written before: a killer that is killed meanwhile has spent it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::Prepared;
+use super::look::page_kib;
+use crate::state_file::{StateFile, recall};
+use brisk_mechanism::memory::candidates;
+use brisk_mechanism::memory::config::WritebackConfig;
+use brisk_mechanism::memory::constant::{ConstantPages, Pieces};
+use brisk_mechanism::memory::wear::{self, Clock, Wear};
+use brisk_sys::memory::zram_writeback::{self, Pages, incompressible_first};
+use brisk_sys::memory::{pagemap, process_reclaim, zram};
+use brisk_sys::system::kernel;
+use brisk_sys::{BootTime, DeviceError, Root, process};
+
+/// Applications with less than this on swap are left alone.
+const WORTHWHILE_KIB: u64 = 1 << 10;
+/// What is put on record at once, and lost from the budget at most when the process is killed.
+const BATCH_KIB: u64 = 1 << 10;
+/// A device that refuses is asked again after so long.
+const REST: Duration = Duration::from_secs(3600);
+
+/// Writes back until the process ends.
+pub(super) fn start(root: &Root, config: &WritebackConfig, prepared: Prepared) -> std::io::Result<()> {
+    let (root, config) = (root.clone(), config.clone());
+    std::thread::Builder::new().name("writeback".to_owned()).spawn(move || {
+        if let Err(error) = super::become_idle() {
+            return tracing::warn!("nothing is written back: {error}");
+        }
+        let Some(mut writeback) = Writeback::new(root, config, prepared.limits) else { return };
+        let mut said = String::new();
+        loop {
+            std::thread::sleep(Duration::from_secs(writeback.config.look_s));
+            let why = writeback.look().err().unwrap_or_default();
+            if !why.is_empty() && why != said {
+                if is_asked_for(prepared, &writeback.root) {
+                    tracing::warn!("nothing is written back: {why}");
+                } else {
+                    tracing::info!("nothing is written back: memory.zram.backing_device names no device");
+                }
+            }
+            said = why;
+        }
+    })?;
+    Ok(())
+}
+
+struct Writeback {
+    root: Root,
+    config: WritebackConfig,
+    limits: bool,
+    known: ConstantPages,
+    wear: Wear,
+    /// What is on record.
+    saved: Wear,
+    file: StateFile,
+    boot: String,
+    /// Until then the device is not asked again, for this reason.
+    resting: Option<(BootTime, String)>,
+}
+
+impl Writeback {
+    /// `None` when what was spent before is not known.
+    fn new(root: Root, config: WritebackConfig, limits: bool) -> Option<Self> {
+        let wear = recall(&root, wear::FILE, Wear::parse);
+        if wear.is_none() && root.exists(root.state_file(wear::FILE.name)) {
+            return None;
+        }
+        let wear = wear.unwrap_or_default();
+        let file = StateFile::new(&root, wear::FILE, wear.to_text());
+        let boot = kernel::boot_id(&root).unwrap_or_else(|| "unknown".to_owned());
+        Some(Self {
+            root,
+            config,
+            limits,
+            known: ConstantPages::default(),
+            saved: wear.clone(),
+            wear,
+            file,
+            boot,
+            resting: None,
+        })
+    }
+
+    /// Looks at the applications that are cached now, and writes back what is due.
+    fn look(&mut self) -> Result<(), String> {
+        let name = zram_writeback::device(&self.root)?.name;
+        self.learn();
+        if let Some((until, why)) = &self.resting
+            && BootTime::now() < *until
+        {
+            return Err(why.clone());
+        }
+        let due = self.known.due();
+        let clock = Clock { boot: &self.boot, now: BootTime::now(), wall_s: wall_s() };
+        if due.is_empty() || self.wear.left_kib(clock, self.config.daily_kib) < wear::RECORD_KIB + page_kib() {
+            return Ok(());
+        }
+        let outcome = self.write_back(&name, &incompressible_first(&self.root, &name, due));
+        if self.wear.settle(&self.saved) {
+            self.save();
+        }
+        match outcome {
+            Ok(true) => self.known.settle(),
+            // The budget is spent: the rest is due tomorrow.
+            Ok(false) => {}
+            Err(error) => {
+                let why = self.root.as_on_device(&error.with_advice());
+                self.resting = Some((BootTime::now() + REST, why.clone()));
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts on record what was spent. True when it is there.
+    fn save(&mut self) -> bool {
+        let is_saved = self.file.save(self.wear.to_text());
+        if is_saved {
+            self.saved = self.wear.clone();
+        }
+        is_saved
+    }
+
+    /// Learns where the pages of cached applications lie.
+    fn learn(&mut self) {
+        let root = &self.root;
+        let found = candidates(root, self.config.lowest_adj, false, &|_| false, &mut Vec::new()).unwrap_or_default();
+        let cached: Vec<_> = found.iter().filter_map(|it| Some((process::life(root, it.pid)?, it.swap_kib))).collect();
+        self.known.see(
+            |known| cached.iter().any(|(life, _)| life == known),
+            |known| process::life(root, known.pid) == Some(*known),
+        );
+        for (life, swap_kib) in cached {
+            if swap_kib >= WORTHWHILE_KIB
+                && self.known.is_news(&life, swap_kib)
+                && let Ok(pieces) = pieces(root, life.pid)
+            {
+                self.known.look(life, swap_kib, pieces);
+            }
+        }
+    }
+
+    /// Writes the pages of `slots` back to the device behind `name`; false when the budget ended before they did.
+    fn write_back(&mut self, name: &str, slots: &[u32]) -> Result<bool, DeviceError> {
+        let mut pages = Pages::of(&self.root, name)?;
+        for batch in slots.chunks((BATCH_KIB / page_kib()).max(1) as usize) {
+            let clock = Clock { boot: &self.boot, now: BootTime::now(), wall_s: wall_s() };
+            let granted_kib = self.wear.reserve(clock, self.config.daily_kib, batch.len() as u64 * page_kib());
+            let granted = (granted_kib / page_kib()) as usize;
+            // What cannot be put on record is not written.
+            if granted == 0 || !self.save() {
+                self.wear.give_back(granted_kib);
+                return Ok(false);
+            }
+            let before_kib = self.written_kib(name)?;
+            if self.limits {
+                zram_writeback::limit(&self.root, name, granted_kib)?;
+            }
+            let outcome = batch[..granted].iter().try_for_each(|&slot| pages.write_back(slot));
+            let written_kib = self.written_kib(name)?.saturating_sub(before_kib);
+            self.wear.give_back(granted_kib.saturating_sub(written_kib));
+            outcome?;
+            if granted < batch.len() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What the kernel has written to the device behind `name`.
+    fn written_kib(&self, name: &str) -> Result<u64, DeviceError> {
+        let zram = zram::device(&self.root, name.to_owned())?;
+        Ok(zram.backing.map_or(0, |backing| backing.written_kib))
+    }
+}
+
+/// Whether something is to be written to: by the configuration, or since a zram device has a device behind it already. Else
+/// nothing is amiss.
+fn is_asked_for(prepared: Prepared, root: &Root) -> bool {
+    let has_backing = || zram::devices(root).is_ok_and(|devices| devices.iter().any(|zram| zram.backing.is_some()));
+    prepared.names_backing || has_backing()
+}
+
+/// Where the pages of process `pid` lie on swap.
+fn pieces(root: &Root, pid: u32) -> Result<Pieces, DeviceError> {
+    let mut pieces = Pieces::default();
+    let ranges = process_reclaim::anonymous_ranges(root, pid)?;
+    pagemap::swapped(root, pid, &ranges, &mut |page, slot| pieces.add(page, slot))?;
+    Ok(pieces)
+}
+
+fn wall_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brisk_sys::test_trees::root_of;
+
+    // Verifies MEMORY-6.
+    #[test]
+    fn a_missing_backing_device_is_a_fault_only_if_configured() {
+        for (backing_dev, names_backing, expected) in
+            [("none\n", false, false), ("none\n", true, true), ("/dev/mmcblk0p9\n", false, true)]
+        {
+            let files = [
+                ("sys/block/zram0/disksize", "0\n"),
+                ("sys/block/zram0/backing_dev", backing_dev),
+                ("sys/block/zram0/bd_stat", "1 2 3\n"),
+            ];
+            let (_folder, root) = root_of(&files);
+            let prepared = Prepared { limits: false, names_backing };
+            assert_eq!(is_asked_for(prepared, &root), expected, "{backing_dev:?} {names_backing}");
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! The daemon: sensors -> events -> policies -> decisions -> executor, in one loop that sleeps until something happens.
+
+pub mod boot;
+mod child;
+pub mod control;
+pub mod executor;
+mod foresight;
+mod guarding;
+pub mod killer;
+mod mechanisms;
+pub mod metrics;
+mod options;
+mod poller;
+mod probing;
+pub mod recording;
+#[cfg(feature = "lab")]
+pub mod replay;
+mod requests;
+mod sensor;
+mod signals;
+mod state_file;
+pub mod status;
+mod subscriptions;
+mod wakeups;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::event::Timespec;
+use sd_notify::NotifyState;
+
+use brisk_config::{Config, Layers};
+use brisk_mechanism::{Decision, Effect, Event, Mechanism, Outcome, Question, Surroundings, Target, list};
+use brisk_sys::process::own_code;
+use brisk_sys::sched::affinity::OwnMask;
+use brisk_sys::sched::scheduling;
+use brisk_sys::{BootTime, Root, Timer};
+use brisk_undo::journal::{Holder, Journal};
+use child::Children;
+use control::Control;
+use executor::{Executor, Output, Sink};
+use foresight::Shown;
+use guarding::Guarding;
+use mechanisms::Mechanisms;
+use metrics::Metrics;
+pub use options::{Options, Purpose};
+use poller::{Poller, Token};
+use recording::Recorder;
+use sensor::facts;
+use signals::Signals;
+use state_file::KeptFiles;
+use subscriptions::Subscriptions;
+
+/// Several files change together when a governor does: probe once, this long after the first.
+const PROBE_DELAY: Duration = Duration::from_millis(20);
+/// A tunable that keeps vanishing costs no more than one probe in this time.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+/// How the daemon is scheduled, where it may be, while it does not work at leisure.
+const REAL_TIME: &str = "real-time";
+/// So often a mechanism may decide again about what became of its decisions.
+const MOST_ROUNDS: u32 = 32;
+
+/// The tunables that a daemon under `config` writes on this device as it is now, named as on the device.
+pub fn tunables(root: &Root, config: &Config) -> Vec<PathBuf> {
+    let file = |target: Target| match target {
+        Target::Tunable(file) => Some(file),
+        _ => None,
+    };
+    mechanisms::tunables_of(Mechanisms::new(list::all()), root, config).into_iter().filter_map(file).collect()
+}
+
+/// Has a recording hold what the mechanisms would look for under other configurations: a replay may be given one.
+fn note_other_probes(mechanisms: &mut Mechanisms, make: fn() -> Vec<Box<dyn Mechanism>>, root: &Root) {
+    mechanisms.note_probe(root, |noting| {
+        // Warnings about a configuration that is not in force would mislead.
+        tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || {
+            for other in [Config::default(), Config::everything_on()] {
+                drop(mechanisms::tunables_of(Mechanisms::new(make()), noting, &other));
+            }
+        });
+    });
+}
+
+/// The running daemon.
+#[derive(Debug)]
+pub struct Engine {
+    options: Options,
+    layers: Layers,
+    config_error: Option<String>,
+    poller: Poller,
+    timer: Timer,
+    signals: Option<Signals>,
+    mechanisms: Mechanisms,
+    children: Children,
+    shown: Shown,
+    executor: Executor,
+    subscriptions: Subscriptions,
+    control: Option<Control>,
+    guarding: Guarding,
+    probe_due: Option<BootTime>,
+    last_probe: BootTime,
+    kept: KeptFiles,
+    metrics: Metrics,
+    scheduling: String,
+    own_mask: OwnMask,
+    since: BootTime,
+    stopping: bool,
+    questions: VecDeque<(usize, Question)>,
+}
+
+impl Engine {
+    /// Reads the configuration, takes the journal (and puts back what a dead daemon left), starts the guardian, opens
+    /// the control socket, and probes the device. A dry run takes nothing.
+    ///
+    /// # Errors
+    /// A configuration that is not right, a second daemon, a control socket that cannot be opened.
+    pub fn start(options: Options) -> anyhow::Result<Self> {
+        let layers = options.read_config()?;
+        let (root, config) = (&options.root, &layers.config);
+        let poller = Poller::new().context("cannot wait for events")?;
+        let timer = Timer::new().context("cannot set a timer")?;
+        poller.watch(&timer, Token::Timer)?;
+        let signals = match options.purpose {
+            Purpose::OneLaunch => None,
+            _ => Some(Signals::register(&poller).context("cannot receive signals")?),
+        };
+        if options.purpose == Purpose::Daemon {
+            boot::hand_over::give_back_what_was_left(root);
+        }
+        let sink = match options.purpose {
+            Purpose::DryRun { json } => {
+                Sink::DryRun { json, leases: Vec::new(), output: Output::to(anstream::stdout()) }
+            }
+            _ => Sink::Device(Box::new(Journal::open(Holder::Daemon, &root.runtime_folder(), root)?)),
+        };
+        let control = match options.purpose {
+            Purpose::Daemon => Some(Control::open(root, &config.control, &poller)?),
+            _ => None,
+        };
+        let now = BootTime::now();
+        let mut mechanisms = Mechanisms::new((options.mechanisms)());
+        if let Some(path) = &options.record {
+            let names = mechanisms.all().map(|mechanism| mechanism.name().to_owned()).collect();
+            let recorder = Recorder::create(path, root, names);
+            mechanisms.record(recorder.with_context(|| format!("cannot record to {}", path.display()))?);
+        }
+        let kept = KeptFiles::recall(root, &mut mechanisms);
+        mechanisms.note_configuration(config);
+        note_other_probes(&mut mechanisms, options.mechanisms, root);
+        let decided = mechanisms.follow(now, Surroundings { root, settings: config, is_new_configuration: true });
+        let mut executor = Executor::new(root.clone(), sink);
+        let is_denied = executor.prepare(&mechanisms.tunables());
+        let mut engine = Self {
+            config_error: None,
+            poller,
+            timer,
+            signals,
+            mechanisms,
+            children: Children::default(),
+            shown: Shown::default(),
+            executor,
+            subscriptions: Subscriptions::default(),
+            control,
+            guarding: Guarding::default(),
+            probe_due: None,
+            last_probe: now,
+            kept,
+            metrics: Metrics::default(),
+            scheduling: String::new(),
+            own_mask: OwnMask::default(),
+            since: now,
+            stopping: false,
+            questions: VecDeque::new(),
+            layers,
+            options,
+        };
+        if !engine.executor.is_dry() {
+            engine.start_guardian().context("cannot start the guardian")?;
+        }
+        if is_denied {
+            engine.ask_for_grant();
+        }
+        engine.follow_device();
+        engine.carry_out(now, decided);
+        engine.follow_mechanisms(now);
+        engine.listen(now);
+        engine.follow_dry_run_config(now);
+        engine.scheduling = match scheduling::become_real_time() {
+            Ok(()) => REAL_TIME.to_owned(),
+            Err(error) => format!("ordinary ({error}): a kick may take effect a tick later; give it CAP_SYS_NICE"),
+        };
+        Ok(engine)
+    }
+
+    /// Works until SIGTERM or SIGINT, then gives everything back.
+    ///
+    /// # Errors
+    /// When waiting for events fails; everything is given back then as well.
+    pub fn run(mut self) -> anyhow::Result<()> {
+        for mechanism in self.mechanisms.all() {
+            tracing::info!("{}: {}", mechanism.name(), mechanism.support().reason);
+        }
+        self.notify(&[NotifyState::Ready]);
+        tracing::info!("ready");
+        if let Err(error) = own_code::unmap() {
+            tracing::debug!("the code of the start stays mapped: {error}");
+        }
+        let outcome = self.work_until(|engine| engine.stopping);
+        self.notify(&[NotifyState::Stopping]);
+        self.stop();
+        outcome
+    }
+
+    /// Helps the launch of `application`, which is process `pid`, until it is over, then gives everything back.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    pub fn help(mut self, application: &str, pid: u32) -> anyhow::Result<()> {
+        let process = Some(self.announced_process(pid));
+        let event = Event::LaunchAnnounced { process, application: application.to_owned() };
+        self.dispatch(BootTime::now(), &event);
+        let outcome = self.work_until(|engine| !engine.mechanisms.is_helping_launch());
+        self.stop();
+        outcome
+    }
+
+    fn work_until(&mut self, is_over: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
+        let mut ready = Vec::new();
+        while !is_over(self) {
+            let pending = self.control.as_ref().and_then(Control::next_pending);
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let at_most = (pending.is_some() || !self.questions.is_empty()).then_some(&at_once);
+            self.set_timer().and_then(|()| self.poller.wait(&mut ready, at_most)).context("cannot wait for events")?;
+            ready.extend(pending.map(Token::Client).filter(|token| !ready.contains(token)));
+            // Clients come last and one request of each at a time: a launch never waits for more than that.
+            for is_of_clients in [false, true] {
+                for &token in ready.iter().filter(|token| token.is_of_clients() == is_of_clients) {
+                    self.take(token);
+                }
+            }
+            ready.clear();
+            self.answer_question();
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        let now = BootTime::now();
+        let decided = self.mechanisms.stop(now);
+        self.carry_out(now, decided);
+        self.children.end(&self.poller);
+        self.executor.release_all();
+        self.save();
+    }
+
+    /// Lets every mechanism decide about `event` and carries the decisions out. True when something was written.
+    fn dispatch(&mut self, now: BootTime, event: &Event) -> bool {
+        let mut written = false;
+        self.mechanisms.note_event(now, None, event);
+        for index in 0..self.mechanisms.len() {
+            written |= self.decide(now, index, event);
+        }
+        let lost = self.executor.lost();
+        self.tell_ended(now, lost);
+        self.follow_mechanisms(now);
+        // Within a batch of process events the subscription itself is lent out; it follows at the batch's end.
+        if self.subscriptions.processes.is_some() || !matches!(event, Event::Process(_)) {
+            self.listen(now);
+        }
+        written
+    }
+
+    /// Tells the mechanism at `index` alone of `event`.
+    fn tell(&mut self, now: BootTime, index: usize, event: &Event) {
+        self.mechanisms.note_event(now, Some(index), event);
+        self.decide(now, index, event);
+    }
+
+    /// Lets the mechanism at `index` decide about `event` and carries that out. True when something was written.
+    fn decide(&mut self, now: BootTime, index: usize, event: &Event) -> bool {
+        let mut decisions = Vec::new();
+        self.mechanisms.at(index).on_event(now, event, &mut decisions);
+        self.settle(now, index, decisions)
+    }
+
+    /// Answers the oldest question of a mechanism; one at a time, so that no event waits for more than that.
+    fn answer_question(&mut self) {
+        let Some((index, question)) = self.questions.pop_front() else { return };
+        let answer = |engine: &mut Self| {
+            let event = Event::Facts(facts::answer(&engine.options.root, &question));
+            let now = BootTime::now();
+            engine.tell(now, index, &event);
+            engine.follow_mechanisms(now);
+            engine.listen(now);
+        };
+        if question.is_urgent() { answer(self) } else { self.at_leisure(answer) }
+    }
+
+    /// Does what mechanisms ask for beside decisions.
+    fn follow_mechanisms(&mut self, now: BootTime) {
+        self.stand_aside();
+        self.tell_watchers(now);
+        self.follow_children(now);
+        self.mechanisms.take_questions(&mut self.questions);
+        if self.mechanisms.take_probe_requests() {
+            self.probe_soon(now);
+        }
+    }
+
+    /// Carries out what the mechanism at `index` has decided, tells it what became of that, and goes on with what it
+    /// decides then. True when something was written.
+    fn settle(&mut self, now: BootTime, index: usize, mut decisions: Vec<Decision>) -> bool {
+        let mut written = false;
+        for _ in 0..MOST_ROUNDS {
+            if decisions.is_empty() {
+                return written;
+            }
+            self.mechanisms.note_decisions(now, index, &decisions);
+            let outcomes = self.executor.execute_each(now, self.mechanisms.at(index).name(), &decisions);
+            decisions.clear();
+            self.mechanisms.on_outcomes(now, index, &outcomes, &mut decisions);
+            written |= self.count(now, &outcomes);
+        }
+        let name = self.mechanisms.at(index).name();
+        tracing::error!("{name} decides in a loop; {} decisions are dropped", decisions.len());
+        written
+    }
+
+    /// Counts what became of decisions. True when something was written.
+    fn count(&mut self, now: BootTime, outcomes: &[Outcome]) -> bool {
+        let mut written = false;
+        for Outcome { target, effect, .. } in outcomes {
+            match effect {
+                Effect::Written => {
+                    self.metrics.decisions += 1;
+                    written = true;
+                }
+                Effect::Refused(_) => self.metrics.failures += 1,
+                Effect::Missing(_) if target.thread().is_none() => {
+                    self.metrics.failures += 1;
+                    self.probe_due.get_or_insert((self.last_probe + PROBE_PAUSE).max(now + PROBE_DELAY));
+                }
+                Effect::Unchanged | Effect::Missing(_) => {}
+            }
+        }
+        written
+    }
+
+    /// Tells each mechanism of its leases that ended by themselves.
+    fn tell_ended(&mut self, now: BootTime, ended: Vec<(&'static str, Outcome)>) {
+        for (owner, outcome) in ended {
+            let outcomes = [outcome];
+            if let Some(index) = self.mechanisms.position(owner) {
+                let mut decisions = Vec::new();
+                self.mechanisms.on_outcomes(now, index, &outcomes, &mut decisions);
+                self.settle(now, index, decisions);
+            }
+        }
+    }
+
+    /// Keeps off the cores that are kept free for others: the daemon runs before every ordinary task.
+    fn stand_aside(&mut self) {
+        if !self.executor.is_dry() && self.options.root.is_system() {
+            self.own_mask.narrow_to(self.mechanisms.unreserved_cpus().as_deref());
+        }
+    }
+
+    /// Follows what the mechanisms want to hear now.
+    fn listen(&mut self, now: BootTime) {
+        let mut ended = Vec::new();
+        let interest = self.mechanisms.interest();
+        let exits = self.mechanisms.awaited_exits();
+        self.subscriptions.follow(now, interest, &exits, (&self.options.root, &self.poller), &mut ended);
+        let how = (&self.options.root, &self.poller, self.executor.is_dry());
+        if let Some(is_on) = self.subscriptions.stalls.follow(now, interest.stall, how) {
+            self.dispatch(now, &Event::StallsWatched { is_on });
+        }
+        for pid in ended {
+            self.take_exit(now, pid);
+        }
+        if let Some(pids) = self.subscriptions.first_foreground() {
+            self.mechanisms.begin_in_foreground(&pids);
+            self.tell_foreground(now, pids);
+        }
+    }
+
+    fn tell_watchers(&mut self, now: BootTime) {
+        let mut all = Vec::new();
+        self.mechanisms.take_news(&mut all);
+        for news in all {
+            self.metrics.launches += u64::from(news.is_new_launch);
+            if let (Some(text), Some(control)) = (&news.text, &mut self.control) {
+                control.broadcast(&control::protocol::answer(text), now, &self.poller);
+            }
+        }
+    }
+
+    fn set_timer(&mut self) -> std::io::Result<()> {
+        let moments = [
+            self.mechanisms.deadline(),
+            self.executor.next_deadline(),
+            self.subscriptions.load.deadline(),
+            self.subscriptions.threads.deadline(),
+            self.guarding.deadline(),
+            self.children.deadline(),
+            self.probe_due,
+            self.control.as_ref().and_then(Control::deadline),
+            self.subscriptions.stalls.deadline(),
+            self.shown.due,
+        ];
+        self.timer.set(moments.into_iter().flatten().min())
+    }
+
+    fn save(&mut self) {
+        if !self.executor.is_dry() {
+            self.kept.save(&mut self.mechanisms);
+        }
+    }
+
+    fn notify(&self, states: &[NotifyState<'_>]) {
+        if let Err(error) = sd_notify::notify(states) {
+            tracing::debug!("cannot notify the service manager: {error}");
+        }
+    }
+}

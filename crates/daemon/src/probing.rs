@@ -1,0 +1,107 @@
+//! Following the device and the configuration when either has changed.
+
+use sd_notify::NotifyState;
+
+use super::mechanisms::Decided;
+use super::{Engine, PROBE_DELAY, note_other_probes};
+use brisk_config::Layers;
+use brisk_mechanism::{Event, Surroundings, ThreadSampling};
+use brisk_sys::BootTime;
+use brisk_sys::cgroup::membership::Groups;
+use brisk_sys::error::sentence;
+use brisk_sys::system::grant;
+
+impl Engine {
+    pub(super) fn probe_soon(&mut self, now: BootTime) {
+        self.probe_due.get_or_insert(now + PROBE_DELAY);
+    }
+
+    /// Looks at the device again.
+    pub(super) fn probe(&mut self, now: BootTime) {
+        self.last_probe = now;
+        self.dispatch(now, &Event::DeviceChanged);
+        let before = self.mechanisms.describe();
+        self.rebuild(now, false);
+        let described = self.mechanisms.describe();
+        if described != before {
+            tracing::info!("the device changed; {described}");
+        }
+    }
+
+    /// Lets the mechanisms go on under the configuration and the device as they are now.
+    pub(super) fn rebuild(&mut self, now: BootTime, is_new_configuration: bool) {
+        // What is leased is not what the device has: it is restored before the device is read.
+        let (root, settings) = (&self.options.root, &self.layers.config);
+        self.mechanisms.note_configuration(settings);
+        let decided = self.mechanisms.let_go(now, Surroundings { root, settings, is_new_configuration });
+        self.follow_children(now);
+        self.carry_out(now, decided);
+        let ended = self.executor.retry(now);
+        self.tell_ended(now, ended);
+        let (root, settings) = (&self.options.root, &self.layers.config);
+        note_other_probes(&mut self.mechanisms, self.options.mechanisms, root);
+        let decided = self.mechanisms.follow(now, Surroundings { root, settings, is_new_configuration });
+        if self.executor.prepare(&self.mechanisms.tunables()) {
+            self.ask_for_grant();
+        }
+        self.carry_out(now, decided);
+        self.follow_device();
+        self.follow_mechanisms(now);
+        self.listen(now);
+    }
+
+    /// Tunables have come since `brisk grant` was run: has it run again, where a service manager waits for that.
+    pub(super) fn ask_for_grant(&self) {
+        match grant::ask(&self.options.root) {
+            Ok(()) => tracing::info!("new tunables are not granted yet: asked brisk-grant.path"),
+            Err(error) => tracing::debug!("cannot ask for tunables to be granted: {error}"),
+        }
+    }
+
+    pub(super) fn follow_device(&mut self) {
+        let root = &self.options.root;
+        self.subscriptions.watch_device(root, &self.poller);
+        if let Some(ThreadSampling { sensing, groups }) = self.mechanisms.thread_sampling() {
+            self.subscriptions.threads.groups = Groups::of(root, groups);
+            self.subscriptions.threads.set_sensing(sensing);
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, now: BootTime, decided: Decided) {
+        for (index, decisions) in decided.into_iter().enumerate() {
+            self.settle(now, index, decisions);
+        }
+    }
+
+    /// Reads the configuration again; one that is not right changes nothing.
+    pub(super) fn reload(&mut self, now: BootTime) {
+        let reloading = NotifyState::monotonic_usec_now().map(|usec| vec![NotifyState::Reloading, usec]);
+        self.notify(&reloading.unwrap_or_else(|_| vec![NotifyState::Reloading]));
+        match self.try_reload() {
+            Ok(layers) => {
+                self.layers = layers;
+                self.config_error = None;
+                self.rebuild(now, true);
+                self.follow_dry_run_config(now);
+                tracing::info!("configuration reloaded; {}", self.mechanisms.describe());
+            }
+            Err(error) => {
+                let reason = sentence(error.as_ref());
+                tracing::error!("the configuration stays as it was: {reason}");
+                self.config_error = Some(reason);
+            }
+        }
+        self.save();
+        self.notify(&[NotifyState::Ready]);
+    }
+
+    pub(super) fn try_reload(&mut self) -> anyhow::Result<Layers> {
+        let layers = self.options.read_config()?;
+        if let Some(control) = &mut self.control
+            && layers.config.control != self.layers.config.control
+        {
+            control.reconfigure(&self.options.root, &layers.config.control)?;
+        }
+        Ok(layers)
+    }
+}

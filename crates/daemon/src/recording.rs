@@ -1,0 +1,297 @@
+//! A recording of the daemon: everything that its mechanisms were told, when, and what they decided, as JSON, one record a line.
+//!
+//! It holds what a replay needs: the configuration, the files that probes found, each event, and what became of each decision.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use brisk_config::Config;
+use brisk_mechanism::{Decision, Event, Outcome};
+use brisk_sys::seen::{FoundFiles, SeenFiles};
+use brisk_sys::system::kernel;
+use brisk_sys::{BootTime, Root};
+
+/// The number of the format.
+pub const FORMAT: u32 = 1;
+/// A longer recording ends here: a daemon that runs for weeks must not fill its disk.
+const LIMIT_BYTES: u64 = 256 << 20;
+
+/// One line of a recording.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Record {
+    /// The first.
+    Opened {
+        /// [`FORMAT`].
+        format: u32,
+        /// The version of brisk.
+        brisk: String,
+        /// Linux's release; empty where it could not be read.
+        kernel: String,
+        /// The mechanisms, in the order in which they hear of an event.
+        mechanisms: Vec<String>,
+    },
+    /// A mechanism was given what an earlier run had kept.
+    Recalled {
+        /// Its name.
+        mechanism: String,
+        /// The text of its file.
+        text: String,
+    },
+    /// The configuration from now on.
+    Configured {
+        /// As TOML, with every value.
+        text: String,
+    },
+    /// What the next probe finds where it differs from what the last one found.
+    Found {
+        /// By name.
+        files: FoundFiles,
+    },
+    /// The mechanisms released what hides the device's own values.
+    LetGo {
+        /// When.
+        at: BootTime,
+        /// The configuration was read since the last time.
+        is_new_configuration: bool,
+    },
+    /// The mechanisms probed and took the configuration.
+    Followed {
+        /// When.
+        at: BootTime,
+        /// The configuration was read since the last time.
+        is_new_configuration: bool,
+    },
+    /// Something happened.
+    Happened {
+        /// When.
+        at: BootTime,
+        /// The one mechanism that heard of it; all of them without a name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+        /// What.
+        event: Event,
+    },
+    /// The mechanisms were told what was in the foreground when that began to be watched.
+    Foreground {
+        /// The processes.
+        pids: Vec<u32>,
+    },
+    /// A mechanism decided.
+    Decided {
+        /// When.
+        at: BootTime,
+        /// Its name.
+        mechanism: String,
+        /// What, and why.
+        decisions: Vec<Decision>,
+    },
+    /// A mechanism was told what became of its decisions, or of leases that ended by themselves.
+    Became {
+        /// When.
+        at: BootTime,
+        /// Its name.
+        mechanism: String,
+        /// What.
+        outcomes: Vec<Outcome>,
+    },
+    /// The mechanisms were told that the daemon stops.
+    Stopped {
+        /// When.
+        at: BootTime,
+    },
+    /// The last.
+    Closed {
+        /// So many lines come before it.
+        records: u64,
+        /// It is not the daemon's end but the greatest length of a recording.
+        is_full: bool,
+    },
+}
+
+/// Writes a recording.
+#[derive(Debug)]
+pub struct Recorder {
+    path: PathBuf,
+    /// None once it is closed, or could not be written.
+    file: Option<BufWriter<File>>,
+    records: u64,
+    bytes: u64,
+    limit_bytes: u64,
+    configuration: Option<Config>,
+    device: FoundFiles,
+    seen: SeenFiles,
+}
+
+impl Recorder {
+    /// Begins a recording of `mechanisms` in the new file `path`, which only its owner may read: it names processes.
+    ///
+    /// # Errors
+    /// When there is such a file, or none can be made there.
+    pub fn create(path: &Path, root: &Root, mechanisms: Vec<String>) -> io::Result<Self> {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut recorder = Self {
+            path: path.to_owned(),
+            file: Some(BufWriter::new(file)),
+            records: 0,
+            bytes: 0,
+            limit_bytes: LIMIT_BYTES,
+            configuration: None,
+            device: FoundFiles::new(),
+            seen: SeenFiles::default(),
+        };
+        recorder.write(&Record::Opened {
+            format: FORMAT,
+            brisk: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel: kernel::release(root).unwrap_or_default(),
+            mechanisms,
+        });
+        Ok(recorder)
+    }
+
+    /// Appends `record`. When that fails it says so and records no more: the daemon has other work.
+    pub fn write(&mut self, record: &Record) {
+        let Some(file) = &mut self.file else { return };
+        let written = serde_json::to_string(record).map_err(io::Error::from).and_then(|line| {
+            self.bytes += line.len() as u64 + 1;
+            writeln!(file, "{line}")
+        });
+        self.records += 1;
+        match written {
+            Ok(()) if self.bytes > self.limit_bytes => {
+                tracing::warn!("{} has reached {} MiB: recording ends", self.path.display(), self.limit_bytes >> 20);
+                self.close(true);
+            }
+            Ok(()) => {}
+            Err(error) => {
+                tracing::error!("recording ends: cannot write {}: {error}", self.path.display());
+                self.file = None;
+            }
+        }
+    }
+
+    /// Notes that `config` is in force from now on.
+    pub fn configure(&mut self, config: &Config) {
+        if self.configuration.as_ref() == Some(config) {
+            return;
+        }
+        match toml::to_string(config) {
+            Ok(text) => self.write(&Record::Configured { text }),
+            Err(error) => tracing::error!("the recording lacks the configuration: {error}"),
+        }
+        self.configuration = Some(config.clone());
+    }
+
+    /// `root`, through which a probe is to read so that what it finds is recorded.
+    pub fn noting(&self, root: &Root) -> Root {
+        root.noting(&self.seen)
+    }
+
+    /// Appends what was found since the last call and was not known.
+    pub fn take_found(&mut self) {
+        let mut files = self.seen.take();
+        files.retain(|name, found| self.device.get(name) != Some(found));
+        if !files.is_empty() {
+            self.device.extend(files.clone());
+            self.write(&Record::Found { files });
+        }
+    }
+
+    fn close(&mut self, is_full: bool) {
+        let Some(mut file) = self.file.take() else { return };
+        let last = serde_json::to_string(&Record::Closed { records: self.records, is_full });
+        let closed =
+            last.map_err(io::Error::from).and_then(|line| writeln!(file, "{line}")).and_then(|()| file.flush());
+        if let Err(error) = closed {
+            tracing::error!("cannot end the recording {}: {error}", self.path.display());
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.close(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn recorder(path: &Path) -> Recorder {
+        Recorder::create(path, &Root::at("/none"), vec!["launch".to_owned()]).unwrap()
+    }
+
+    // Verifies DAEMON-1.
+    #[test]
+    fn writes_a_line_a_record_and_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut written = recorder(&path);
+        written.configure(&Config::default());
+        written.configure(&Config::default());
+        written.write(&Record::Stopped { at: BootTime::from_milliseconds(7) });
+        drop(written);
+        let text = fs::read_to_string(&path).unwrap();
+        let records: Vec<Record> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(matches!(&records[0], Record::Opened { format: FORMAT, .. }), "{text}");
+        let rest = [
+            Record::Configured { text: toml::to_string(&Config::default()).unwrap() },
+            Record::Stopped { at: BootTime::from_milliseconds(7) },
+            Record::Closed { records: 3, is_full: false },
+        ];
+        assert_eq!(records[1..], rest);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let again = Recorder::create(&path, &Root::at("/none"), Vec::new()).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists, "nothing is lost");
+    }
+
+    // Verifies DAEMON-1.
+    #[test]
+    fn ends_by_itself_when_it_is_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut written = recorder(&path);
+        written.limit_bytes = 1000;
+        for _ in 0..100 {
+            written.write(&Record::Foreground { pids: vec![1; 20] });
+        }
+        drop(written);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.len() < 1200 && text.ends_with("\"is_full\":true}\n"), "{text}");
+    }
+
+    // Verifies DAEMON-1.
+    #[test]
+    fn a_full_disk_ends_the_recording_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut written = recorder(&folder.path().join("a"));
+        written.file = Some(BufWriter::with_capacity(8, OpenOptions::new().write(true).open("/dev/full").unwrap()));
+        written.write(&Record::Foreground { pids: vec![1] });
+        assert!(written.file.is_none());
+        written.write(&Record::Foreground { pids: vec![1] });
+    }
+
+    // Verifies DAEMON-1.
+    #[test]
+    fn what_a_probe_finds_is_recorded_when_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_tree, root) = brisk_sys::test_trees::root_of(&[("proc/a", "1")]);
+        let path = folder.path().join("a");
+        let mut written = recorder(&path);
+        for text in ["1", "1", "2"] {
+            fs::write(root.path("/proc/a"), text).unwrap();
+            written.noting(&root).read("/proc/a").unwrap();
+            written.take_found();
+        }
+        drop(written);
+        assert_eq!(fs::read_to_string(&path).unwrap().matches("\"found\"").count(), 2);
+    }
+}

@@ -1,0 +1,402 @@
+//! Replays a recording: the mechanisms are told again what they were told, below a tree of the files that were found then, and
+//! nothing of this device is read or changed.
+//!
+//! Under the recorded configuration they hear what became of each decision on the device. Under another one they decide otherwise,
+//! so every decision counts as carried out, as in a dry run, and deadlines come when the mechanisms ask for them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, BufRead};
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use serde::Serialize;
+
+use super::MOST_ROUNDS;
+use super::executor::{Executor, Output, Sink};
+use super::mechanisms::{Decided, Mechanisms};
+use super::recording::{FORMAT, Record};
+use brisk_config::Config;
+use brisk_mechanism::{Action, Decision, Event, Interest, Outcome, ProcessEventKind, Support, Surroundings, list};
+use brisk_sys::{BootTime, Root, seen};
+
+/// A line is longer only in a file that is no recording: thousands of threads in one sample take 2 MiB.
+const LINE_LIMIT_BYTES: u64 = 64 << 20;
+/// So many deadlines may come between two records; a mechanism that asks for the same one again would ask for ever.
+const MOST_DEADLINES: u32 = 100_000;
+
+/// A decision that is on one side only.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Difference {
+    /// Since the start of the recording, in milliseconds.
+    pub at_ms: f64,
+    /// Whose decision.
+    pub mechanism: String,
+    /// True when the recording has it, false when the replay has.
+    pub is_recorded: bool,
+    /// How long a lease lasts at most, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lasts_ms: Option<f64>,
+    /// What, and why.
+    #[serde(flatten)]
+    pub decision: Decision,
+}
+
+/// How often a mechanism decided, and how it says that it is supported.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Count {
+    /// Its name.
+    pub mechanism: String,
+    /// Decisions in the recording.
+    pub recorded: usize,
+    /// Decisions in the replay.
+    pub replayed: usize,
+    /// Of the replay, at its end.
+    pub support: Support,
+}
+
+/// What a replay showed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Replayed {
+    /// The version of brisk that recorded.
+    pub brisk: String,
+    /// The Linux that it ran on.
+    pub kernel: String,
+    /// From the first event to the last, in seconds.
+    pub seconds: f64,
+    /// Events.
+    pub events: u64,
+    /// The recording has reached its greatest length before the daemon ended.
+    pub is_full: bool,
+    /// Each mechanism's decisions.
+    pub mechanisms: Vec<Count>,
+    /// Decisions on one side only, in the order of time.
+    pub differences: Vec<Difference>,
+    /// Kinds of events that mechanisms wanted and the recording has none of.
+    pub missing_events: BTreeSet<&'static str>,
+}
+
+/// A decision, when, and the place of its mechanism in the list.
+type Made = (BootTime, usize, Decision);
+
+/// Replays the recording that `lines` reads, under `other` in place of the recorded configuration. Files are laid out in `tree`,
+/// which is empty.
+///
+/// # Errors
+/// A recording that is cut, damaged, or of another version, with its line.
+pub fn replay(lines: impl BufRead, other: Option<&Config>, tree: &Path) -> anyhow::Result<Replayed> {
+    let mut lines = Lines { lines, number: 0 };
+    let Some(Record::Opened { format, brisk, kernel, mechanisms }) = lines.next()? else {
+        bail!("line 1 does not open a recording; `brisk daemon --record FILE` writes one");
+    };
+    ensure!(format == FORMAT, "the recording has format {format}, and this brisk reads format {FORMAT}");
+    let mut replay = Replay::new(tree, other);
+    let known: Vec<_> = replay.mechanisms.all().map(|mechanism| mechanism.name().to_owned()).collect();
+    ensure!(known == mechanisms, "the recording is of the mechanisms {mechanisms:?}, and this brisk has {known:?}");
+    let mut is_full = None;
+    while let Some(record) = lines.next()? {
+        ensure!(is_full.is_none(), "line {}: something follows the end of the recording", lines.number);
+        if let Record::Closed { records, is_full: was_full } = record {
+            ensure!(records + 1 == lines.number, "line {}: lines before it are missing", lines.number);
+            is_full = Some(was_full);
+        } else {
+            replay.take(record).with_context(|| format!("line {}", lines.number))?;
+        }
+    }
+    let is_full = is_full.with_context(|| {
+        format!("the recording is cut after line {}: the daemon was killed, or the disk was full", lines.number)
+    })?;
+    Ok(replay.finish(brisk, kernel, is_full))
+}
+
+struct Lines<Source> {
+    lines: Source,
+    number: u64,
+}
+
+impl<Source: BufRead> Lines<Source> {
+    fn next(&mut self) -> anyhow::Result<Option<Record>> {
+        let mut line = Vec::new();
+        let length = io::Read::take(&mut self.lines, LINE_LIMIT_BYTES).read_until(b'\n', &mut line)?;
+        if length == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        ensure!(line.ends_with(b"\n"), "line {} is cut", self.number);
+        serde_json::from_slice(&line).map(Some).with_context(|| format!("line {} is no record", self.number))
+    }
+}
+
+struct Replay {
+    mechanisms: Mechanisms,
+    root: Root,
+    config: Config,
+    /// In place of the recorded configuration, and where its decisions are carried out then.
+    other: Option<Executor>,
+    /// The decisions of the recording.
+    recorded: Vec<Made>,
+    /// Those of this replay.
+    made: Vec<Made>,
+    first: Option<BootTime>,
+    now: BootTime,
+    events: u64,
+    /// The kinds of events that the recording has, and those that mechanisms asked for.
+    heard: BTreeSet<&'static str>,
+    wanted: BTreeSet<&'static str>,
+}
+
+impl Replay {
+    fn new(tree: &Path, other: Option<&Config>) -> Self {
+        let root = Root::at(tree);
+        let dry = || Sink::DryRun { json: false, leases: Vec::new(), output: Output::to(io::sink()) };
+        Self {
+            mechanisms: Mechanisms::new(list::all()),
+            config: other.cloned().unwrap_or_default(),
+            other: other.map(|_| Executor::new(root.clone(), dry())),
+            root,
+            recorded: Vec::new(),
+            made: Vec::new(),
+            first: None,
+            now: BootTime::default(),
+            events: 0,
+            heard: BTreeSet::new(),
+            wanted: BTreeSet::new(),
+        }
+    }
+
+    fn position(&self, name: &str) -> anyhow::Result<usize> {
+        self.mechanisms.position(name).with_context(|| format!("there is no mechanism {name:?}"))
+    }
+
+    /// Goes on to `at`: under another configuration what is due by then comes first.
+    fn advance(&mut self, at: BootTime) -> anyhow::Result<()> {
+        ensure!(at >= self.now, "time goes back");
+        self.first.get_or_insert(at);
+        for _ in 0..MOST_DEADLINES {
+            let Some(executor) = &mut self.other else { break };
+            let due = [self.mechanisms.deadline(), executor.next_deadline()].into_iter().flatten().min();
+            let Some(due) = due.filter(|due| *due <= at) else { break };
+            self.now = self.now.max(due);
+            let ended = executor.expire(self.now);
+            self.tell_ended(ended);
+            if self.mechanisms.deadline().is_some_and(|deadline| deadline <= self.now) {
+                self.tell(None, &Event::Deadline);
+            }
+        }
+        self.now = at;
+        Ok(())
+    }
+
+    fn take(&mut self, record: Record) -> anyhow::Result<()> {
+        match record {
+            Record::Opened { .. } | Record::Closed { .. } => bail!("this record is out of place"),
+            Record::Recalled { mechanism, text } => {
+                let index = self.position(&mechanism)?;
+                self.mechanisms.recall(index, &text);
+            }
+            Record::Configured { text } if self.other.is_none() => {
+                self.config = Config::parse(&text).context("the configuration is of another version")?;
+            }
+            Record::Configured { .. } => {}
+            Record::Found { files } => seen::lay_out(&files, self.root.path("/").as_path())?,
+            Record::LetGo { at, is_new_configuration } => {
+                self.on_device(at, is_new_configuration, Mechanisms::let_go)?;
+            }
+            Record::Followed { at, is_new_configuration } => {
+                self.on_device(at, is_new_configuration, Mechanisms::follow)?;
+            }
+            Record::Happened { at, to, event } => {
+                self.advance(at)?;
+                self.events += 1;
+                self.heard.insert(kind(&event));
+                let to = to.map(|name| self.position(&name)).transpose()?;
+                if self.other.is_none() || event != Event::Deadline {
+                    self.tell(to, &event);
+                }
+            }
+            Record::Foreground { pids } => self.mechanisms.begin_in_foreground(&pids),
+            Record::Decided { at, mechanism, decisions } => {
+                let index = self.position(&mechanism)?;
+                self.recorded.extend(decisions.into_iter().map(|decision| (at, index, decision)));
+            }
+            Record::Became { at, mechanism, outcomes } => {
+                let index = self.position(&mechanism)?;
+                if self.other.is_none() {
+                    self.advance(at)?;
+                    self.tell_outcomes(index, &outcomes);
+                }
+            }
+            Record::Stopped { at } => {
+                self.advance(at)?;
+                let decided = self.mechanisms.stop(at);
+                self.settle_all(decided);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands the recorded device and the configuration to `tell`.
+    fn on_device(
+        &mut self,
+        at: BootTime,
+        is_new_configuration: bool,
+        tell: fn(&mut Mechanisms, BootTime, Surroundings<'_>) -> Decided,
+    ) -> anyhow::Result<()> {
+        self.advance(at)?;
+        let surroundings = Surroundings { root: &self.root, settings: &self.config, is_new_configuration };
+        let decided = tell(&mut self.mechanisms, at, surroundings);
+        self.settle_all(decided);
+        Ok(())
+    }
+
+    fn tell(&mut self, to: Option<usize>, event: &Event) {
+        for index in 0..self.mechanisms.len() {
+            if to.is_none_or(|to| to == index) {
+                let mut decisions = Vec::new();
+                self.mechanisms.at(index).on_event(self.now, event, &mut decisions);
+                self.settle(index, decisions);
+            }
+        }
+    }
+
+    fn tell_outcomes(&mut self, index: usize, outcomes: &[Outcome]) {
+        let mut decisions = Vec::new();
+        self.mechanisms.on_outcomes(self.now, index, outcomes, &mut decisions);
+        self.settle(index, decisions);
+    }
+
+    fn tell_ended(&mut self, ended: Vec<(&'static str, Outcome)>) {
+        for (owner, outcome) in ended {
+            if let Some(index) = self.mechanisms.position(owner) {
+                self.tell_outcomes(index, &[outcome]);
+            }
+        }
+    }
+
+    fn settle_all(&mut self, decided: Decided) {
+        for (index, decisions) in decided.into_iter().enumerate() {
+            self.settle(index, decisions);
+        }
+    }
+
+    /// Takes what the mechanism at `index` has decided; under another configuration it is carried out as in a dry run.
+    fn settle(&mut self, index: usize, mut decisions: Vec<Decision>) {
+        self.forget_requests();
+        for _ in 0..MOST_ROUNDS {
+            if decisions.is_empty() {
+                return;
+            }
+            self.made.extend(decisions.iter().map(|decision| (self.now, index, decision.clone())));
+            let Some(executor) = &mut self.other else { return };
+            let outcomes = executor.execute_each(self.now, self.mechanisms.at(index).name(), &decisions);
+            decisions.clear();
+            self.mechanisms.on_outcomes(self.now, index, &outcomes, &mut decisions);
+            let lost = executor.lost();
+            self.tell_ended(lost);
+        }
+    }
+
+    /// Takes what mechanisms ask the daemon for: the recording has the answers.
+    fn forget_requests(&mut self) {
+        self.mechanisms.take_questions(&mut VecDeque::new());
+        self.mechanisms.take_news(&mut Vec::new());
+        for index in 0..self.mechanisms.len() {
+            self.mechanisms.at(index).take_lines(&mut Vec::new());
+        }
+        self.wanted.extend(kinds(&self.mechanisms.interest()));
+    }
+
+    fn finish(self, brisk: String, kernel: String, is_full: bool) -> Replayed {
+        let first = self.first.unwrap_or_default();
+        let count = |made: &[Made], index: usize| made.iter().filter(|(_, of, _)| *of == index).count();
+        let counts = self.mechanisms.all().enumerate().map(|(index, mechanism)| Count {
+            mechanism: mechanism.name().to_owned(),
+            recorded: count(&self.recorded, index),
+            replayed: count(&self.made, index),
+            support: mechanism.support().clone(),
+        });
+        let mechanisms: Vec<Count> = counts.collect();
+        let difference = |is_recorded: bool, (at, index, decision): Made| Difference {
+            at_ms: at.since(first).as_secs_f64() * 1e3,
+            mechanism: mechanisms[index].mechanism.clone(),
+            is_recorded,
+            lasts_ms: match decision.action {
+                Action::Lease { until, .. } => Some(until.since(at).as_secs_f64() * 1e3),
+                _ => None,
+            },
+            decision,
+        };
+        let (recorded, replayed) = only_in_one(self.recorded, self.made);
+        let mut differences: Vec<Difference> = recorded.into_iter().map(|made| difference(true, made)).collect();
+        differences.extend(replayed.into_iter().map(|made| difference(false, made)));
+        differences.sort_by(|one, other| one.at_ms.total_cmp(&other.at_ms));
+        Replayed {
+            brisk,
+            kernel,
+            seconds: self.now.since(first).as_secs_f64(),
+            events: self.events,
+            is_full,
+            differences,
+            missing_events: &self.wanted - &self.heard,
+            mechanisms,
+        }
+    }
+}
+
+/// What is in one of the two alone. A decision is the same when its mechanism made it at the same moment.
+fn only_in_one(recorded: Vec<Made>, made: Vec<Made>) -> (Vec<Made>, Vec<Made>) {
+    let alike = |all: Vec<Made>| {
+        let mut alike: BTreeMap<_, Vec<Made>> = BTreeMap::new();
+        for one in all {
+            let (at, index, decision) = &one;
+            alike.entry((*at, *index, format!("{decision:?}"))).or_default().push(one);
+        }
+        alike
+    };
+    let (mut recorded, mut made) = (alike(recorded), alike(made));
+    for (key, recorded) in &mut recorded {
+        if let Some(made) = made.get_mut(key) {
+            let common = recorded.len().min(made.len());
+            recorded.drain(..common);
+            made.drain(..common);
+        }
+    }
+    (recorded.into_values().flatten().collect(), made.into_values().flatten().collect())
+}
+
+/// What an event is called when there is none of it.
+fn kind(event: &Event) -> &'static str {
+    match event {
+        Event::Process(process) => process_kind(process.kind),
+        Event::Foreground { .. } => "foreground changes",
+        Event::Session { .. } => "session changes",
+        Event::Load { .. } => "samples of the load",
+        Event::Threads { .. } => "samples of threads",
+        Event::MemoryStall => "memory stalls",
+        _ => "others",
+    }
+}
+
+fn process_kind(kind: ProcessEventKind) -> &'static str {
+    match kind {
+        ProcessEventKind::Fork => "fork events",
+        ProcessEventKind::Exec => "exec events",
+        ProcessEventKind::Comm => "comm events",
+        ProcessEventKind::Uid => "uid events",
+        ProcessEventKind::Exit => "exit events",
+    }
+}
+
+/// What `interest` asks for, by the names of [`kind`].
+fn kinds(interest: &Interest) -> Vec<&'static str> {
+    use ProcessEventKind::{Comm, Exec, Exit, Fork, Uid};
+    let processes = [Fork, Exec, Comm, Uid, Exit].into_iter().filter(|kind| interest.kinds.contains(*kind));
+    let others = [
+        (interest.foreground, "foreground changes"),
+        (interest.session, "session changes"),
+        (interest.load_period.is_some(), "samples of the load"),
+        (interest.look_period.is_some(), "samples of threads"),
+        (interest.stall.is_some(), "memory stalls"),
+    ];
+    let others = others.into_iter().filter_map(|(is_wanted, name)| is_wanted.then_some(name));
+    processes.map(process_kind).chain(others).collect()
+}

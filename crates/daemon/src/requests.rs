@@ -1,0 +1,116 @@
+//! Answers to the clients of the control socket.
+
+use serde_json::{Value, json};
+
+use super::Engine;
+use super::control::protocol::{self, Request};
+use super::sensor::processes::look_up;
+use super::status::{Activity, MechanismStatus, Status};
+use brisk_mechanism::{Event, Mechanism, Process, ProcessFacts, Support};
+use brisk_sys::BootTime;
+
+impl Engine {
+    /// Client `number` became ready: takes what it sent, and answers what is complete.
+    pub(super) fn serve(&mut self, number: u32, now: BootTime) {
+        if let Some(control) = &mut self.control {
+            control.settle(number, now, &self.poller);
+            control.read(number, now, &self.poller);
+        }
+        // One at a time: what else it has sent waits until events have been taken.
+        if let Some(request) = self.control.as_mut().and_then(|control| control.next_request(number, now)) {
+            let line = match request.and_then(|request| self.answer(number, now, request)) {
+                Ok(result) => protocol::answer(&result),
+                Err(error) => protocol::refusal(&error),
+            };
+            self.metrics.requests += 1;
+            if let Some(control) = &mut self.control {
+                control.answer(number, &line, now);
+            }
+        }
+        if let Some(control) = &mut self.control {
+            control.settle(number, now, &self.poller);
+            let watched = control.is_watched();
+            self.mechanisms.set_watched(watched);
+        }
+        self.listen(now);
+    }
+
+    fn answer(&mut self, number: u32, now: BootTime, request: Request) -> Result<Value, String> {
+        if matches!(request, Request::Status | Request::Metrics) {
+            self.mechanisms.refresh(now, &self.options.root);
+        }
+        match request {
+            Request::Status => serde_json::to_value(self.status(now)).map_err(|error| error.to_string()),
+            Request::Metrics => self.status(now).open_metrics().map(Value::from).map_err(|error| error.to_string()),
+            Request::Launch { application, pid } => {
+                let process = pid.map(|pid| self.announced_process(pid));
+                self.at_once(|engine| engine.dispatch(now, &Event::LaunchAnnounced { process, application }));
+                self.subscriptions.threads.look_now(now);
+                Ok(json!({ "support": self.launch_support() }))
+            }
+            Request::LaunchFinished { application } => {
+                self.at_once(|engine| engine.dispatch(now, &Event::LaunchFinished { application }));
+                Ok(Value::Null)
+            }
+            Request::Foreground { pids } => {
+                self.at_once(|engine| engine.tell_foreground(now, pids));
+                Ok(Value::Null)
+            }
+            Request::Placement => {
+                let mechanism = self.mechanisms.all().find(|mechanism| mechanism.name() == "placement");
+                mechanism.and_then(Mechanism::details).ok_or_else(|| "nothing is known of that".to_owned())
+            }
+            Request::Reload => {
+                self.reload(now);
+                match &self.config_error {
+                    None => Ok(json!({ "configuration": self.layers.files })),
+                    Some(error) => Err(format!("the configuration stays as it was: {error}")),
+                }
+            }
+            Request::Watch => {
+                if let Some(control) = &mut self.control {
+                    control.watch(number);
+                }
+                Ok(json!({ "support": self.launch_support() }))
+            }
+        }
+    }
+
+    pub(super) fn announced_process(&self, pid: u32) -> Process {
+        let mut process = Process { pid, ..Process::default() };
+        look_up(&self.options.root, &mut process, ProcessFacts { stat: true, ..ProcessFacts::default() });
+        process
+    }
+
+    /// What this device offers to launches; `None` when no mechanism helps them.
+    pub fn launch_support(&self) -> Option<&Support> {
+        self.mechanisms.launch_help().map(|help| help.support)
+    }
+
+    /// What the daemon does and did.
+    pub fn status(&self, now: BootTime) -> Status {
+        let driven = self.mechanisms.all().map(|mechanism| MechanismStatus {
+            name: mechanism.name().to_owned(),
+            support: mechanism.support().clone(),
+            parts: mechanism.parts().to_vec(),
+            activity: mechanism.activity().map(|(since, text)| Activity { since, text }),
+        });
+        let mut metrics = self.metrics.clone();
+        metrics.refused_clients = self.control.as_ref().map_or(0, |control| control.refused);
+        Status {
+            brisk: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            since: self.since,
+            now,
+            configuration: self.layers.files.clone(),
+            configuration_error: self.config_error.clone(),
+            dry_run: self.executor.is_dry(),
+            sensors: self.subscriptions.describe(&self.scheduling),
+            guardian_pid: self.guarding.pid(),
+            mechanisms: driven.collect(),
+            leases: self.executor.leases().to_vec(),
+            decisions: self.executor.history().cloned().collect(),
+            metrics,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Notices that CPUs came or went, or that a governor or its limits were changed.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::inotify::{self, WatchFlags};
+use rustix::io::Errno;
+use rustix::net::netlink::{self, SocketAddrNetlink};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
+
+use brisk_sys::Root;
+use brisk_sys::cpu::cpufreq::Policies;
+
+/// What is written when a policy changes: by programs, whose writes inotify sees in sysfs as well.
+const WATCHED: [&str; 2] = ["scaling_governor", "scaling_max_freq"];
+/// Both sensors read everything that waits, at most so many times in a row.
+const READS_AT_ONCE: usize = 64;
+
+/// A watch on the files that choose governor and highest frequency.
+#[derive(Debug)]
+pub struct CpufreqFiles {
+    watch: OwnedFd,
+}
+
+impl CpufreqFiles {
+    /// Watches the policies of `policies`.
+    ///
+    /// # Errors
+    /// When the kernel has no inotify or no watch left.
+    pub fn watch(root: &Root, policies: &[impl AsRef<Path>]) -> io::Result<Self> {
+        let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        for folder in policies {
+            for name in WATCHED {
+                match inotify::add_watch(&watch, root.path(folder.as_ref().join(name)), WatchFlags::MODIFY) {
+                    Ok(_) | Err(Errno::NOENT | Errno::ACCESS) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(Self { watch })
+    }
+
+    /// Takes what has arrived, without waiting; it says no more than that something changed.
+    pub fn drain(&self) {
+        drain(|buffer| rustix::io::read(&self.watch, buffer));
+    }
+}
+
+impl AsFd for CpufreqFiles {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.watch.as_fd()
+    }
+}
+
+/// The kernel's messages about its objects (`NETLINK_KOBJECT_UEVENT`), of which only those about CPUs matter.
+#[derive(Debug)]
+pub struct KernelObjects {
+    socket: OwnedFd,
+}
+
+impl KernelObjects {
+    /// Subscribes.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn open() -> io::Result<Self> {
+        /// The group of the kernel's own messages; udev's is the other one.
+        const KERNEL_GROUP: u32 = 1;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(netlink::KOBJECT_UEVENT))?;
+        bind(&socket, &SocketAddrNetlink::new(0, KERNEL_GROUP))?;
+        Ok(Self { socket })
+    }
+
+    /// Takes what has arrived, without waiting: true when it is about CPUs, or when messages were lost.
+    pub fn drain(&self) -> bool {
+        let mut changed = false;
+        drain(|buffer| match recv(&self.socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((length, _)) => {
+                changed |= is_about_cpus(&buffer[..length]);
+                Ok(length)
+            }
+            Err(Errno::NOBUFS) => {
+                changed = true;
+                Ok(1)
+            }
+            Err(error) => Err(error),
+        });
+        changed
+    }
+}
+
+impl AsFd for KernelObjects {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn drain(mut read: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>) {
+    let mut buffer = [0u8; 8192];
+    for _ in 0..READS_AT_ONCE {
+        match read(&mut buffer) {
+            Ok(0) | Err(Errno::AGAIN) => return,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return tracing::debug!("cannot read changes of the device: {error}"),
+        }
+    }
+}
+
+/// A message begins with `ACTION@DEVPATH` and a zero byte: `online@/devices/system/cpu/cpu1`.
+pub fn is_about_cpus(message: &[u8]) -> bool {
+    let header = message.split(|&byte| byte == 0).next().unwrap_or_default();
+    let path = header.iter().position(|&byte| byte == b'@').map(|at| &header[at + 1..]);
+    path.is_some_and(|path| path.starts_with(b"/devices/system/cpu/"))
+}
+
+/// The folders of all policies of the device.
+pub fn policy_folders(root: &Root) -> Vec<std::path::PathBuf> {
+    Policies::read(root).list.into_iter().map(|policy| policy.folder).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_cpus_matter() {
+        for (message, matters) in [
+            (&b"online@/devices/system/cpu/cpu1\0ACTION=online\0"[..], true),
+            (b"add@/devices/system/cpu/cpufreq/policy0\0", true),
+            (b"change@/devices/virtual/power_supply/battery\0", false),
+            (b"libudev\0\xfe\xed\xca\xfe", false),
+            (b"", false),
+        ] {
+            assert_eq!(is_about_cpus(message), matters, "{}", String::from_utf8_lossy(message));
+        }
+    }
+}

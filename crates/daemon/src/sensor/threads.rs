@@ -1,0 +1,76 @@
+//! Looks at all threads, only while a mechanism wants it.
+
+use std::time::Duration;
+
+use brisk_mechanism::{Event, ThreadDemand};
+use brisk_sys::cgroup::membership::Groups;
+use brisk_sys::cpu::hotplug;
+use brisk_sys::sched::thread_facts;
+use brisk_sys::sched::threads::{Sensing, Threads};
+use brisk_sys::{BootTime, Root};
+
+/// The sampler: silent, and without a descriptor, until it is given a period.
+#[derive(Debug, Default)]
+pub struct ThreadSampler {
+    period: Option<Duration>,
+    sensing: Sensing,
+    threads: Option<Threads>,
+    next: Option<BootTime>,
+    /// Where threads may be moved to for a while.
+    pub groups: Groups,
+}
+
+impl ThreadSampler {
+    /// Looks at them by `sensing` from now on.
+    pub fn set_sensing(&mut self, sensing: Sensing) {
+        if std::mem::replace(&mut self.sensing, sensing) != sensing
+            && let Some(threads) = &mut self.threads
+        {
+            threads.turn_to(sensing);
+        }
+    }
+
+    /// Samples every `period` from `now` on, or not at all.
+    pub fn set_period(&mut self, now: BootTime, period: Option<Duration>, root: &Root) {
+        if self.period == period {
+            return;
+        }
+        self.period = period;
+        self.threads = period.and_then(|_| self.threads.take().or_else(|| Some(Threads::by(root, self.sensing))));
+        // A shorter period begins with a sample: something has changed.
+        self.next = period.map(|period| self.next.map_or(now, |next| next.min(now + period)));
+    }
+
+    /// Samples all threads as soon as possible, quiet ones too.
+    pub fn look_now(&mut self, now: BootTime) {
+        if let Some(threads) = &mut self.threads {
+            threads.wake_all();
+            self.next = Some(now);
+        }
+    }
+
+    /// When the next sample is due.
+    pub fn deadline(&self) -> Option<BootTime> {
+        self.next
+    }
+
+    /// A sample, when one is due, with what `demand` asks for.
+    pub fn look(&mut self, now: BootTime, root: &Root, demand: &ThreadDemand) -> Option<Event> {
+        let (threads, period) = (self.threads.as_mut()?, self.period?);
+        if self.next.is_some_and(|next| next > now) {
+            return None;
+        }
+        self.next = Some(now + period);
+        match threads.look(now) {
+            Ok(look) => {
+                let facts = thread_facts::of_each(root, &demand.facts, &self.groups);
+                let groups = demand.groups.then(|| self.groups.weighed(root));
+                Some(Event::Threads { look, facts, online: hotplug::online(root).unwrap_or_default(), groups })
+            }
+            Err(error) => {
+                tracing::debug!("{error}");
+                None
+            }
+        }
+    }
+}

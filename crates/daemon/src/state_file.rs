@@ -1,0 +1,154 @@
+//! What mechanisms and the killer learn, kept across runs in `/var/lib/brisk`, on Android in `/data/misc/brisk`: each in a file
+//! of its own, written whole or not at all.
+
+use std::path::PathBuf;
+
+use super::mechanisms::Mechanisms;
+use brisk_mechanism::{Kept, LearnedFile};
+use brisk_sys::{Root, durable_file};
+
+/// Real states have 256 entries of about 100 bytes.
+const LIMIT_BYTES: u64 = 256 << 10;
+
+/// One file, and the text that it is taken to hold.
+#[derive(Debug)]
+pub(super) struct StateFile {
+    about: LearnedFile,
+    path: PathBuf,
+    saved: String,
+    /// Reported once.
+    failed: bool,
+}
+
+/// Reads what an earlier run learned with `parse`, which returns `None` for a damaged text. `None` then, and where there is no
+/// file.
+pub(super) fn recall<State>(
+    root: &Root,
+    about: LearnedFile,
+    parse: impl FnOnce(&str) -> Option<State>,
+) -> Option<State> {
+    let path = root.path(root.state_file(about.name));
+    let state = parse(&durable_file::read(&path, LIMIT_BYTES)?);
+    if state.is_none() {
+        tracing::warn!("{} is damaged: {}", path.display(), about.if_damaged);
+    }
+    state
+}
+
+impl StateFile {
+    /// The file of `about`, taken to hold `saved`, the text of what was recalled: a damaged file stays until something is learned.
+    pub(super) fn new(root: &Root, about: LearnedFile, saved: String) -> Self {
+        Self { about, path: root.path(root.state_file(about.name)), saved, failed: false }
+    }
+
+    /// Writes `text` when it differs from what is in the file. True when it is there.
+    pub(super) fn save(&mut self, text: String) -> bool {
+        if text == self.saved {
+            return true;
+        }
+        let write = if self.about.is_durable { durable_file::write } else { durable_file::replace };
+        match write(&self.path, &text, 0o644) {
+            Ok(()) => {
+                (self.saved, self.failed) = (text, false);
+                return true;
+            }
+            Err(error) if !self.failed => {
+                tracing::warn!("cannot keep {} in {}: {error}", self.about.what, self.path.display());
+                self.failed = true;
+            }
+            Err(_) => {}
+        }
+        false
+    }
+}
+
+/// The mechanisms' files, by the place of their mechanism in the list.
+#[derive(Debug, Default)]
+pub(super) struct KeptFiles(Vec<(usize, StateFile)>);
+
+impl KeptFiles {
+    /// Gives every mechanism what it has kept.
+    pub(super) fn recall(root: &Root, mechanisms: &mut Mechanisms) -> Self {
+        let mut files = Vec::new();
+        for index in 0..mechanisms.len() {
+            let Some(Kept { file, .. }) = mechanisms.at(index).kept() else { continue };
+            recall(root, file, |text| mechanisms.recall(index, text).then_some(()));
+            let saved = mechanisms.at(index).kept().map(|kept| kept.text).unwrap_or_default();
+            files.push((index, StateFile::new(root, file, saved)));
+        }
+        Self(files)
+    }
+
+    /// Writes what has changed since it was written last.
+    pub(super) fn save(&mut self, mechanisms: &mut Mechanisms) {
+        for (index, file) in &mut self.0 {
+            if let Some(Kept { text, .. }) = mechanisms.at(*index).kept() {
+                file.save(text);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use super::*;
+    use brisk_mechanism::launch::{LaunchPolicy, LearnedDurations, learned};
+    use brisk_mechanism::{Event, Surroundings};
+    use brisk_sys::BootTime;
+    use brisk_sys::test_trees::root_of;
+
+    fn launched(root: &Root) -> (Mechanisms, KeptFiles) {
+        let mut mechanisms = Mechanisms::new(vec![Box::<LaunchPolicy>::default()]);
+        let files = KeptFiles::recall(root, &mut mechanisms);
+        (mechanisms, files)
+    }
+
+    // Verifies DAEMON-3.
+    #[test]
+    fn what_was_learned_is_there_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let text = r#"{"version":1,"launches":1,"applications":{"browser":{"mean_ms":700.0,"deviation_ms":350.0,"launches":1,"last":1}}}"#;
+        let path = folder.path().join("var/lib/brisk/launch-durations.json");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        let (mut mechanisms, mut files) = launched(&root);
+        assert_eq!(mechanisms.at(0).kept().unwrap().text, text);
+        files.save(&mut mechanisms);
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        // A launch that ends by itself is learned.
+        let settings =
+            brisk_config::Config::parse("[launch]\ntriggers = [\"announced\"]\nactuators = [\"kick\"]").unwrap();
+        let surroundings = Surroundings { root: &root, settings: &settings, is_new_configuration: true };
+        drop(mechanisms.follow(BootTime::default(), surroundings));
+        mechanisms.set_watched(true);
+        let mut decisions = Vec::new();
+        for (at_ms, event) in [
+            (1_000, Event::LaunchAnnounced { process: None, application: "mail".to_owned() }),
+            (2_000, Event::LaunchFinished { application: "mail".to_owned() }),
+        ] {
+            mechanisms.at(0).on_event(BootTime::from_milliseconds(at_ms), &event, &mut decisions);
+        }
+        files.save(&mut mechanisms);
+        assert!(fs::read_to_string(&path).unwrap().contains("mail"));
+        fs::write(&path, "{").unwrap();
+        let (mut mechanisms, mut files) = launched(&root);
+        files.save(&mut mechanisms);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{", "nothing was learned since");
+    }
+
+    // Verifies ANDROID-2.
+    #[test]
+    fn on_android_it_is_kept_on_the_data_partition() {
+        let (_folder, root) = root_of(&[("system/build.prop", ""), ("data/misc/", "")]);
+        assert_eq!(recall(&root, learned::FILE, LearnedDurations::parse), None);
+        let mut durations = LearnedDurations::default();
+        durations.learn("browser", Duration::from_millis(700), false);
+        assert!(StateFile::new(&root, learned::FILE, String::new()).save(durations.to_text()));
+        assert!(root.exists("/data/misc/brisk/launch-durations.json") && !root.exists("/var"));
+        assert_eq!(recall(&root, learned::FILE, LearnedDurations::parse), Some(durations));
+    }
+}

@@ -1,0 +1,196 @@
+//! Keeps the daemon subscribed to what its mechanisms want to hear, and to nothing else.
+
+use std::path::PathBuf;
+
+use super::poller::{Poller, Token};
+use super::sensor::device_changes::{CpufreqFiles, KernelObjects, policy_folders};
+use super::sensor::exits::Exits;
+use super::sensor::load::LoadSampler;
+use super::sensor::processes::Processes;
+use super::sensor::stall::StallWatch;
+use super::sensor::threads::ThreadSampler;
+use super::status::Sensors;
+use brisk_mechanism::{Interest, ProcessEventKind};
+use brisk_sys::process::foreground::Foreground;
+use brisk_sys::process::session::Sessions;
+use brisk_sys::{BootTime, Root};
+
+/// What the daemon listens to.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    /// Process events, once a mechanism wanted any.
+    pub processes: Option<Processes>,
+    /// The processes in the foreground.
+    pub foreground: Option<Foreground>,
+    /// The session in the foreground, where no group tells more.
+    pub sessions: Option<Sessions>,
+    /// The ends of launched processes.
+    pub exits: Exits,
+    /// The load.
+    pub load: LoadSampler,
+    /// Who waits for memory.
+    pub stalls: StallWatch,
+    /// The threads.
+    pub threads: ThreadSampler,
+    /// The files that choose governors.
+    pub cpufreq_files: Option<CpufreqFiles>,
+    /// CPUs that come and go.
+    pub kernel_objects: Option<KernelObjects>,
+    watched_policies: Vec<PathBuf>,
+    processes_error: Option<String>,
+    foreground_error: Option<String>,
+    foreground_is_new: bool,
+    sessions_tried: bool,
+    interest: Interest,
+}
+
+impl Subscriptions {
+    /// Watches the device itself again: policies may have come or gone.
+    pub fn watch_device(&mut self, root: &Root, poller: &Poller) {
+        // What could not be had before may be there now.
+        self.processes_error = None;
+        self.foreground_error = None;
+        self.sessions_tried = false;
+        let policies = policy_folders(root);
+        if self.cpufreq_files.is_none() || policies != self.watched_policies {
+            let watch = CpufreqFiles::watch(root, &policies);
+            match watch.and_then(|files| poller.watch(&files, Token::CpufreqFiles).map(|()| files)) {
+                Ok(files) => self.cpufreq_files = Some(files),
+                Err(error) => tracing::warn!("cannot watch changes of governors: {error}; reload the daemon after one"),
+            }
+            self.watched_policies = policies;
+        }
+        if self.kernel_objects.is_none() && root.is_system() {
+            let opened = KernelObjects::open();
+            match opened.and_then(|objects| poller.watch(&objects, Token::KernelObjects).map(|()| objects)) {
+                Ok(objects) => self.kernel_objects = Some(objects),
+                Err(error) => tracing::debug!("CPUs that come or go will not be noticed: {error}"),
+            }
+        }
+    }
+
+    /// Listens to what `interest` says and to the ends of `awaited_exits` from `now` on; appends to `ended` those that
+    /// have ended already.
+    pub fn follow(
+        &mut self,
+        now: BootTime,
+        interest: Interest,
+        awaited_exits: &[u32],
+        (root, poller): (&Root, &Poller),
+        ended: &mut Vec<u32>,
+    ) {
+        self.exits.follow(awaited_exits, root, poller, ended);
+        self.load.set_period(now, interest.load_period);
+        self.threads.set_period(now, interest.look_period, root);
+        let mut kinds = interest.kinds;
+        if self.exits.need_events() {
+            kinds = kinds.with(ProcessEventKind::Exit);
+        }
+        if self.processes.is_none() && self.processes_error.is_none() && !kinds.is_empty() {
+            self.open_processes(poller);
+        }
+        if let Some(processes) = &mut self.processes {
+            processes.want(kinds);
+        }
+        if interest.foreground && self.foreground.is_none() && self.foreground_error.is_none() {
+            self.open_foreground(root, poller);
+        } else if !interest.foreground
+            && let Some(foreground) = self.foreground.take()
+        {
+            poller.forget(&foreground);
+        }
+        self.follow_sessions(interest.session && self.foreground.is_none(), root, poller);
+        self.interest = interest;
+    }
+
+    /// What mechanisms wanted last.
+    pub fn interest(&self) -> Interest {
+        self.interest
+    }
+
+    fn open_processes(&mut self, poller: &Poller) {
+        let opened = Processes::open().map_err(|error| error.to_string());
+        let watched = opened.and_then(|processes| {
+            poller.watch(&processes, Token::Processes).map(|()| processes).map_err(|error| error.to_string())
+        });
+        match watched {
+            Ok(processes) => self.processes = Some(processes),
+            Err(error) => {
+                tracing::warn!(
+                    "no process events, so launches are noticed only when announced or in the foreground: {error}"
+                );
+                self.processes_error = Some(error);
+            }
+        }
+    }
+
+    /// Process events failed for good; they are subscribed to again when they are wanted next.
+    pub fn close_processes(&mut self, poller: &Poller) {
+        if let Some(processes) = self.processes.take() {
+            poller.forget(&processes);
+        }
+    }
+
+    fn open_foreground(&mut self, root: &Root, poller: &Poller) {
+        let opened = match Foreground::open(root) {
+            Ok(Some(foreground)) => {
+                poller.watch(&foreground, Token::Foreground).map(|()| foreground).map_err(|error| error.to_string())
+            }
+            Ok(None) => {
+                Err("no top-app cpuset; a program may tell the control socket what is in the foreground".to_owned())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        match opened {
+            Ok(foreground) => {
+                self.foreground = Some(foreground);
+                self.foreground_is_new = true;
+            }
+            Err(error) => self.foreground_error = Some(error),
+        }
+    }
+
+    /// The processes that were in the foreground when it began to be watched, once.
+    pub fn first_foreground(&mut self) -> Option<Vec<u32>> {
+        let is_new = std::mem::take(&mut self.foreground_is_new);
+        self.foreground.as_ref().filter(|_| is_new)?.pids().ok()
+    }
+
+    fn follow_sessions(&mut self, wanted: bool, root: &Root, poller: &Poller) {
+        if !wanted {
+            if let Some(sessions) = self.sessions.take() {
+                poller.forget(&sessions);
+            }
+            self.sessions_tried = false;
+        } else if !std::mem::replace(&mut self.sessions_tried, true) && self.sessions.is_none() {
+            let opened = Sessions::open(root).map_err(|error| error.to_string());
+            let watched = opened.and_then(|sessions| match sessions {
+                Some(sessions) => {
+                    poller.watch(&sessions, Token::Session).map(|()| Some(sessions)).map_err(|error| error.to_string())
+                }
+                None => Ok(None),
+            });
+            match watched {
+                Ok(sessions) => self.sessions = sessions,
+                Err(error) => tracing::warn!("cannot watch the foreground session: {error}"),
+            }
+        }
+    }
+
+    /// In words, for `brisk status`.
+    pub fn describe(&self, scheduling: &str) -> Sensors {
+        let text = |is_open: bool, open: &str, error: &Option<String>| match (is_open, error) {
+            (true, _) => open.to_owned(),
+            (false, Some(error)) => error.clone(),
+            (false, None) => "not wanted".to_owned(),
+        };
+        Sensors {
+            process_events: text(self.processes.is_some(), "subscribed", &self.processes_error),
+            foreground: match self.sessions {
+                Some(_) => "the active session (logind); a program may tell the control socket more".to_owned(),
+                None => text(self.foreground.is_some(), "watched", &self.foreground_error),
+            },
+            scheduling: scheduling.to_owned(),
+        }
+    }
+}

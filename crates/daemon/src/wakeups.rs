@@ -1,0 +1,189 @@
+//! What wakes the daemon, and what becomes of it.
+
+use std::time::Duration;
+
+use super::poller::Token;
+use super::sensor::processes::look_up;
+use super::signals::Signals;
+use super::{Engine, REAL_TIME};
+use brisk_mechanism::{Event, Process, ProcessEvent, ProcessEventKind};
+use brisk_sys::BootTime;
+use brisk_sys::process::process_events::monotonic_ns;
+use brisk_sys::process::session::Sessions;
+use brisk_sys::sched::scheduling;
+
+impl Engine {
+    pub(super) fn take(&mut self, token: Token) {
+        let now = BootTime::now();
+        match token {
+            Token::Stop => self.stopping = true,
+            Token::Reload => {
+                self.signals.iter().for_each(Signals::drain_reload);
+                self.reload(now);
+            }
+            Token::Timer => self.take_timer(now),
+            Token::Processes => self.take_processes(),
+            Token::CpufreqFiles => {
+                if let Some(files) = &self.subscriptions.cpufreq_files {
+                    files.drain();
+                }
+                self.probe_soon(now);
+            }
+            Token::KernelObjects => {
+                if self.subscriptions.kernel_objects.as_ref().is_some_and(|objects| objects.drain()) {
+                    self.probe_soon(now);
+                }
+            }
+            Token::Foreground => self.take_foreground(now),
+            Token::Session => self.take_session(now),
+            Token::Guardian => self.lose_guardian(now),
+            Token::Child(index) => self.hear_child(now, index as usize),
+            Token::Pressure => drop(self.dispatch(now, &Event::MemoryStall)),
+            Token::Listener => self.at_leisure(|engine| {
+                if let Some(control) = &mut engine.control {
+                    control.accept(now, &engine.poller);
+                }
+            }),
+            Token::Client(number) => self.at_leisure(|engine| engine.serve(number, now)),
+            Token::Exit(pid) => self.take_exit(now, pid),
+        }
+    }
+
+    pub(super) fn take_timer(&mut self, now: BootTime) {
+        self.timer.acknowledge();
+        if self.mechanisms.deadline().is_some_and(|deadline| deadline <= now) {
+            self.dispatch(now, &Event::Deadline);
+        }
+        if let Some(busy_permille) = self.subscriptions.load.sample(now, &self.options.root) {
+            self.dispatch(now, &Event::Load { busy_permille });
+        }
+        if self.subscriptions.stalls.sample(now, &self.options.root) {
+            self.dispatch(now, &Event::MemoryStall);
+        }
+        // What is in the foreground already need not change first.
+        if self.subscriptions.sessions.as_ref().is_some_and(|sessions| sessions.is_new) {
+            self.take_session(now);
+        }
+        if self.subscriptions.threads.deadline().is_some_and(|due| due <= now) {
+            self.at_leisure(|engine| engine.look_at_threads(now));
+        }
+        let mut ended = self.executor.expire(now);
+        ended.append(&mut self.executor.lost());
+        self.tell_ended(now, ended);
+        if self.executor.has_restored_late() {
+            self.probe_soon(now);
+        }
+        self.replace_guardian(now);
+        if let Some(control) = self.control.as_mut().filter(|control| control.deadline().is_some_and(|due| due <= now))
+        {
+            control.expire(now, &self.poller);
+        }
+        // What is asked now may change what is shown.
+        if self.questions.is_empty() && self.shown.due.is_some_and(|due| due <= now) {
+            self.at_leisure(|engine| engine.show(now));
+        }
+        self.start_children(now);
+        if self.probe_due.is_some_and(|due| due <= now) {
+            self.probe_due = None;
+            self.probe(now);
+        }
+    }
+
+    pub(super) fn look_at_threads(&mut self, now: BootTime) {
+        let demand = self.mechanisms.thread_demand(now);
+        if let Some(event) = self.subscriptions.threads.look(now, &self.options.root, &demand) {
+            self.dispatch(now, &event);
+        }
+    }
+
+    /// Does what may take its time as an ordinary task: in real time no other task, not even music, would get its CPU.
+    pub(super) fn at_leisure(&mut self, work: impl FnOnce(&mut Self)) {
+        let is_ordinary = self.scheduling == REAL_TIME && scheduling::become_ordinary().is_ok();
+        work(self);
+        if is_ordinary && let Err(error) = scheduling::become_real_time() {
+            self.scheduling = format!("ordinary ({error})");
+        }
+    }
+
+    /// Does for a client what is urgent: what it announces is as good as an event.
+    pub(super) fn at_once<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let is_real_time = self.scheduling == REAL_TIME && scheduling::become_real_time().is_ok();
+        let done = work(self);
+        if is_real_time && let Err(error) = scheduling::become_ordinary() {
+            tracing::debug!("clients are served in real time: {error}");
+        }
+        done
+    }
+
+    pub(super) fn take_processes(&mut self) {
+        let Some(mut processes) = self.subscriptions.processes.take() else { return };
+        let woken_ns = monotonic_ns();
+        let received = processes.receive();
+        loop {
+            let ignored = |kind, pid| self.mechanisms.ignore(BootTime::now(), kind, pid);
+            let next = processes.next(&self.options.root, &self.subscriptions.interest(), ignored);
+            let Some(stamped) = next else { break };
+            let now = BootTime::now();
+            if stamped.event == Event::ProcessEventsLost {
+                self.metrics.process_events_lost += 1;
+                for pid in self.subscriptions.exits.gone(&self.options.root) {
+                    self.take_exit(now, pid);
+                }
+            } else {
+                self.metrics.process_events += 1;
+            }
+            if self.dispatch(now, &stamped.event) && stamped.monotonic_ns > 0 {
+                let written_ns = monotonic_ns();
+                let since = |start_ns| Duration::from_nanos(written_ns.saturating_sub(start_ns));
+                self.metrics.event_to_write.observe(since(stamped.monotonic_ns));
+                self.metrics.wake_to_write.observe(since(woken_ns));
+            }
+        }
+        self.subscriptions.processes = Some(processes);
+        if let Err(error) = received {
+            tracing::error!("{error}; subscribing again");
+            self.subscriptions.close_processes(&self.poller);
+        }
+        self.listen(BootTime::now());
+    }
+
+    pub(super) fn take_foreground(&mut self, now: BootTime) {
+        let pids = match self.subscriptions.foreground.as_mut().map(|foreground| {
+            foreground.moved()?;
+            foreground.pids()
+        }) {
+            Some(Ok(pids)) => pids,
+            Some(Err(error)) => return tracing::warn!("{}", error.with_advice()),
+            None => return,
+        };
+        self.tell_foreground(now, pids);
+    }
+
+    pub(super) fn take_session(&mut self, now: BootTime) {
+        match self.subscriptions.sessions.as_mut().map(Sessions::pids) {
+            Some(Ok(pids)) => {
+                self.dispatch(now, &Event::Session { pids });
+                self.subscriptions.threads.look_now(now);
+            }
+            Some(Err(error)) => tracing::warn!("{}", error.with_advice()),
+            None => {}
+        }
+    }
+
+    pub(super) fn tell_foreground(&mut self, now: BootTime, pids: Vec<u32>) {
+        let facts = self.subscriptions.interest().facts;
+        let processes = pids.into_iter().map(|pid| {
+            let mut process = Process { pid, ..Process::default() };
+            look_up(&self.options.root, &mut process, facts);
+            process
+        });
+        let event = Event::Foreground { processes: processes.collect() };
+        self.dispatch(now, &event);
+        self.subscriptions.threads.look_now(now);
+    }
+
+    pub(super) fn take_exit(&mut self, now: BootTime, pid: u32) {
+        let process = Process { pid, ..Process::default() };
+        self.dispatch(now, &Event::Process(ProcessEvent { kind: ProcessEventKind::Exit, process }));
+    }
+}

@@ -1,0 +1,259 @@
+//! One application, played: it launches, fills its memory, resumes when it is told to, and is killed like any other.
+//!
+//! `resume` on its standard input is a person's tap; `screen N AT LOOKED_UP` on its standard output is the screen that answers
+//! the N-th, the launch being the first: the moment on CLOCK_BOOTTIME and what its lookups took, both in nanoseconds.
+
+use std::fs::File;
+use std::io::{self, BufRead, Write};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+
+use super::workload::{Application, Applications};
+use crate::lookup::{Client, LookUps};
+use brisk_base::random::Random;
+use brisk_base::work::Work;
+use brisk_sys::BootTime;
+
+const PAGE_BYTES: usize = 4096;
+const WORDS: usize = PAGE_BYTES / 8;
+/// What a task that grows takes at a time.
+const GROWTH_KIB: u64 = 1024;
+/// Pages of a first screen and others follow each other in runs of this length, as objects of one kind do.
+const RUN_PAGES: usize = 16;
+
+/// Everything that an application needs to know.
+#[derive(Debug)]
+pub struct Player<'a> {
+    /// All applications.
+    pub workload: &'a Applications,
+    /// Which one it is.
+    pub number: usize,
+    /// Of the contents of its memory.
+    pub seed: u64,
+    /// Turns of the work loop in a millisecond.
+    pub turns_per_ms: u64,
+    /// The framework and the files of all.
+    pub storage: &'a File,
+    /// The services that it looks up at each opening, if it does.
+    pub services: Option<Services>,
+}
+
+/// Services that an application looks up.
+#[derive(Debug)]
+pub struct Services {
+    /// Its connection, of its own as every process has one.
+    pub client: Client,
+    /// The function that looks up.
+    pub code: u32,
+    /// Their names, most popular first.
+    pub names: Vec<String>,
+    /// Lookups of an opening.
+    pub count: usize,
+}
+
+impl Services {
+    /// Makes the lookups of opening `screen`, and says what they took.
+    fn look_up(&mut self, seed: u64, screen: u32) -> io::Result<Duration> {
+        let look_ups = LookUps { code: self.code, names: &self.names, count: self.count, seed };
+        let began = BootTime::now();
+        look_ups.run(&mut self.client, screen.into()).map_err(io::Error::other)?;
+        Ok(BootTime::now().since(began))
+    }
+}
+
+impl Player<'_> {
+    /// Lives until standard input ends.
+    ///
+    /// # Errors
+    /// When memory cannot be mapped or standard output cannot be written.
+    pub fn play(&mut self) -> io::Result<()> {
+        let application = &self.workload.list[self.number];
+        let framework = Region::of_file(self.storage, 0, application.framework_kib)?;
+        let file = Region::of_file(self.storage, self.workload.file_offset_kib(self.number), application.file_kib)?;
+        let mut memory = Region::anonymous(application.anonymous_kib)?;
+        let mut contents = Contents::new(self.seed, self.number as u64, application, self.workload.random_share);
+
+        self.work(application.launch_ms / 2);
+        let looked_up = self.look_up(0)?;
+        framework.read_all();
+        file.read_all();
+        let (first, rest): (Vec<usize>, Vec<usize>) =
+            (0..memory.pages()).partition(|&page| is_for_screen(page, application));
+        first.iter().for_each(|&page| contents.fill(memory.page(page)));
+        self.work(application.launch_ms - application.launch_ms / 2);
+        show(0, looked_up)?;
+        rest.iter().for_each(|&page| contents.fill(memory.page(page)));
+
+        let mut random = Random::stream(self.seed, self.number as u64);
+        for (screen, command) in (1..).zip(io::stdin().lock().lines()) {
+            command?;
+            let looked_up = self.look_up(screen)?;
+            framework.read_all();
+            file.read_all();
+            for &page in &first {
+                let written = random.unit() < self.workload.written_share;
+                touch(memory.page(page), written);
+            }
+            self.work(application.resume_ms);
+            show(screen, looked_up)?;
+        }
+        Ok(())
+    }
+
+    /// Takes more and more memory, and says so at every MiB (`grown KIB`), until it is killed or gets no more.
+    ///
+    /// # Errors
+    /// When standard output cannot be written.
+    pub fn grow(&self) -> io::Result<()> {
+        let application = &self.workload.list[self.number];
+        let mut contents = Contents::new(self.seed, self.number as u64, application, self.workload.random_share);
+        for step in 1u64.. {
+            let Ok(mut memory) = Region::anonymous(GROWTH_KIB) else { break };
+            (0..memory.pages()).for_each(|page| contents.fill(memory.page(page)));
+            let mut out = io::stdout().lock();
+            writeln!(out, "grown {}", step * GROWTH_KIB)?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+
+    fn look_up(&mut self, screen: u32) -> io::Result<Duration> {
+        // Applications look up in orders of their own.
+        let seed = self.seed ^ (self.number as u64) << 32;
+        self.services.as_mut().map_or(Ok(Duration::ZERO), |services| services.look_up(seed, screen))
+    }
+
+    fn work(&self, milliseconds: u64) {
+        Work::of_turns(milliseconds * self.turns_per_ms).run();
+    }
+}
+
+fn show(screen: u32, looked_up: Duration) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "screen {screen} {} {}", BootTime::now().nanoseconds(), looked_up.as_nanos())?;
+    out.flush()
+}
+
+/// True for the pages that a first screen needs: `touched` of them, spread over the whole.
+fn is_for_screen(page: usize, application: &Application) -> bool {
+    let run = page / RUN_PAGES;
+    let before = |run: usize| (run as f64 * application.touched) as usize;
+    before(run + 1) > before(run)
+}
+
+fn touch(page: &mut [u64], written: bool) {
+    // A load that the compiler may not leave out.
+    let word = std::hint::black_box(page[0]);
+    if written {
+        page[0] = word.wrapping_add(1);
+    }
+}
+
+/// Memory of this process that lasts as long as the process.
+struct Region {
+    words: &'static mut [u64],
+}
+
+impl Region {
+    fn anonymous(kib: u64) -> io::Result<Self> {
+        let bytes = kib as usize * 1024;
+        // SAFETY: a new private mapping at an address that the kernel chooses.
+        let start = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
+        };
+        // SAFETY: the mapping has this length, is never unmapped, and nothing else knows of it.
+        Ok(Self { words: unsafe { std::slice::from_raw_parts_mut(start.cast(), bytes / 8) } })
+    }
+
+    fn of_file(file: &File, offset_kib: u64, kib: u64) -> io::Result<Self> {
+        let bytes = kib as usize * 1024;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new private mapping at an address that the kernel chooses; it is never written through.
+        let start = unsafe {
+            mmap(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE, file.as_fd(), offset_kib * 1024)?
+        };
+        // SAFETY: as above; others write the file at no time.
+        Ok(Self { words: unsafe { std::slice::from_raw_parts_mut(start.cast(), bytes / 8) } })
+    }
+
+    fn pages(&self) -> usize {
+        self.words.len() / WORDS
+    }
+
+    fn page(&mut self, number: usize) -> &mut [u64] {
+        &mut self.words[number * WORDS..(number + 1) * WORDS]
+    }
+
+    fn read_all(&self) {
+        for page in self.words.chunks(WORDS) {
+            std::hint::black_box(page[0]);
+        }
+    }
+}
+
+/// What an application's pages hold.
+struct Contents {
+    random: Random,
+    incompressible: f64,
+    random_words: usize,
+}
+
+impl Contents {
+    fn new(seed: u64, number: u64, application: &Application, random_share: f64) -> Self {
+        let random_words = ((WORDS as f64 * random_share) as usize).clamp(1, WORDS);
+        Self {
+            random: Random::stream(seed, number | 1 << 32),
+            incompressible: application.incompressible,
+            random_words,
+        }
+    }
+
+    fn fill(&mut self, page: &mut [u64]) {
+        let random_words = if self.random.unit() < self.incompressible { page.len() } else { self.random_words };
+        for word in &mut page[..random_words] {
+            *word = self.random.bits();
+        }
+        for place in random_words..page.len() {
+            page[place] = page[place - random_words];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_as_random_as_the_workload_says() {
+        let workload = Applications::standard().unwrap();
+        for application in &workload.list {
+            let mut contents = Contents::new(3, 0, application, workload.random_share);
+            let mut page = [0u64; WORDS];
+            let mut whole = 0;
+            for _ in 0..2000 {
+                contents.fill(&mut page);
+                whole += u32::from(page[0] != page[153]);
+                assert_ne!(page[0], page[1]);
+            }
+            let share = f64::from(whole) / 2000.0;
+            assert!((share - application.incompressible).abs() < 0.04, "{}: {share}", application.name);
+        }
+    }
+
+    #[test]
+    fn the_first_screen_needs_its_share_spread_over_all() {
+        let workload = Applications::standard().unwrap();
+        for application in &workload.list {
+            let pages = application.anonymous_kib as usize / 4;
+            let share = |range: std::ops::Range<usize>| {
+                let length = range.len() as f64;
+                range.filter(|&page| is_for_screen(page, application)).count() as f64 / length
+            };
+            for range in [0..pages, 0..pages / 2, pages / 2..pages] {
+                assert!((share(range) - application.touched).abs() < 0.02, "{}", application.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Several experiments, one after the other. One that fails ends alone: what it has measured stays, and the others run on.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::catalogue::Entry;
+use super::conduct::{Ending, Findings, Limits, Place, Run};
+use super::plan::{Line, Plan};
+use super::store::{Found, Store};
+use brisk_report::proof::{ExperimentResult, Failure, FailureOf};
+
+/// One experiment with its place on disk.
+#[derive(Debug)]
+pub struct Member {
+    /// What is run.
+    pub entry: Entry,
+    /// True for the quick form.
+    pub quick: bool,
+    /// Where lines are stored.
+    pub store: Store,
+    /// What is known so far.
+    pub findings: Findings,
+    /// What became of it; `None` until it has ended.
+    pub outcome: Option<Outcome>,
+}
+
+/// What became of an experiment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// All of it is measured.
+    Complete,
+    /// There was no time for all of it.
+    OutOfTime,
+    /// It came to no end.
+    Failed(Failure),
+}
+
+/// What happens to an experiment.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// It begins.
+    Begun,
+    /// What a device of it needs was fetched and built.
+    Prepared {
+        /// The device.
+        plan: &'a Plan,
+        /// How long that took.
+        took: Duration,
+    },
+    /// What it had measured before cannot be used: [`Found::Other`].
+    SetAside(&'a Found),
+    /// All is prepared; it measures.
+    Measures,
+    /// A line of a device.
+    Line(&'a Line),
+    /// It has ended so.
+    Ended(&'a Outcome),
+}
+
+impl Member {
+    /// Its run.
+    pub fn run(&self) -> Run<'_> {
+        Run { experiment: &self.entry.experiment, quick: self.quick, seed: self.store.header().seed }
+    }
+
+    /// Its result, repeated by `command`.
+    pub fn result(&self, command: String) -> ExperimentResult {
+        let failure = match &self.outcome {
+            Some(Outcome::Failed(failure)) => Some(failure.clone()),
+            _ => None,
+        };
+        ExperimentResult { failure, ..self.run().result(&self.findings, command) }
+    }
+
+    fn conduct(
+        &mut self,
+        place: &dyn Place,
+        limits: &Limits<'_>,
+        on_event: &mut dyn FnMut(Event<'_>),
+    ) -> anyhow::Result<Ending> {
+        let mut devices = Vec::new();
+        for plan in self.run().scenarios() {
+            if limits.interrupted.load(Ordering::Relaxed) {
+                return Ok(Ending::Interrupted);
+            }
+            let begun = Instant::now();
+            devices.push(place.prepare(&self.entry.experiment, &plan)?);
+            on_event(Event::Prepared { plan: &plan, took: begun.elapsed() });
+        }
+        if let Some(found) = self.store.measure_on(&devices.join("\n"))? {
+            self.findings = Findings::default();
+            on_event(Event::SetAside(&found));
+        }
+        on_event(Event::Measures);
+        let Self { entry, quick, store, findings, .. } = self;
+        let run = Run { experiment: &entry.experiment, quick: *quick, seed: store.header().seed };
+        run.conduct(place, store, findings, limits, &mut |_, line| on_event(Event::Line(line)))
+    }
+}
+
+/// Runs one after the other, and says what happens to which of them. What fails is on record as its [`Member::outcome`].
+pub fn conduct(
+    members: &mut [Member],
+    place: &dyn Place,
+    limits: &Limits<'_>,
+    on_event: &mut dyn FnMut(usize, Event<'_>),
+) -> Ending {
+    let mut ending = Ending::Complete;
+    for (index, member) in members.iter_mut().enumerate() {
+        on_event(index, Event::Begun);
+        let ended = member.conduct(place, limits, &mut |event| on_event(index, event));
+        // An interrupt makes devices fail that would not have.
+        if limits.interrupted.load(Ordering::Relaxed) {
+            return Ending::Interrupted;
+        }
+        let outcome = match ended {
+            Ok(Ending::Complete) => Outcome::Complete,
+            Ok(_) => {
+                ending = Ending::OutOfTime;
+                Outcome::OutOfTime
+            }
+            Err(error) => Outcome::Failed(failure(place, &error)),
+        };
+        on_event(index, Event::Ended(member.outcome.insert(outcome)));
+    }
+    ending
+}
+
+fn failure(place: &dyn Place, error: &anyhow::Error) -> Failure {
+    let of = if place.has_failed(error) { FailureOf::Lab } else { FailureOf::Experiment };
+    Failure { of, reason: format!("{error:#}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    use std::sync::atomic::AtomicBool;
+
+    use anyhow::bail;
+
+    use super::*;
+    use crate::plan::Measured;
+    use crate::spec::Experiment;
+    use crate::store::Header;
+    use brisk_report::proof::SelfCheck;
+
+    const TEXT: &str = r#"name = "NAME"
+title = "x"
+description = "x"
+mechanism = "launch"
+mode = "native"
+workload = { program = "load", work_ms = [100], settle_ms = [1, 2], window_beyond_work_ms = 500 }
+replicates = { quick = 3, full = 3, warm_up = 0 }
+arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title = "" }]
+"#;
+
+    fn member(folder: &Path, name: &str) -> Member {
+        let text = TEXT.replace("NAME", name);
+        let entry = Entry { experiment: Experiment::parse("x", &text).unwrap(), text: text.clone() };
+        let header = Header { brisk: "1".into(), experiment: text, quick: true, seed: 5, ..Header::default() };
+        let (store, found) = Store::open(&folder.join(name), &header, None, false).unwrap();
+        let mut findings = Findings::default();
+        if let Found::Same(lines) = found {
+            lines.into_iter().for_each(|line| findings.add(line));
+        }
+        Member { entry, quick: true, store, findings, outcome: None }
+    }
+
+    /// Fails as the experiments' names say; ends an experiment's device after so many replicates.
+    struct Device {
+        kernel: &'static str,
+        breaks_after: usize,
+    }
+
+    impl Place for Device {
+        fn devices(&self, _: &Experiment) -> u32 {
+            1
+        }
+
+        fn program(&self) -> anyhow::Result<String> {
+            Ok(String::new())
+        }
+
+        fn prepare(&self, experiment: &Experiment, _: &Plan) -> anyhow::Result<String> {
+            if experiment.name == "unprepared" {
+                bail!("there is no such package");
+            }
+            Ok(self.kernel.to_owned())
+        }
+
+        fn has_failed(&self, error: &anyhow::Error) -> bool {
+            error.to_string().contains("package")
+        }
+
+        fn run(
+            &self,
+            experiment: &Experiment,
+            plan: &Plan,
+            _: u32,
+            _: &AtomicBool,
+            on_line: &mut dyn FnMut(Line),
+        ) -> anyhow::Result<Vec<SelfCheck>> {
+            for (count, replicate) in plan.replicates.iter().enumerate() {
+                if experiment.name == "broken" && count == self.breaks_after {
+                    bail!("the device broke");
+                }
+                on_line(Line::Measured(Measured {
+                    replicate: replicate.id,
+                    arm: plan.arms[replicate.arm].name.clone(),
+                    point: plan.points[replicate.point].to_string(),
+                    metrics: BTreeMap::from([("launch_ms".to_owned(), 100.0)]),
+                    events: BTreeMap::new(),
+                    courses: BTreeMap::new(),
+                    rejected: None,
+                }));
+            }
+            Ok(Vec::new())
+        }
+    }
+
+    /// Runs the experiments in `folder`: for each, how many replicates it took over, measured and has, and its failure.
+    fn conducted(folder: &Path, device: &Device) -> Vec<(usize, usize, usize, Option<Failure>)> {
+        let mut members = ["unprepared", "broken", "whole"].map(|name| member(folder, name));
+        let taken = members.each_ref().map(|member| member.findings.measured().count());
+        let mut measured = [0; 3];
+        let limits = Limits { interrupted: &AtomicBool::new(false), until: None };
+        conduct(&mut members, device, &limits, &mut |index, event| {
+            measured[index] += usize::from(matches!(event, Event::Line(Line::Measured(_))));
+        });
+        let results = members.iter().map(|member| member.result(String::new()));
+        let had = results.map(|result| {
+            let launches = result.arms.iter().filter(|arm| arm.metric == "launch");
+            (launches.map(|arm| arm.samples.len()).sum(), result.failure)
+        });
+        let rows = taken.into_iter().zip(measured).zip(had);
+        rows.map(|((taken, measured), (has, failure))| (taken, measured, has, failure)).collect()
+    }
+
+    // Verifies PROVE-3.
+    #[test]
+    fn what_fails_ends_alone_and_goes_on_where_it_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let failed = |of, reason: &str| Some(Failure { of, reason: reason.to_owned() });
+        let no_package = || failed(FailureOf::Lab, "there is no such package");
+        let broken = || failed(FailureOf::Experiment, "the device broke");
+        let first = conducted(folder.path(), &Device { kernel: "one", breaks_after: 4 });
+        assert_eq!(first, [(0, 0, 0, no_package()), (0, 4, 4, broken()), (0, 6, 6, None)]);
+        let second = conducted(folder.path(), &Device { kernel: "one", breaks_after: 1 });
+        assert_eq!(second, [(0, 0, 0, no_package()), (4, 1, 5, broken()), (6, 0, 6, None)]);
+        let third = conducted(folder.path(), &Device { kernel: "two", breaks_after: 9 });
+        assert_eq!(third, [(0, 0, 0, no_package()), (5, 6, 6, None), (6, 6, 6, None)], "another kernel begins again");
+    }
+}

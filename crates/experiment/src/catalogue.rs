@@ -1,0 +1,220 @@
+//! The experiments that come with brisk, and how a person names them.
+
+use std::path::Path;
+
+use super::spec::{Experiment, SpecError};
+use brisk_report::proof::Mode;
+
+/// By name, in the order in which they are run.
+const EXPERIMENTS: &[(&str, &str)] = &[
+    ("boot-preload", include_str!("../../../experiments/boot-preload.toml")),
+    ("boot-bursts", include_str!("../../../experiments/boot-bursts.toml")),
+    // What only the lab can run, a device need not carry.
+    #[cfg(feature = "lab")]
+    ("boot-paper", include_str!("../../../experiments/boot-paper.toml")),
+    #[cfg(feature = "lab")]
+    ("boot-heavy", include_str!("../../../experiments/boot-heavy.toml")),
+    ("launch-paper", include_str!("../../../experiments/launch-paper.toml")),
+    ("launch-idle", include_str!("../../../experiments/launch-idle.toml")),
+    ("launch-gap", include_str!("../../../experiments/launch-gap.toml")),
+    ("launch-energy", include_str!("../../../experiments/launch-energy.toml")),
+    ("launch-schedutil", include_str!("../../../experiments/launch-schedutil.toml")),
+    ("launch-stock", include_str!("../../../experiments/launch-stock.toml")),
+    ("launch-threads", include_str!("../../../experiments/launch-threads.toml")),
+    #[cfg(feature = "lab")]
+    ("placement-combinations", include_str!("../../../experiments/placement-combinations.toml")),
+    #[cfg(feature = "lab")]
+    ("placement-sessions", include_str!("../../../experiments/placement-sessions.toml")),
+    #[cfg(feature = "lab")]
+    ("placement-thesis", include_str!("../../../experiments/placement-thesis.toml")),
+    ("lookup-hub", include_str!("../../../experiments/lookup-hub.toml")),
+    ("lookup-list", include_str!("../../../experiments/lookup-list.toml")),
+    ("lookup-applications", include_str!("../../../experiments/lookup-applications.toml")),
+    ("lookup-clients", include_str!("../../../experiments/lookup-clients.toml")),
+    ("memory-paper", include_str!("../../../experiments/memory-paper.toml")),
+    ("memory-brisk", include_str!("../../../experiments/memory-brisk.toml")),
+    ("memory-victims", include_str!("../../../experiments/memory-victims.toml")),
+    ("memory-single", include_str!("../../../experiments/memory-single.toml")),
+    // What only the lab can run, a device need not carry.
+    #[cfg(feature = "lab")]
+    ("memory-writeback", include_str!("../../../experiments/memory-writeback.toml")),
+    #[cfg(feature = "lab")]
+    ("together", include_str!("../../../experiments/together.toml")),
+    ("memory-here", include_str!("../../../experiments/memory-here.toml")),
+    #[cfg(feature = "lab")]
+    ("placement-here", include_str!("../../../experiments/placement-here.toml")),
+    ("launch-here", include_str!("../../../experiments/launch-here.toml")),
+    ("boot-here", include_str!("../../../experiments/boot-here.toml")),
+];
+
+/// An experiment with the text that it was read from.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// Its file's text.
+    pub text: String,
+}
+
+/// What cannot be proved.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogueError {
+    /// No experiment, mechanism or file has this name.
+    #[error("there is no experiment or mechanism {name:?}; there are {known}, or give the path of a .toml file")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// It is one, but for another place.
+    #[error("{name} runs {there}: {advice}")]
+    Elsewhere {
+        /// The experiment.
+        name: String,
+        /// Where it runs.
+        there: &'static str,
+        /// What to type.
+        advice: &'static str,
+    },
+    /// Its file is wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+}
+
+/// Every experiment that comes with brisk.
+///
+/// # Errors
+/// When a built-in file is wrong, which the tests rule out.
+pub fn all() -> Result<Vec<Entry>, SpecError> {
+    EXPERIMENTS.iter().map(|(name, text)| entry(&format!("experiments/{name}.toml"), text)).collect()
+}
+
+/// The experiments that `names` stand for, without repetition: experiment names, mechanism names, paths of files; all
+/// of the place when there are none, without those that reboot the device: these must be named.
+///
+/// # Errors
+/// When a name stands for nothing, or for an experiment of the other place.
+pub fn select(names: &[String], here: bool) -> Result<Vec<Entry>, CatalogueError> {
+    let fits = |entry: &Entry| (entry.experiment.mode == Mode::Native) == here;
+    let mut chosen: Vec<Entry> = Vec::new();
+    if names.is_empty() {
+        chosen.extend(all()?.into_iter().filter(|entry| fits(entry) && entry.experiment.reboots.is_none()));
+    }
+    for name in names {
+        let mut found: Vec<Entry> = if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+            let text = std::fs::read_to_string(name).map_err(|source| SpecError::Read { path: name.into(), source })?;
+            vec![entry(name, &text)?]
+        } else {
+            let known = |experiment: &Experiment| experiment.name == *name || experiment.mechanism == *name;
+            all()?.into_iter().filter(|entry| known(&entry.experiment)).collect()
+        };
+        if found.is_empty() {
+            return Err(CatalogueError::Unknown { name: name.clone(), known: known_names()? });
+        }
+        found.retain(fits);
+        if found.is_empty() {
+            return Err(elsewhere(name, here));
+        }
+        found.retain(|entry| chosen.iter().all(|other| other.experiment.name != entry.experiment.name));
+        chosen.append(&mut found);
+    }
+    Ok(chosen)
+}
+
+fn entry(origin: &str, text: &str) -> Result<Entry, SpecError> {
+    Ok(Entry { experiment: Experiment::parse(origin, text)?, text: text.to_owned() })
+}
+
+fn elsewhere(name: &str, here: bool) -> CatalogueError {
+    let (there, advice) =
+        if here { ("in the lab only", "leave --here out") } else { ("on a real device only", "add --here") };
+    CatalogueError::Elsewhere { name: name.to_owned(), there, advice }
+}
+
+fn known_names() -> Result<String, SpecError> {
+    let entries = all()?;
+    let mut names: Vec<String> = Vec::new();
+    for Entry { experiment, .. } in entries {
+        for name in [experiment.mechanism, experiment.name] {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    Ok(names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::point::Point;
+    use brisk_config::Config;
+
+    fn names(asked: &[&str], here: bool) -> Result<Vec<String>, String> {
+        let asked: Vec<String> = asked.iter().map(|&name| name.to_owned()).collect();
+        let entries = select(&asked, here).map_err(|error| error.to_string())?;
+        Ok(entries.into_iter().map(|entry| entry.experiment.name).collect())
+    }
+
+    // Verifies BOOT-4.
+    #[test]
+    fn experiments_are_found_by_name_mechanism_and_place() {
+        let launch = names(&["launch"], false).unwrap();
+        assert_eq!(launch.len(), 7);
+        assert_eq!(
+            names(&["lookup"], false).unwrap(),
+            ["lookup-hub", "lookup-list", "lookup-applications", "lookup-clients"]
+        );
+        assert_eq!(
+            names(&["memory"], false).unwrap(),
+            ["memory-paper", "memory-brisk", "memory-victims", "memory-single", "memory-writeback"]
+        );
+        assert_eq!(
+            names(&["placement"], false).unwrap(),
+            ["placement-combinations", "placement-sessions", "placement-thesis"]
+        );
+        assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
+        assert_eq!(names(&["together"], false).unwrap(), ["together"]);
+        assert_eq!(names(&[], false).unwrap().len(), 24);
+        assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
+        assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
+        assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);
+        assert_eq!(
+            names(&[], true).unwrap(),
+            ["memory-here", "placement-here", "launch-here"],
+            "no experiment reboots unasked"
+        );
+        assert_eq!(names(&["memory"], true).unwrap(), ["memory-here"]);
+        assert_eq!(names(&["placement"], true).unwrap(), ["placement-here"]);
+        assert!(names(&["launch-here"], false).unwrap_err().contains("add --here"));
+        assert!(names(&["launch-gap"], true).unwrap_err().contains("leave --here out"));
+        assert!(names(&["lunch"], false).unwrap_err().contains("launch, launch-paper"));
+        assert!(names(&["none.toml"], false).unwrap_err().contains("cannot read the experiment none.toml"));
+    }
+
+    #[test]
+    fn the_files_are_right() {
+        for ((file_name, _), Entry { experiment, .. }) in EXPERIMENTS.iter().zip(all().unwrap()) {
+            assert_eq!(experiment.name, *file_name, "an experiment is named after its file");
+            for arm in &experiment.arms {
+                if let Some(configuration) = &arm.brisk {
+                    let text = toml::to_string(configuration).unwrap();
+                    Config::parse(&text).unwrap_or_else(|error| panic!("{file_name}, arm {}: {error}", arm.name));
+                }
+            }
+            for claim in &experiment.claims {
+                assert!(claim.id.starts_with(&format!("{}.", experiment.mechanism)), "{}", claim.id);
+            }
+            let of_arms = experiment.arms.iter().filter_map(|arm| arm.scenario.as_ref());
+            for scenario in experiment.scenario.iter().chain(of_arms) {
+                let scenario = brisk_lab::Scenario::load(scenario).unwrap();
+                let deterministic = scenario.machine.mode == brisk_lab::Mode::Deterministic;
+                assert_eq!(deterministic, experiment.mode == Mode::Deterministic, "{file_name}");
+            }
+            assert!(experiment.clone().in_quick_form().arms.iter().any(|arm| arm.baseline), "{file_name}");
+            assert!(!experiment.points(true).is_empty());
+            assert!(experiment.points(true).iter().all(|point| *point != Point::Work(0)));
+        }
+    }
+}

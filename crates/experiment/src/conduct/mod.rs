@@ -1,0 +1,423 @@
+//! One experiment from its file to its result: schedule, devices, partial results, verdicts.
+
+mod result;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use super::plan::{Line, Measured, Plan, Replicate};
+use super::point::Point;
+use super::samples::Samples;
+use super::schedule::{Design, blocks, share};
+use super::spec::Experiment;
+use super::store::Store;
+use super::verdict::{is_precise, judge_one};
+use brisk_report::proof::{DeviceDescription, Mode, SelfCheck};
+
+/// Somewhere to run plans: the lab's guests, or the user's own device.
+pub trait Place: Sync {
+    /// How many plans of this experiment it can run at once without one disturbing the other.
+    fn devices(&self, experiment: &Experiment) -> u32;
+
+    /// Whether `plan` names a device that there is, before anything is measured.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn check(&self, _plan: &Plan) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// The digest of the programs that measure.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn program(&self) -> anyhow::Result<String>;
+
+    /// Fetches and builds what `plan` needs, and says what its device is: samples of another one are never mixed with
+    /// its samples.
+    ///
+    /// # Errors
+    /// When something of it cannot be had.
+    fn prepare(&self, experiment: &Experiment, plan: &Plan) -> anyhow::Result<String>;
+
+    /// True for an error of the place itself, which says nothing about the experiment.
+    fn has_failed(&self, _error: &anyhow::Error) -> bool {
+        false
+    }
+
+    /// Runs `plan` on device number `device` and hands on its lines as they come. Ends early when `interrupted` becomes
+    /// true.
+    ///
+    /// # Errors
+    /// When the device fails; lines that were handed on before count.
+    fn run(
+        &self,
+        experiment: &Experiment,
+        plan: &Plan,
+        device: u32,
+        interrupted: &AtomicBool,
+        on_line: &mut dyn FnMut(Line),
+    ) -> anyhow::Result<Vec<SelfCheck>>;
+}
+
+/// One run of one experiment.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// What is run.
+    pub experiment: &'a Experiment,
+    /// True for the quick form.
+    pub quick: bool,
+    /// The seed of the schedule.
+    pub seed: u64,
+}
+
+/// What has been found so far.
+#[derive(Debug, Clone, Default)]
+pub struct Findings {
+    device: Option<DeviceDescription>,
+    measured: BTreeMap<u32, Measured>,
+    self_checks: Vec<SelfCheck>,
+    notes: Vec<String>,
+}
+
+impl Findings {
+    /// Takes in one line.
+    pub fn add(&mut self, line: Line) {
+        match line {
+            Line::Measured(measured) => drop(self.measured.insert(measured.replicate, measured)),
+            Line::Device { device } => self.device = Some(device),
+            Line::SelfCheck { self_check } if !self.self_checks.contains(&self_check) => {
+                self.self_checks.push(self_check);
+            }
+            Line::Note { note } if !self.notes.contains(&note) => self.notes.push(note),
+            Line::Started { .. } | Line::SelfCheck { .. } | Line::Note { .. } | Line::Failed { .. } => {}
+        }
+    }
+
+    /// Forgets what was rejected, so that it is measured again. Returns how many replicates stay, and how many do not.
+    pub fn retry_rejected(&mut self) -> (usize, usize) {
+        let all = self.measured.len();
+        self.measured.retain(|_, measured| measured.rejected.is_none());
+        (self.measured.len(), all - self.measured.len())
+    }
+
+    /// Whether something is known of the replicate `id`: a figure, or why there is none.
+    pub fn has(&self, id: u32) -> bool {
+        self.measured.contains_key(&id)
+    }
+
+    /// What was measured or refused, by the number of its replicate.
+    pub fn measured(&self) -> impl Iterator<Item = &Measured> {
+        self.measured.values()
+    }
+
+    /// The device that was measured, once it is known.
+    pub fn device(&self) -> Option<&DeviceDescription> {
+        self.device.as_ref()
+    }
+}
+
+/// When a run ends early.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits<'a> {
+    /// As soon as this is true.
+    pub interrupted: &'a AtomicBool,
+    /// An experiment whose blocks are runs of their own begins none after this.
+    pub until: Option<Instant>,
+}
+
+/// Whether a claim at a point is as precise as it asks to be.
+#[derive(Debug)]
+struct Precision {
+    claim: String,
+    arm: Option<String>,
+    point: String,
+    measured: f64,
+    ci: [f64; 2],
+    is_reached: bool,
+}
+
+/// What is run before brisk checks whether it is enough, or too late for more: points of blocks.
+#[derive(Debug, Clone)]
+struct Stage {
+    blocks: Range<u32>,
+    points: Range<usize>,
+}
+
+/// Points of a block that are a stage together, where blocks are runs of their own: some two minutes of combinations.
+const POINTS_OF_A_STAGE: usize = 6;
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// All replicates were run.
+    Complete,
+    /// [`Limits::until`] came first; what was measured is stored.
+    OutOfTime,
+    /// It was interrupted; what was measured is stored.
+    Interrupted,
+}
+
+impl Run<'_> {
+    /// What is scheduled.
+    pub fn design(&self) -> Design {
+        Design {
+            arms: self.experiment.arms.len(),
+            replicates: self.experiment.replicates_by_point(self.quick),
+            left_out: self.experiment.left_out(self.quick),
+            warm_up: self.experiment.replicates.warm_up,
+            settle_us: self.settle_ms().map(|ms| u64::from(ms) * 1000),
+            seed: self.seed,
+        }
+    }
+
+    /// About how long a replicate keeps a device busy, in milliseconds: for progress only.
+    pub fn cost_ms(&self, replicate: &Replicate) -> u64 {
+        // In deterministic mode the emulator works off busy time about four times as fast, idle time eight times.
+        let [shortest, longest] = self.settle_ms();
+        let rest = u64::from(shortest.midpoint(longest));
+        let window = self.experiment.launches.as_ref().map_or(0, |launches| launches.window_beyond_work_ms);
+        let look_ups = || self.experiment.look_ups.as_ref().map_or(0, |look_ups| u64::from(look_ups.count));
+        let (busy, idle) = match self.experiment.points(self.quick)[replicate.point] {
+            Point::Work(work_ms) => (u64::from(work_ms), rest + u64::from(window)),
+            Point::Idle(idle_ms) => (0, rest + u64::from(idle_ms)),
+            // Some 30 microseconds each, and as much again for what comes before.
+            Point::LookUps(count) => (2 * u64::from(count) * 30 / 1000, 0),
+            Point::Application(_) => (2 * look_ups() * 30 / 1000, 0),
+            Point::Clients(clients) => (300 + u64::from(clients) * look_ups() * 60 / 1000, 0),
+            // Half a second of work and a second in the foreground each.
+            // A quarter of a second or so each for a few hundred processes.
+            Point::Readings(count) => (250 * u64::from(count), 0),
+            // A Java machine starts and preloads, under emulation.
+            Point::Boot => (15_000, 0),
+            Point::Openings(count) => (500 * u64::from(count), 1000 * u64::from(count)),
+            // What is beside it has to wait for, and to be started.
+            Point::Combination(_) => (u64::from(self.foreground_ms(replicate.point)) * 5 / 4 + 200, rest),
+        };
+        if self.experiment.mode == Mode::Deterministic { 300 + busy / 4 + idle / 8 } else { busy + idle }
+    }
+
+    /// Shortest and longest rest before a replicate.
+    fn settle_ms(&self) -> [u32; 2] {
+        #[cfg(feature = "lab")]
+        if let Some(combinations) = &self.experiment.combinations {
+            return combinations.settle_ms;
+        }
+        self.experiment.launches.as_ref().map_or([0, 0], |launches| launches.settle_ms)
+    }
+
+    #[cfg(feature = "lab")]
+    fn foreground_ms(&self, point: usize) -> u32 {
+        let combinations = self.experiment.combinations.iter();
+        let mut of_form = combinations.flat_map(|combinations| combinations.of_form(self.quick));
+        of_form.nth(point).map_or(0, |combination| combination.foreground.lasts_ms())
+    }
+
+    #[cfg(not(feature = "lab"))]
+    fn foreground_ms(&self, _point: usize) -> u32 {
+        0
+    }
+
+    /// The replicates that `findings` has not, each with its cost.
+    pub fn missing<'a>(&'a self, findings: &'a Findings) -> impl Iterator<Item = (Replicate, u64)> + 'a {
+        let all = blocks(&self.design()).into_iter();
+        all.filter(|replicate| !findings.measured.contains_key(&replicate.id))
+            .map(|replicate| (replicate, self.cost_ms(&replicate)))
+    }
+
+    /// Runs what is missing in `findings`, on as many devices as `place` has. Every line is stored, then added to
+    /// `findings`, then shown to `progress`.
+    ///
+    /// # Errors
+    /// When a device or the store fails; what was measured until then is stored.
+    pub fn conduct(
+        &self,
+        place: &dyn Place,
+        store: &mut Store,
+        findings: &mut Findings,
+        limits: &Limits<'_>,
+        progress: &mut dyn FnMut(&Run<'_>, &Line),
+    ) -> anyhow::Result<Ending> {
+        for stage in self.stages() {
+            if limits.until.is_some_and(|until| until <= Instant::now()) {
+                return Ok(Ending::OutOfTime);
+            }
+            let skipped = self.not_wanted(findings, &stage);
+            if let Ending::Interrupted = self.conduct_stage(&skipped, place, store, findings, limits, progress)? {
+                return Ok(Ending::Interrupted);
+            }
+        }
+        Ok(Ending::Complete)
+    }
+
+    fn stages(&self) -> Vec<Stage> {
+        let (blocks, points) = (self.design().blocks(), self.experiment.points(self.quick).len());
+        if self.quick || self.experiment.replicates.least.is_none() {
+            return vec![Stage { blocks: 0..blocks, points: 0..points }];
+        }
+        let first = |block| (0..points).step_by(POINTS_OF_A_STAGE).map(move |point| (block, point));
+        let stage = |(block, point): (u32, usize)| Stage {
+            blocks: block..block + 1,
+            points: point..(point + POINTS_OF_A_STAGE).min(points),
+        };
+        (0..blocks).flat_map(first).map(stage).collect()
+    }
+
+    /// The replicates that a stage leaves out: those of other blocks or points, those that `findings` has, and those of
+    /// points of which enough is known.
+    fn not_wanted(&self, findings: &Findings, stage: &Stage) -> BTreeSet<u32> {
+        let is_late = !self.quick && self.experiment.replicates.least.is_some_and(|least| stage.blocks.start >= least);
+        let known = if is_late { self.precise_points(findings) } else { BTreeSet::new() };
+        let is_wanted = |replicate: &Replicate| {
+            stage.blocks.contains(&replicate.block)
+                && stage.points.contains(&replicate.point)
+                && !findings.measured.contains_key(&replicate.id)
+                && !known.contains(&replicate.point)
+        };
+        blocks(&self.design()).iter().filter(|replicate| !is_wanted(replicate)).map(|replicate| replicate.id).collect()
+    }
+
+    /// The points where every claim that asks for precision has it.
+    fn precise_points(&self, findings: &Findings) -> BTreeSet<usize> {
+        let samples = self.samples(findings);
+        let precisions = self.precisions(&samples);
+        let is_precise = |point: &str| {
+            let mut here = precisions.iter().filter(|precision| precision.point == point).peekable();
+            here.peek().is_some() && here.all(|precision| precision.is_reached)
+        };
+        (0..samples.points().len()).filter(|&point| is_precise(&samples.points()[point].to_string())).collect()
+    }
+
+    /// How precise the claims are that ask for it, point by point.
+    fn precisions(&self, samples: &Samples) -> Vec<Precision> {
+        let limits = self.experiment.claims.iter().filter_map(|claim| Some((claim, claim.precision?)));
+        let reached = limits.flat_map(|(claim, limit)| {
+            judge_one(self.experiment, claim, self.quick, samples).into_iter().map(move |result| Precision {
+                is_reached: is_precise(result.ci, limit),
+                claim: result.id,
+                arm: result.arm,
+                point: result.point,
+                measured: result.measured,
+                ci: result.ci,
+            })
+        });
+        reached.collect()
+    }
+
+    fn conduct_stage(
+        &self,
+        skipped: &BTreeSet<u32>,
+        place: &dyn Place,
+        store: &mut Store,
+        findings: &mut Findings,
+        limits: &Limits<'_>,
+        progress: &mut dyn FnMut(&Run<'_>, &Line),
+    ) -> anyhow::Result<Ending> {
+        let interrupted = limits.interrupted;
+        let design = self.design();
+        let devices = place.devices(self.experiment).clamp(1, design.blocks());
+        let plans = (0..devices).map(|device| self.plans(&share(&design, device, devices, skipped)));
+        let plans: Vec<Vec<Plan>> = plans.filter(|plans| !plans.is_empty()).collect();
+        let stop = AtomicBool::new(false);
+        let (sender, receiver) = mpsc::channel();
+        let outcome = std::thread::scope(|scope| -> anyhow::Result<()> {
+            let threads: Vec<_> = (0u32..)
+                .zip(&plans)
+                .map(|(device, plans)| {
+                    let (sender, stop) = (sender.clone(), &stop);
+                    scope.spawn(move || {
+                        // When the store has failed, the receiver is gone.
+                        let send = |line| drop(sender.send(line));
+                        for plan in plans.iter().take_while(|_| !stop.load(Ordering::Relaxed)) {
+                            let checks = place.run(self.experiment, plan, device, stop, &mut |line| send(line));
+                            stop.fetch_or(checks.is_err(), Ordering::Relaxed);
+                            checks?.into_iter().for_each(|self_check| send(Line::SelfCheck { self_check }));
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
+            drop(sender);
+            let stored = self.collect(&receiver, store, findings, [interrupted, &stop], progress);
+            let ended = threads.into_iter().map(|thread| thread.join().expect("a device's thread does not panic"));
+            ended.fold(stored, Result::and)
+        });
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(Ending::Interrupted);
+        }
+        outcome.map(|()| Ending::Complete)
+    }
+
+    /// Takes lines until every device has ended.
+    fn collect(
+        &self,
+        receiver: &mpsc::Receiver<Line>,
+        store: &mut Store,
+        findings: &mut Findings,
+        [interrupted, stop]: [&AtomicBool; 2],
+        progress: &mut dyn FnMut(&Run<'_>, &Line),
+    ) -> anyhow::Result<()> {
+        let mut outcome = Ok(());
+        loop {
+            if interrupted.load(Ordering::Relaxed) {
+                stop.store(true, Ordering::Relaxed);
+            }
+            let line = match receiver.recv_timeout(Duration::from_millis(100)) {
+                Ok(line) => line,
+                Err(mpsc::RecvTimeoutError::Timeout) => continue,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return outcome,
+            };
+            if !matches!(line, Line::Started { .. }) && outcome.is_ok() {
+                outcome = store.add(&line).map_err(Into::into);
+                stop.fetch_or(outcome.is_err(), Ordering::Relaxed);
+            }
+            progress(self, &line);
+            findings.add(line);
+        }
+    }
+
+    /// What one device runs: a plan for each scenario of its arms, in the order in which they come first; for each boot one.
+    fn plans(&self, replicates: &[Replicate]) -> Vec<Plan> {
+        self.plans_of(replicates, self.experiment.boots.is_some())
+    }
+
+    /// A plan for each scenario that the experiment needs, with all of its replicates.
+    pub fn scenarios(&self) -> Vec<Plan> {
+        self.plans_of(&blocks(&self.design()), false)
+    }
+
+    fn plans_of(&self, replicates: &[Replicate], is_each_apart: bool) -> Vec<Plan> {
+        let scenario = |replicate: &Replicate| {
+            self.experiment.arms[replicate.arm].scenario.as_ref().or(self.experiment.scenario.as_ref()).cloned()
+        };
+        let mut plans: Vec<Plan> = Vec::new();
+        for replicate in replicates {
+            let scenario = scenario(replicate);
+            match plans.iter_mut().find(|plan| plan.scenario == scenario && !is_each_apart) {
+                Some(plan) => plan.replicates.push(*replicate),
+                None => plans.extend(self.experiment.workload().map(|workload| Plan {
+                    experiment: self.experiment.name.clone(),
+                    arms: self.experiment.arms.clone(),
+                    points: self.experiment.points(self.quick),
+                    scenario,
+                    workload,
+                    guarded: self.experiment.mode == Mode::Native,
+                    replicates: vec![*replicate],
+                })),
+            }
+        }
+        plans
+    }
+
+    fn samples(&self, findings: &Findings) -> Samples {
+        let all = blocks(&self.design());
+        let pairs = all.iter().filter_map(|replicate| Some((replicate, findings.measured.get(&replicate.id)?)));
+        Samples::new(self.experiment.arms.len(), &self.experiment.points(self.quick), pairs)
+    }
+}
+
+#[cfg(test)]
+mod tests;

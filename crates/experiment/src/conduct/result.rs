@@ -1,0 +1,127 @@
+//! What a run has found: a line a point while it goes on, and its result.
+
+use std::collections::BTreeMap;
+
+use super::{Findings, Precision, Run};
+use crate::claim::Measure;
+use crate::metric::{Metric, Subject};
+use crate::samples::Samples;
+use crate::spec::Experiment;
+use crate::verdict::judge;
+use brisk_report::proof::{ExperimentResult, Mode};
+
+impl Run<'_> {
+    /// What is known by now of each point for which a claim asks for precision, a line each.
+    pub fn state(&self, findings: &Findings) -> Vec<String> {
+        let line = |Precision { arm, point, measured, ci: [low, high], is_reached, .. }: Precision| {
+            let arm = arm.unwrap_or_default();
+            let of_arm = findings.measured.values().filter(|found| found.arm == arm && found.point == point);
+            let (refused, accepted): (Vec<_>, Vec<_>) = of_arm.partition(|found| found.rejected.is_some());
+            let word = if is_reached { "precise" } else { "wants more" };
+            format!(
+                "{point}: {} of {arm}, {} refused: {measured:+.1} % [{low:.1}, {high:.1}], {word}",
+                accepted.len(),
+                refused.len()
+            )
+        };
+        self.precisions(&self.samples(findings)).into_iter().map(line).collect()
+    }
+
+    /// Names what is less precise than its claim asks for. A quick form promises no precision.
+    fn imprecise_note(&self, samples: &Samples) -> Option<String> {
+        let mut by_claim: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for precision in self.precisions(samples).into_iter().filter(|precision| !precision.is_reached && !self.quick) {
+            by_claim.entry(precision.claim).or_default().push(precision.point);
+        }
+        let lists = by_claim.iter().map(|(claim, points)| format!("{claim}: {}", points.join("; ")));
+        let lists: Vec<String> = lists.collect();
+        (!lists.is_empty()).then(|| format!("Less precise than was asked for: {}.", lists.join(". ")))
+    }
+
+    /// The result of what was found.
+    pub fn result(&self, findings: &Findings, command: String) -> ExperimentResult {
+        let experiment = self.experiment;
+        let samples = self.samples(findings);
+        let mut notes = experiment.notes.clone();
+        #[cfg(feature = "lab")]
+        notes.extend(experiment.combinations.iter().flat_map(|combinations| combinations.notes(self.quick)));
+        notes.extend(self.imprecise_note(&samples));
+        notes.extend(mode_note(experiment).map(str::to_owned));
+        notes.extend(findings.notes.iter().cloned());
+        ExperimentResult {
+            name: experiment.name.clone(),
+            title: experiment.title.clone(),
+            description: experiment.description.clone(),
+            mechanism: experiment.mechanism.clone(),
+            mode: experiment.mode,
+            quick: self.quick,
+            seed: self.seed,
+            arms: samples.series(experiment, &metrics(experiment)),
+            claims: judge(experiment, self.quick, &samples),
+            notes,
+            command,
+            self_checks: findings.self_checks.clone(),
+            rejections: samples.rejections(experiment),
+            courses: samples.courses(experiment),
+            failure: None,
+        }
+    }
+}
+
+/// The metrics worth a series: times and energy always, the others where a claim is about them.
+fn metrics(experiment: &Experiment) -> Vec<Metric> {
+    let claimed = |metric: &Metric| match metric {
+        metric if metric.subject() != experiment.subject() => false,
+        // Of a device's own boot nothing else is known.
+        metric if experiment.reboots.is_some() => matches!(metric, Metric::Boot | Metric::Kernel | Metric::Preload),
+        Metric::LookUpTime => experiment.mode == Mode::Parallel,
+        metric if metric.subject() == Subject::Boots => true,
+        metric if metric.subject() == Subject::LookUps => experiment.mode == Mode::Deterministic,
+        Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
+        Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
+        // What music missed is claimed of one arm alone.
+        Metric::MusicMissed => false,
+        metric if metric.subject() == Subject::Applications => experiment.claims.iter().any(|c| c.metric == *metric),
+        _ => true,
+    };
+    Metric::ALL.into_iter().filter(claimed).collect()
+}
+
+fn mode_note(experiment: &Experiment) -> Option<&'static str> {
+    match experiment.mode {
+        Mode::Deterministic if experiment.applications.is_some() => Some(
+            "Time is counted in instructions executed by the guest, two nanoseconds each: repeatable, but blind to caches. \
+             Flash takes the time that its model says.",
+        ),
+        Mode::Deterministic if experiment.look_ups.is_some() => Some(
+            "Figures are instructions executed by the guest: repeatable, but blind to caches and memory, and to what \
+             switching between processes costs beside them.",
+        ),
+        Mode::Deterministic => Some(
+            "Time is counted in instructions executed by the guest: repeatable, but blind to caches and memory. \
+             Energy is the virtual CPU's model, C x V^2 x f while busy.",
+        ),
+        Mode::Parallel if experiment.look_ups.is_some() => Some(
+            "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
+             Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused. Emulation makes \
+             switching between processes dearer than it is on a processor, and a hit spares it.",
+        ),
+        Mode::Parallel if experiment.boots.is_some() => Some(
+            "Each boot is a guest of its own, two emulated CPUs on the host's clock: only ratios of boots that were run \
+             side by side count, and a boot in which the host kept a CPU waiting for more than 3 % of the time is refused. \
+             HotSpot stands in for ART: it compiles while it runs, and two of its threads hardly load classes at the same \
+             time. It cannot fork, so the paper's child is a second Java machine, whose start is dearer than fork(2). What \
+             is said of 4 and 8 CPUs is predicted by scheduling the costs that were measured natively, not measured.",
+        ),
+        Mode::Parallel if experiment.subject() == Subject::Combinations => Some(
+            "Two emulated CPUs on the host's clock: only ratios of replicates that were run side by side count, and a \
+             replicate in which the host kept a CPU waiting for more than 3 % of the time is refused.",
+        ),
+        Mode::Parallel => Some(
+            "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
+             Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused. The virtual \
+             frequency itself is checked in deterministic mode alone.",
+        ),
+        Mode::Native => None,
+    }
+}

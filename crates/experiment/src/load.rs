@@ -1,0 +1,139 @@
+//! The program that experiments launch: a known amount of CPU work between its start and its first screen.
+//!
+//! As in Jo and Suh 2017, section IV: a load given by parameter, on several threads so that every CPU is busy. The first
+//! part of the work is what every application does at its start and is done by one thread; the rest is the generated
+//! load. "Basic launch time" is the launch time without the time that the generated load took.
+
+use std::io::{self, Read, Write};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use brisk_base::work::Work;
+use brisk_sys::BootTime;
+
+/// What a launch does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// CPU time of the main thread's whole work at the highest frequency, in milliseconds.
+    pub work_ms: u32,
+    /// The part of it that is start-up, in milliseconds.
+    pub start_up_ms: u32,
+    /// Threads that do the generated load, each all of it.
+    pub threads: u32,
+    /// Turns of the work loop in a millisecond at the highest frequency.
+    pub turns_per_ms: u64,
+    /// CPU time of a burst and the wait after it, in milliseconds; all the work is one burst without.
+    pub bursts: Option<(u32, u32)>,
+}
+
+/// What the load says at its first screen: one JSON line on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct FirstScreen {
+    /// When it was reached, on CLOCK_BOOTTIME.
+    pub first_screen_ns: u64,
+    /// How long the generated load took.
+    pub generated_ns: u64,
+}
+
+impl FirstScreen {
+    /// Launch time since `started`.
+    pub fn launch_ms(&self, started: BootTime) -> f64 {
+        BootTime::from_nanoseconds(self.first_screen_ns).since(started).as_secs_f64() * 1000.0
+    }
+
+    /// Launch time since `started` without the time of the generated load.
+    pub fn basic_ms(&self, started: BootTime) -> f64 {
+        self.launch_ms(started) - self.generated_ns as f64 / 1e6
+    }
+}
+
+impl Load {
+    /// Does the work.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn run(&self) -> io::Result<FirstScreen> {
+        let generated_ms = self.work_ms - self.start_up_ms.min(self.work_ms);
+        self.work(self.start_up_ms.min(self.work_ms));
+        let generated_from = BootTime::now();
+        thread::scope(|scope| -> io::Result<()> {
+            for _ in 1..self.threads {
+                thread::Builder::new().spawn_scoped(scope, || self.work(generated_ms))?;
+            }
+            self.work(generated_ms);
+            Ok(())
+        })?;
+        let first_screen = BootTime::now();
+        let generated_ns = first_screen.since(generated_from).as_nanos() as u64;
+        Ok(FirstScreen { first_screen_ns: first_screen.nanoseconds(), generated_ns })
+    }
+}
+
+impl Load {
+    fn work(&self, work_ms: u32) {
+        let turns = |ms: u32| Work::of_turns(u64::from(ms) * self.turns_per_ms);
+        let Some((burst_ms, wait_ms)) = self.bursts else { return turns(work_ms).run() };
+        let mut left_ms = work_ms;
+        while left_ms > 0 {
+            let burst_ms = burst_ms.clamp(1, left_ms);
+            turns(burst_ms).run();
+            thread::sleep(Duration::from_millis(wait_ms.into()));
+            left_ms -= burst_ms;
+        }
+    }
+}
+
+/// Turns of the work loop in a millisecond at the present frequency: the fastest of three trials, for what disturbs a
+/// trial only makes it longer.
+pub fn turns_per_ms() -> u64 {
+    const LENGTH: Duration = Duration::from_millis(50);
+    let work = Work::lasting(LENGTH);
+    let fastest = (0..3).map(|_| work.time()).min().unwrap_or(LENGTH);
+    ((work.turns() as f64 / (fastest.as_secs_f64() * 1000.0)) as u64).max(1)
+}
+
+/// Prints the first screen, then stays, as an application does, until `input` ends.
+///
+/// # Errors
+/// When stdout cannot be written or `input` cannot be read.
+pub fn show_and_stay(first_screen: &FirstScreen, input: &mut dyn Read) -> io::Result<()> {
+    let mut line = serde_json::to_string(first_screen)?;
+    line.push('\n');
+    io::stdout().write_all(line.as_bytes())?;
+    io::stdout().flush()?;
+    io::copy(input, &mut io::sink()).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn basic_time_leaves_the_generated_load_out() {
+        let screen = FirstScreen { first_screen_ns: 350_000_000, generated_ns: 120_000_000 };
+        let started = BootTime::from_milliseconds(100);
+        assert_eq!((screen.launch_ms(started), screen.basic_ms(started)), (250.0, 130.0));
+    }
+
+    #[test]
+    fn there_is_a_wait_after_each_burst() {
+        // Three bursts, the last of which is shorter.
+        let load = Load { work_ms: 5, start_up_ms: 0, threads: 1, turns_per_ms: 10, bursts: Some((2, 4)) };
+        assert!(load.run().unwrap().generated_ns >= 3 * 4_000_000);
+    }
+
+    #[test]
+    fn every_thread_does_the_whole_load() {
+        for threads in [1, 3] {
+            let load = Load { work_ms: 4, start_up_ms: 1, threads, turns_per_ms: 1000, bursts: None };
+            let started = BootTime::now();
+            let screen = load.run().unwrap();
+            assert!(screen.generated_ns > 0 && screen.basic_ms(started) >= 0.0);
+            assert!(screen.launch_ms(started) <= started.since(BootTime::default()).as_secs_f64() * 1e3);
+        }
+        let only_start_up = Load { work_ms: 1, start_up_ms: 5, threads: 1, turns_per_ms: 10, bursts: None };
+        only_start_up.run().unwrap();
+    }
+}

@@ -1,0 +1,22 @@
+//! A distribution in a few figures.
+
+use serde::Serialize;
+
+use crate::statistics::{mean, quantile};
+
+/// Figures of lookups, in the unit of the measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Figures {
+    /// Half of the lookups took no longer.
+    pub p50: f64,
+    /// 99 of 100 took no longer.
+    pub p99: f64,
+    /// The mean.
+    pub mean: f64,
+}
+
+/// The figures of `values`.
+pub(super) fn figures(mut values: Vec<f64>) -> Figures {
+    values.sort_unstable_by(f64::total_cmp);
+    Figures { p50: quantile(&values, 0.5), p99: quantile(&values, 0.99), mean: mean(&values) }
+}

@@ -1,0 +1,163 @@
+//! Many lookups in a row, and what they took.
+
+use serde::Serialize;
+
+use super::client::{Client, Timing};
+use super::figures::{Figures, figures};
+use super::steps::{self, Steps};
+use brisk_base::random::Random;
+use brisk_mechanism::lookup::trace::Popularity;
+use brisk_sys::Root;
+use brisk_sys::binder::CallError;
+use brisk_sys::binder::parcel::Object;
+use brisk_sys::cpu::ticks::{TickUnit, Ticks};
+
+/// How unevenly services are looked up, as in the simulator's traces: the top quarter takes 80 %.
+const ZIPF_EXPONENT: f64 = 1.16;
+/// Lookups whose steps are recorded: four events each.
+const RECORDED: usize = 1000;
+
+/// What is looked up.
+#[derive(Debug, Clone, Copy)]
+pub struct LookUps<'a> {
+    /// The function that looks up.
+    pub code: u32,
+    /// The services, most popular first.
+    pub names: &'a [String],
+    /// How many lookups are measured.
+    pub count: usize,
+    /// What the order of the names follows from.
+    pub seed: u64,
+}
+
+/// What the driver takes when it looks nothing up.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Floors {
+    /// A call that does nothing.
+    pub empty_call: f64,
+    /// A call that takes a reference and lets it go.
+    pub reference_pair: f64,
+}
+
+/// A row of lookups.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// What is counted.
+    pub unit: TickUnit,
+    /// How many were counted.
+    pub look_ups: usize,
+    /// How many services they were spread over.
+    pub services: usize,
+    /// The calls of the driver, with everything behind them.
+    pub call: Figures,
+    /// The requests, built in user space.
+    pub request: Figures,
+    /// The answers, read in user space.
+    pub answer: Figures,
+    /// What remains when nothing is looked up.
+    pub floors: Floors,
+}
+
+impl LookUps<'_> {
+    /// Looks every service up once, then measures.
+    ///
+    /// # Errors
+    /// [`CallError`], also when a service is not there.
+    pub fn measure(&self, client: &mut Client) -> Result<Measured, CallError> {
+        let ticks = Ticks::calibrate();
+        self.look_all_up(client)?;
+        let timings = self.run(client, 0)?;
+        let part = |part: fn(&Timing) -> u64| figures(timings.iter().map(|timing| ticks.of(part(timing))).collect());
+        Ok(Measured {
+            unit: ticks.unit,
+            look_ups: self.count,
+            services: self.names.len(),
+            call: part(|timing| timing.call),
+            request: part(|timing| timing.request),
+            answer: part(|timing| timing.answer),
+            floors: self.floors(client, &ticks)?,
+        })
+    }
+
+    /// Calls of `count` lookups, before each of which `forget` makes the driver's cache forget what it holds.
+    ///
+    /// # Errors
+    /// [`CallError`], and those of `forget`.
+    pub fn misses(
+        &self,
+        client: &mut Client,
+        count: usize,
+        forget: &mut dyn FnMut() -> Result<(), CallError>,
+    ) -> Result<Figures, CallError> {
+        let ticks = Ticks::calibrate();
+        let mut random = Random::stream(self.seed, 1);
+        let popularity = self.popularity();
+        let mut calls = Vec::with_capacity(count);
+        for _ in 0..count {
+            forget()?;
+            calls.push(ticks.of(self.look_up(client, &self.names[popularity.draw(&mut random)])?.call));
+        }
+        Ok(figures(calls))
+    }
+
+    /// What the calls consist of, from a further row of lookups that the driver's events below `root` record; `untraced`
+    /// is their median without. `None` when no manager was asked, or the events cannot be had.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn steps(&self, client: &mut Client, root: &Root, untraced: f64) -> Result<Option<Steps>, CallError> {
+        let trace = match steps::record(root) {
+            Ok(trace) => trace,
+            Err(error) => {
+                tracing::info!("the steps cannot be told apart: {error}");
+                return Ok(None);
+            }
+        };
+        let recorded = LookUps { count: self.count.min(RECORDED), ..*self }.run(client, 2)?;
+        let events = trace.finish()?;
+        Ok(steps::steps(&events, &recorded, std::process::id(), untraced, &Ticks::calibrate()))
+    }
+
+    fn popularity(&self) -> Popularity {
+        Popularity::zipf(self.names.len() as u32, ZIPF_EXPONENT)
+    }
+
+    fn look_up(&self, client: &mut Client, name: &str) -> Result<Timing, CallError> {
+        match client.look_up(self.code, name)? {
+            (Object::Null, _) => Err(CallError::Malformed(format!("a manager that knows {name}"))),
+            (_, timing) => Ok(timing),
+        }
+    }
+
+    /// Every service once: what is measured after it is no first time.
+    pub(super) fn look_all_up(&self, client: &mut Client) -> Result<(), CallError> {
+        self.names.iter().try_for_each(|name| self.look_up(client, name).map(drop))
+    }
+
+    /// All the lookups, in the order that the seed and `stream` make.
+    ///
+    /// # Errors
+    /// [`CallError`], also when a service is not there.
+    pub fn run(&self, client: &mut Client, stream: u64) -> Result<Vec<Timing>, CallError> {
+        let mut random = Random::stream(self.seed, stream);
+        let popularity = self.popularity();
+        (0..self.count).map(|_| self.look_up(client, &self.names[popularity.draw(&mut random)])).collect()
+    }
+
+    fn floors(&self, client: &mut Client, ticks: &Ticks) -> Result<Floors, CallError> {
+        const TRIALS: usize = 201;
+        let (object, _) = client.look_up(self.code, &self.names[0])?;
+        let Object::Handle(handle) = object else {
+            return Err(CallError::Malformed("a manager of other processes' services".into()));
+        };
+        client.keep(handle);
+        let mut median = |trial: &mut dyn FnMut(&mut Client) -> Result<u64, CallError>| -> Result<f64, CallError> {
+            let trials = (0..TRIALS).map(|_| Ok(ticks.of(trial(client)?))).collect::<Result<Vec<f64>, CallError>>()?;
+            Ok(figures(trials).p50)
+        };
+        Ok(Floors {
+            empty_call: median(&mut Client::empty_call)?,
+            reference_pair: median(&mut |client| client.reference_pair(handle))?,
+        })
+    }
+}

@@ -1,0 +1,75 @@
+//! The lookups of a modelled application made for real: its processes are connections of the users whose they are.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use super::client::Client;
+use super::figures::{Figures, figures};
+use brisk_mechanism::lookup::{Event, LookUp};
+use brisk_sys::binder::WireFormat;
+use brisk_sys::cpu::ticks::Ticks;
+use brisk_sys::process::user::as_user;
+
+/// Processes that are alive at the same time; the oldest ends.
+const ALIVE: usize = 16;
+/// Users of applications and of isolated processes, as Android numbers them.
+const APPLICATIONS: std::ops::Range<u32> = 10_000..20_000;
+const ISOLATED: std::ops::Range<u32> = 90_000..100_000;
+
+/// A course of events for the context of a device.
+#[derive(Debug)]
+pub struct Replay<'a> {
+    /// The device, which all users may open.
+    pub device: &'a Path,
+    /// How its manager is spoken to.
+    pub format: &'static WireFormat,
+    /// The services, by the numbers that events give them.
+    pub names: &'a [String],
+    /// What happens.
+    pub events: &'a [Event],
+}
+
+impl Replay<'_> {
+    /// Plays until `count` lookups were made, and says what they took, in ticks of the processor's counter.
+    ///
+    /// # Errors
+    /// When this is not root, or the driver or the manager refuses.
+    pub fn run(&self, count: usize) -> anyhow::Result<Figures> {
+        let ticks = Ticks::calibrate();
+        let mut registrar = self.client()?;
+        let mut processes: VecDeque<(u32, Client)> = VecDeque::new();
+        let mut calls = Vec::with_capacity(count);
+        for (pointer, event) in (1u64..).zip(self.events) {
+            match event {
+                Event::Registered { name } => registrar.register(&self.names[*name as usize], pointer)?,
+                Event::LookUp(_) if calls.len() == count => break,
+                Event::LookUp(look_up) => calls.push(ticks.of(self.look_up(look_up, &mut processes)?)),
+            }
+        }
+        Ok(figures(calls))
+    }
+
+    fn client(&self) -> anyhow::Result<Client> {
+        Ok(Client::open(self.device, self.format)?)
+    }
+
+    /// Ticks of one lookup, in the process that makes it.
+    fn look_up(&self, look_up: &LookUp, processes: &mut VecDeque<(u32, Client)>) -> anyhow::Result<u64> {
+        let users = if look_up.isolated { ISOLATED } else { APPLICATIONS };
+        let uid = users.start + look_up.caller % (users.end - users.start);
+        as_user(uid, || {
+            let known = processes.iter().position(|(process, _)| *process == look_up.process);
+            let place = match known {
+                Some(place) => place,
+                None => {
+                    processes.truncate(ALIVE - 1);
+                    processes.push_front((look_up.process, self.client()?));
+                    0
+                }
+            };
+            let (_, client) = &mut processes[place];
+            let name = &self.names[look_up.name as usize];
+            Ok(client.look_up(self.format.check_code(), name)?.1.call)
+        })?
+    }
+}

@@ -1,0 +1,132 @@
+//! What a device is given to run, and the lines that come back from it.
+//!
+//! A plan is one JSON object; its answer is one JSON line a replicate, after one line about the device.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::point::Point;
+use super::spec::{Arm, Workload};
+use brisk_report::proof::{DeviceDescription, SelfCheck};
+
+/// One device's share of an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The arms, which replicates name by index.
+    pub arms: Vec<Arm>,
+    /// The points, which replicates name by index.
+    pub points: Vec<Point>,
+    /// The lab's scenario, or none on the user's own device.
+    pub scenario: Option<String>,
+    /// What a replicate runs.
+    pub workload: Workload,
+    /// Whether a guardian restores everything when the runner is killed: on a device that outlives it.
+    pub guarded: bool,
+    /// The replicates in the order in which they are run.
+    pub replicates: Vec<Replicate>,
+}
+
+/// One run of one arm at one point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replicate {
+    /// Its number, unique in the experiment.
+    pub id: u32,
+    /// Its block: replicates of one block and point share phase and background, so that arms are compared in pairs.
+    pub block: u32,
+    /// Index into [`Plan::arms`].
+    pub arm: usize,
+    /// Index into [`Plan::points`].
+    pub point: usize,
+    /// How long the device rests between setting the arm and the launch, in microseconds.
+    pub settle_us: u64,
+    /// Seed of the background load.
+    pub seed: u64,
+    /// True when it is run but not counted.
+    pub warm_up: bool,
+}
+
+/// One line of a device's answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// A finished replicate.
+    Measured(Measured),
+    /// A replicate begins: with its [`Measured`] line it makes the window in which the host may not disturb it.
+    Started {
+        /// [`Replicate::id`].
+        started: u32,
+    },
+    /// The device, once, first.
+    Device {
+        /// The device.
+        device: DeviceDescription,
+    },
+    /// What was asserted of the device before any sample was accepted.
+    SelfCheck {
+        /// The assertion and its outcome.
+        self_check: SelfCheck,
+    },
+    /// The device cannot run the plan; its last line.
+    Failed {
+        /// Why, in words.
+        failed: String,
+    },
+    /// Something that a reader of the result must know.
+    Note {
+        /// In words.
+        note: String,
+    },
+}
+
+/// What changes in the course of a replicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Course {
+    /// Applications that live.
+    Alive,
+    /// Free memory, in MiB.
+    Free,
+    /// Pages of files, in MiB.
+    Files,
+    /// What lies on swap, in MiB.
+    Swapped,
+}
+
+impl Course {
+    /// All of them, in the order of a report.
+    pub const ALL: [Self; 4] = [Self::Alive, Self::Free, Self::Files, Self::Swapped];
+
+    /// Its name in a report, and its unit.
+    pub fn what(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Alive => ("applications alive", ""),
+            Self::Free => ("free memory", "MiB"),
+            Self::Files => ("pages of files", "MiB"),
+            Self::Swapped => ("on swap", "MiB"),
+        }
+    }
+}
+
+/// What one replicate measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// [`Replicate::id`].
+    pub replicate: u32,
+    /// The arm's name.
+    pub arm: String,
+    /// The point, as [`Point`] prints it.
+    pub point: String,
+    /// The figures, by [`super::claim::Metric::key`].
+    pub metrics: BTreeMap<String, f64>,
+    /// The single events behind figures of many, by the same keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub events: BTreeMap<String, Vec<f64>>,
+    /// What changed in the course of it, step by step.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub courses: BTreeMap<Course, Vec<f64>>,
+    /// Why it must not be counted, if so.
+    pub rejected: Option<String>,
+}

@@ -1,0 +1,50 @@
+//! A place on a workload's scale: how much is launched, how long nothing is, how much is looked up, what runs together.
+
+use serde::{Deserialize, Serialize};
+
+use brisk_mechanism::lookup::Traces;
+
+/// One place on the workload's scale.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Point {
+    /// One launch that takes this much CPU time at the highest frequency, in milliseconds.
+    Work(u32),
+    /// Nothing is launched for this long, in milliseconds.
+    Idle(u32),
+    /// So many service lookups in a row.
+    LookUps(u32),
+    /// So many openings of applications, one after another.
+    Openings(u32),
+    /// One boot, from the kernel to the first screen.
+    Boot,
+    /// So many rounds of reading what processes hold.
+    Readings(u32),
+    /// So many clients that look services up at the same time.
+    Clients(u32),
+    /// The lookups of one modelled application: its place among [`Traces::built_in`].
+    Application(usize),
+    /// A foreground with others beside it, by its name.
+    Combination(String),
+}
+
+impl std::fmt::Display for Point {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Work(work_ms) => write!(f, "work {work_ms} ms"),
+            Self::Boot => f.write_str("boot"),
+            Self::Combination(name) => f.write_str(name),
+            Self::Openings(1) => f.write_str("1 opening"),
+            Self::Openings(count) => write!(f, "{count} openings"),
+            Self::Readings(count) => write!(f, "{count} readings"),
+            Self::LookUps(count) => write!(f, "{count} lookups"),
+            Self::Clients(1) => f.write_str("1 client"),
+            Self::Clients(count) => write!(f, "{count} clients"),
+            Self::Application(index) => match Traces::built_in().traces.get(*index) {
+                Some(trace) => f.write_str(&trace.name),
+                None => write!(f, "application {index}"),
+            },
+            Self::Idle(idle_ms) => write!(f, "idle {} s", f64::from(*idle_ms) / 1000.0),
+        }
+    }
+}

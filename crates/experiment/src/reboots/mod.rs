@@ -1,0 +1,339 @@
+//! The arms of a boot on the user's own device, a real reboot a replicate.
+//!
+//! Each boot does one step: it judges itself, if it is a replicate's, then arms the next one and reboots ([`series`]). What
+//! goes on after a reboot is a unit or a script ([`means`]) that runs `brisk prove --here --resume`. Nothing but these files
+//! is changed and, where arms differ in it, how Android's zygote preloads ([`preload`]); an arm's is taken back as soon as its
+//! boot is there, so that no arm outlives one boot.
+
+pub mod means;
+pub mod preload;
+pub mod series;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+
+use super::conduct::{Findings, Run};
+use super::metric::Metric;
+use super::plan::{Line, Measured, Replicate};
+use super::point::Point;
+use super::runner;
+use super::schedule::share;
+use super::spec::{Arm, Experiment, Reboots};
+use super::store::Store;
+use brisk_base::notes::note;
+use brisk_daemon::boot::{Options, watch};
+use brisk_mechanism::boot::hand_over::{self, Step as Policy};
+use brisk_sys::cpu::cpufreq::Policies;
+use brisk_sys::system::{android_properties, kernel};
+use brisk_sys::{BootTime, Root};
+use means::Means;
+use series::{Again, Armed, Series, Step};
+
+/// How often it is checked whether this program is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// `brisk boot hold` says what it did within this time of a completed boot.
+const HOLD_PATIENCE: Duration = Duration::from_secs(10);
+/// A reboot that was asked for comes within this time.
+const REBOOT_PATIENCE: Duration = Duration::from_secs(600);
+
+/// A series in the boot under way.
+#[derive(Debug)]
+pub struct Course<'a> {
+    /// The device.
+    pub root: &'a Root,
+    /// What makes it go on.
+    pub means: Means,
+    /// This program.
+    pub program: PathBuf,
+    /// What is measured.
+    pub run: Run<'a>,
+    /// Becomes true when this program is to end.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// How a series ended, or its part in this boot.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Every replicate is measured.
+    Complete,
+    /// A replicate failed twice; why it did last.
+    Failed(String),
+    /// This program was ended, most likely by the reboot.
+    Interrupted,
+}
+
+/// What came of a replicate's boot.
+enum Judged {
+    Measured(Measured),
+    Refused(String),
+    Interrupted,
+}
+
+/// What `brisk boot hold` says of itself, as far as it matters here.
+#[derive(Debug, Deserialize)]
+struct HoldReport {
+    handed_back: Option<Vec<String>>,
+    faults: Vec<String>,
+}
+
+/// Whether a series is under way on this device.
+pub fn are_under_way(root: &Root) -> bool {
+    Means::of(root).is_some_and(|means| Series::is_under_way(&means.folder(root)))
+}
+
+/// What can be compared on a device.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The arms, by name.
+    pub arms: Vec<String>,
+    /// The others, and why: for people.
+    pub left_out: Vec<String>,
+}
+
+/// The arms of `experiment` that this device can boot in. Its own boots have to be those of the stock arm.
+///
+/// # Errors
+/// When a series would show nothing: why, and what to do.
+pub fn offer(experiment: &Experiment, root: &Root) -> anyhow::Result<Offer> {
+    let policies = Policies::read(root).list;
+    let can_be_held = policies.iter().any(|policy| hand_over::step(policy, None) == Policy::Hold);
+    let objection = |arm: &Arm| {
+        let no_hold = "no cpufreq policy of this device can be held at performance";
+        let hold = (arm.boot_hold && !can_be_held).then_some(no_hold);
+        hold.or_else(|| preload::objection(root, arm.preload))
+    };
+    let mut offer = Offer { arms: Vec::new(), left_out: Vec::new() };
+    for arm in &experiment.arms {
+        match objection(arm) {
+            None => offer.arms.push(arm.name.clone()),
+            Some(why) => offer.left_out.push(format!("{}: {why}", arm.name)),
+        }
+    }
+    let baseline = &experiment.arms[experiment.baseline()].name;
+    ensure!(
+        offer.arms.len() > 1 && offer.arms.contains(baseline),
+        "boots of this device would not differ; {}",
+        offer.left_out.join("; ")
+    );
+    let command_line = root.read("/proc/cmdline").unwrap_or_default();
+    let by_kernel = command_line.contains("boot hold") || command_line.contains("androidboot.brisk=hold");
+    let by_property = android_properties::value(root, "ro.boot.brisk").as_deref() == Some("hold");
+    let folders = root.list("/etc/systemd/system").unwrap_or_default();
+    let wants = |folder: &String| root.path(format!("/etc/systemd/system/{folder}/brisk-boot-hold.service"));
+    let is_enabled = folders.iter().filter(|folder| folder.ends_with(".wants")).any(|it| wants(it).is_symlink());
+    ensure!(
+        !by_kernel && !by_property && !is_enabled,
+        "this device boots with brisk boot hold already, so there is no stock boot: take that away first (systemctl \
+         disable brisk-boot-hold, or the word on the kernel's command line)"
+    );
+    Ok(offer)
+}
+
+impl Course<'_> {
+    /// Judges the boot under way if it is a replicate's, then arms the next replicate and reboots.
+    ///
+    /// # Errors
+    /// When something cannot be written, or the device does not reboot. The caller takes the series away then.
+    pub fn go_on(&self, store: &mut Store, findings: &mut Findings) -> anyhow::Result<Ending> {
+        let reboots = self.run.experiment.reboots.context("an experiment with reboots says [reboots]")?;
+        let boot = kernel::boot_id(self.root).context("this kernel does not say which boot this is")?;
+        if findings.device().is_none() {
+            add(Line::Device { device: runner::describe(self.root, None)? }, store, findings)?;
+        }
+        let series = Series::read(&self.folder())?.unwrap_or_default();
+        let again = match series.step(&boot) {
+            Step::Arm(again) => again,
+            Step::Reboot => return self.reboot(series),
+            Step::Judge(armed) => match self.judge(&series, &armed, reboots)? {
+                Judged::Interrupted => return Ok(Ending::Interrupted),
+                Judged::Measured(measured) => add(Line::Measured(measured), store, findings).map(|()| None)?,
+                Judged::Refused(reason) => {
+                    eprintln!("this boot does not count: {reason}");
+                    let measured = self.measured(&self.replicate(armed.replicate)?);
+                    let again = armed.once_more();
+                    if again.is_none() {
+                        let rejected = Measured { rejected: Some(reason.clone()), ..measured };
+                        add(Line::Measured(rejected), store, findings)?;
+                        return Ok(Ending::Failed(reason));
+                    }
+                    let note = format!("A boot of {} did not count and was run again: {reason}.", measured.arm);
+                    add(Line::Note { note }, store, findings)?;
+                    again
+                }
+            },
+        };
+        store.sync()?;
+        let series = Series { armed: None, again, ..series };
+        series.write(&self.folder())?;
+        let left = self.left(findings);
+        let next = match again {
+            Some(Again { replicate, tries }) => (self.replicate(replicate)?, tries),
+            None => match left.first() {
+                Some(&next) => (next, 0),
+                None => return Ok(Ending::Complete),
+            },
+        };
+        let (count, seconds) = (left.len(), reboots.settle_s);
+        note!("{count} reboots are left, the next one is in {seconds} s; brisk prove --here --stop ends it");
+        if !self.rest(Duration::from_secs(seconds.into())) {
+            return Ok(Ending::Interrupted);
+        }
+        self.arm(series, next, boot)
+    }
+
+    /// Puts on record what the next boot is for, sets its arm, and reboots.
+    fn arm(&self, series: Series, (replicate, tries): (Replicate, u32), boot: String) -> anyhow::Result<Ending> {
+        let in_order = !self.means.tells_of_a_shutdown();
+        let armed = Armed { replicate: replicate.id, tries, armed_by: boot, in_order };
+        let series = Series { armed: Some(armed), again: None, ..series };
+        series.write(&self.folder())?;
+        let arm = &self.run.experiment.arms[replicate.arm];
+        self.means.set_hold(self.root, &self.program, arm.boot_hold)?;
+        if preload::is_compared(self.run.experiment) {
+            self.means.set_preload(self.root, arm.preload.mode())?;
+        }
+        self.reboot(series)
+    }
+
+    /// The replicates that `findings` has not, in their order; those that do not count come first.
+    fn left(&self, findings: &Findings) -> Vec<Replicate> {
+        let all = self.schedule().into_iter();
+        all.filter(|replicate| !findings.has(replicate.id)).collect()
+    }
+
+    fn schedule(&self) -> Vec<Replicate> {
+        share(&self.run.design(), 0, 1, &BTreeSet::new())
+    }
+
+    fn replicate(&self, id: u32) -> anyhow::Result<Replicate> {
+        let found = self.schedule().into_iter().find(|replicate| replicate.id == id);
+        found.with_context(|| format!("replicate {id} is none of this experiment's"))
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.means.folder(self.root)
+    }
+
+    /// What is known of a replicate's boot before it is measured.
+    fn measured(&self, replicate: &Replicate) -> Measured {
+        Measured {
+            replicate: replicate.id,
+            arm: self.run.experiment.arms[replicate.arm].name.clone(),
+            point: Point::Boot.to_string(),
+            metrics: Default::default(),
+            events: Default::default(),
+            courses: Default::default(),
+            rejected: None,
+        }
+    }
+
+    /// Waits for the boot under way to complete, and finds how long it took and whether it was one of its arm.
+    fn judge(&self, series: &Series, armed: &Armed, reboots: Reboots) -> anyhow::Result<Judged> {
+        // Whatever becomes of this boot, the next one is as the device is.
+        self.means.unset(self.root, &self.program)?;
+        let judging = Armed { in_order: false, ..armed.clone() };
+        Series { armed: Some(judging), again: None, ..series.clone() }.write(&self.folder())?;
+        if !armed.in_order {
+            let reason =
+                "it did not follow from the reboot that was asked for: the power was cut, or a person reset the device";
+            return Ok(Judged::Refused(reason.to_owned()));
+        }
+        let limit = Duration::from_secs(reboots.limit_s.into());
+        let sign = self.means.sign();
+        let watched = watch(&Options {
+            root: self.root.clone(),
+            first_process: false,
+            recording: None,
+            hold: None,
+            signs: vec![sign.clone()],
+            timeout: limit.saturating_sub(BootTime::now().since(BootTime::default())),
+        })?;
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Ok(Judged::Interrupted);
+        }
+        if watched.ended != sign.to_string() {
+            let reason = format!("it had not completed {} s after the kernel's start", reboots.limit_s);
+            return Ok(Judged::Refused(reason));
+        }
+        let replicate = self.replicate(armed.replicate)?;
+        let arm = &self.run.experiment.arms[replicate.arm];
+        let found = || {
+            let mut metrics = self.means.boot_times(&watched)?;
+            self.was_held(arm.boot_hold)?;
+            if preload::is_compared(self.run.experiment) {
+                let took_ms = preload::took_ms(self.root, arm.preload.mode())?;
+                metrics.insert(Metric::Preload.key().to_owned(), took_ms);
+            }
+            anyhow::Ok(metrics)
+        };
+        Ok(match found() {
+            Ok(metrics) => Judged::Measured(Measured { metrics, ..self.measured(&replicate) }),
+            Err(error) => Judged::Refused(format!("{error:#}")),
+        })
+    }
+
+    /// Checks that governors were held in this boot, or not, as the arm has it.
+    fn was_held(&self, wanted: bool) -> anyhow::Result<()> {
+        let path = means::hold_report(self.root);
+        if !wanted {
+            ensure!(!path.exists(), "governors were held, and this arm is stock");
+            return Ok(());
+        }
+        let limit = BootTime::now() + HOLD_PATIENCE;
+        loop {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            // It is written in pieces, and something else may come after it.
+            let mut reports = serde_json::Deserializer::from_slice(text.as_bytes()).into_iter();
+            if let Some(Ok(HoldReport { handed_back, faults })) = reports.next() {
+                let held = handed_back.unwrap_or_default();
+                ensure!(!held.is_empty() && faults.is_empty(), "brisk boot hold held {held:?}: {}", faults.join("; "));
+                return Ok(());
+            }
+            ensure!(BootTime::now() < limit, "brisk boot hold does not say that it has held anything");
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Waits; false when this program is ended meanwhile.
+    fn rest(&self, length: Duration) -> bool {
+        let until = BootTime::now() + length;
+        while BootTime::now() < until {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return false;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        true
+    }
+
+    /// Asks for the reboot, which ends this program; that it did is put on record.
+    fn reboot(&self, mut series: Series) -> anyhow::Result<Ending> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Ok(Ending::Interrupted);
+        }
+        self.means.reboot(self.root)?;
+        if self.rest(REBOOT_PATIENCE) {
+            bail!("this device does not reboot, though it was asked to");
+        }
+        if let Some(armed) = &mut series.armed {
+            armed.in_order = true;
+            series.write(&self.folder())?;
+        }
+        Ok(Ending::Interrupted)
+    }
+}
+
+/// Puts a line on record, and among what is known.
+fn add(line: Line, store: &mut Store, findings: &mut Findings) -> anyhow::Result<()> {
+    store.add(&line)?;
+    findings.add(line);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

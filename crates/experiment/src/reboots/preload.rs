@@ -1,0 +1,174 @@
+//! How the zygote of an arm's boot preloads: a property of Android that outlives the reboot. What it was before is on record
+//! for as long as it is an arm's.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use crate::conduct::Findings;
+use crate::metric::Metric;
+use crate::spec::{Experiment, Preloading};
+use brisk_mechanism::boot::zygote::{self, MODE};
+use brisk_sys::system::android_properties;
+use brisk_sys::{Root, durable_file};
+
+/// Two lines: the property's value before, and the arm's.
+const RECORD: &str = "preload.before";
+
+/// Whether zygotes preload in different ways in the arms of `experiment`.
+pub fn is_compared(experiment: &Experiment) -> bool {
+    experiment.arms.iter().any(|arm| arm.preload != Preloading::Off)
+}
+
+/// Why no arm can have the zygotes of this device preload so; `None` when one can.
+pub fn objection(root: &Root, preload: Preloading) -> Option<&'static str> {
+    let says_nothing = || zygote::preloaded(root).is_empty();
+    match preload {
+        Preloading::Off => None,
+        _ if !android_properties::exist(root) => Some("this device has no zygote"),
+        _ if says_nothing() => {
+            Some("this device's zygote does not say how it preloads (android/integration is not in it)")
+        }
+        Preloading::Plan if !zygote::has_plan(root) => Some("this device has no plan to preload by (brisk boot plan)"),
+        _ => None,
+    }
+}
+
+/// Has the zygotes of the next boots preload by `mode`; what they were told before is put on record in `folder` first.
+///
+/// # Errors
+/// When that cannot be recorded, or the property is not set.
+pub fn set(root: &Root, folder: &Path, mode: &str) -> anyhow::Result<()> {
+    let before = match recorded(folder)? {
+        Some((before, _)) => before,
+        None => android_properties::value(root, MODE).unwrap_or_default(),
+    };
+    let record = durable_file::write(&folder.join(RECORD), &format!("{before}\n{mode}\n"), 0o644);
+    record.with_context(|| format!("cannot record {MODE}"))?;
+    android_properties::set(root, MODE, mode).with_context(|| format!("cannot set {MODE}"))
+}
+
+/// Restores the property, unless it was changed since; true where it was an arm's. One that was not set is empty
+/// afterwards, which says the same.
+///
+/// # Errors
+/// When it cannot be restored; it stays on record then.
+pub fn give_back(root: &Root, folder: &Path) -> anyhow::Result<bool> {
+    let Some((before, ours)) = recorded(folder)? else { return Ok(false) };
+    let is_ours = android_properties::value(root, MODE).unwrap_or_default() == ours;
+    if is_ours {
+        android_properties::set(root, MODE, &before).with_context(|| format!("cannot give {MODE} back"))?;
+    }
+    durable_file::remove(&folder.join(RECORD)).with_context(|| format!("cannot remove {RECORD}"))?;
+    Ok(is_ours)
+}
+
+fn recorded(folder: &Path) -> anyhow::Result<Option<(String, String)>> {
+    match fs::read_to_string(folder.join(RECORD)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {RECORD}")),
+        Ok(text) => {
+            let (before, ours) = text.split_once('\n').unwrap_or((&text, ""));
+            Ok(Some((before.to_owned(), ours.trim_end().to_owned())))
+        }
+    }
+}
+
+/// How long preloading took in the boot under way, in milliseconds.
+///
+/// # Errors
+/// When a zygote says that it preloaded in another way than `mode`, or none says anything.
+pub fn took_ms(root: &Root, mode: &str) -> anyhow::Result<f64> {
+    let said = zygote::preloaded(root);
+    let Some(first) = said.first() else { bail!("the zygote does not say how it preloaded, and this arm is {mode}") };
+    match said.iter().find(|zygote| zygote.mode != mode) {
+        Some(other) => bail!("the zygote preloaded {other}, and this arm is {mode}"),
+        None => Ok(first.took_ms.into()),
+    }
+}
+
+/// What each boot that counts did, arm by arm: it was checked when it was judged.
+pub fn note(experiment: &Experiment, findings: &Findings) -> Option<String> {
+    let of_arm = |name: &str| {
+        let measured = findings.measured().filter(|measured| measured.arm == name);
+        let times = measured.filter_map(|measured| measured.metrics.get(Metric::Preload.key()));
+        times.map(|ms| format!("{ms:.0}")).collect::<Vec<_>>().join(", ")
+    };
+    let arms = experiment.arms.iter().map(|arm| (arm, of_arm(&arm.name))).filter(|(_, times)| !times.is_empty());
+    let lines: Vec<String> =
+        arms.map(|(arm, times)| format!("{}: {} in {times} ms", arm.name, arm.preload.mode())).collect();
+    let intro = "What the zygote itself said of its preloading, boot by boot, those that do not count among them.";
+    (!lines.is_empty()).then(|| format!("{intro} {}.", lines.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brisk_sys::test_trees::{area, settable};
+
+    // Verifies BOOT-4.
+    #[test]
+    fn what_was_set_before_is_restored_once_unless_set_since() {
+        for before in ["", "plan"] {
+            let folder = tempfile::tempdir().unwrap();
+            let root = settable(folder.path(), MODE, before, &["off", "ahead", "plan"]);
+            let state = &root.path("/data/adb/brisk/reboots");
+            let now = || android_properties::value(&root, MODE).unwrap();
+            assert!(!give_back(&root, state).unwrap(), "it was not set");
+            set(&root, state, "ahead").unwrap();
+            set(&root, state, "off").unwrap();
+            assert_eq!((now(), recorded(state).unwrap()), ("off".into(), Some((before.into(), "off".into()))));
+            assert!(give_back(&root, state).unwrap());
+            assert!(!give_back(&root, state).unwrap());
+            assert_eq!(now(), before);
+            set(&root, state, "off").unwrap();
+            android_properties::set(&root, MODE, "ahead").unwrap();
+            assert!(!give_back(&root, state).unwrap());
+            assert_eq!((now(), recorded(state).unwrap()), ("ahead".into(), None));
+        }
+    }
+
+    // Verifies BOOT-4.
+    #[test]
+    fn what_cannot_be_given_back_stays_on_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = settable(folder.path(), MODE, "plan", &["off"]);
+        let state = &root.path("/data/adb/brisk/reboots");
+        set(&root, state, "off").unwrap();
+        let setter = root.path("/system/bin/setprop");
+        fs::rename(&setter, setter.with_extension("away")).unwrap();
+        assert!(give_back(&root, state).is_err());
+        fs::rename(setter.with_extension("away"), &setter).unwrap();
+        assert!(give_back(&root, state).unwrap());
+        assert_eq!(android_properties::value(&root, MODE).as_deref(), Some("plan"));
+        fs::remove_dir_all(state).unwrap();
+        fs::write(state, "").unwrap();
+        assert!(set(&root, state, "off").is_err(), "what cannot be recorded is not changed");
+        assert_eq!(android_properties::value(&root, MODE).as_deref(), Some("plan"));
+    }
+
+    // Verifies BOOT-4.
+    #[test]
+    fn a_boot_is_one_of_its_mode_by_every_zygotes_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let (first, second) = ("brisk.preloaded.64", "brisk.preloaded.32");
+        fs::create_dir_all(root.path("/dev/__properties__")).unwrap();
+        for (properties, mode, expected) in [
+            (&[][..], "off", Err("the zygote does not say how it preloaded, and this arm is off")),
+            (&[(first, "off 812")], "off", Ok(812.0)),
+            (&[(first, "plan 512"), (second, "plan 9")], "plan", Ok(512.0)),
+            (&[(first, "off 812")], "ahead", Err("the zygote preloaded off in 812 ms, and this arm is ahead")),
+            (
+                &[(first, "plan 512"), (second, "off 9 the last preload did not end")],
+                "plan",
+                Err("the zygote preloaded off in 9 ms (the last preload did not end), and this arm is plan"),
+            ),
+        ] {
+            fs::write(root.path("/dev/__properties__/properties"), area(properties)).unwrap();
+            assert_eq!(took_ms(&root, mode).map_err(|error| error.to_string()), expected.map_err(str::to_owned));
+        }
+    }
+}

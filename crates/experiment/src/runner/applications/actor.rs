@@ -1,0 +1,197 @@
+//! One application that runs: `brisk application`, tapped through its standard input.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use brisk_sys::{BootTime, Root};
+
+/// Whatever it is called: as an application it has the application's name.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// How a tap ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The screen that answers it was there at this moment.
+    Screen(Screen),
+    /// The application has ended before.
+    Ended,
+    /// Nothing came in time.
+    Late,
+}
+
+/// A screen that an application showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Screen {
+    pub(super) at: BootTime,
+    /// What its lookups took together.
+    pub(super) looked_up: Duration,
+}
+
+/// A running application; dropping it kills it.
+#[derive(Debug)]
+pub(super) struct Actor {
+    child: Child,
+    screens: ChildStdout,
+    heard: String,
+    /// The screen that is waited for.
+    expected: u32,
+}
+
+/// An application that can be started.
+pub(super) enum Entrance {
+    /// By the runner itself.
+    Own(Command),
+    /// Its launcher has done its work and left a process that waits for a word: what a launcher costs is not the
+    /// application's.
+    Held(Actor),
+}
+
+impl Entrance {
+    /// Makes ready the application of `arguments`, by `launcher` where there are such words.
+    pub(super) fn prepare(launcher: &[String], arguments: &[String]) -> anyhow::Result<Self> {
+        let Some((program, words)) = launcher.split_first() else {
+            let mut command = Command::new(OWN_PROGRAM);
+            command.arg("application").args(arguments);
+            return Ok(Self::Own(command));
+        };
+        // By its path, for the launcher is another program.
+        let own = std::env::current_exe().context("cannot find this program's own file")?;
+        let mut command = Command::new(program);
+        command.args(words).arg(own).args(["application", "--held"]).args(arguments);
+        let mut actor = Actor::spawn(&mut command)?;
+        while !actor.heard.ends_with('\n') {
+            if !actor.listen()? {
+                bail!("{program} started no application; its reason is on stderr");
+            }
+        }
+        actor.heard.clear();
+        Ok(Self::Held(actor))
+    }
+
+    /// Starts it.
+    pub(super) fn open(self) -> anyhow::Result<Actor> {
+        match self {
+            Self::Own(mut command) => Actor::spawn(&mut command),
+            Self::Held(mut actor) => {
+                // One that has been killed meanwhile is noticed when its screen is waited for.
+                if let Some(taps) = &mut actor.child.stdin {
+                    let _ = taps.write_all(b"open\n");
+                }
+                Ok(actor)
+            }
+        }
+    }
+}
+
+impl Actor {
+    fn spawn(command: &mut Command) -> anyhow::Result<Self> {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.context("cannot start an application")?;
+        let screens = child.stdout.take().context("the application has no stdout")?;
+        Ok(Self { child, screens, heard: String::new(), expected: 0 })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn set_adj(&self, root: &Root, adj: i16) -> anyhow::Result<()> {
+        match root.write(format!("/proc/{}/oom_score_adj", self.child.id()), &adj.to_string()) {
+            // It has just been killed.
+            Err(error) if error.is_missing() => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    /// A person taps it.
+    pub(super) fn resume(&mut self) {
+        self.expected += 1;
+        // One that has been killed meanwhile is noticed when its screen is waited for.
+        if let Some(taps) = &mut self.child.stdin {
+            let _ = taps.write_all(b"resume\n");
+        }
+    }
+
+    /// Waits for the screen that answers the last tap, until `limit`.
+    pub(super) fn screen(&mut self, limit: BootTime) -> anyhow::Result<Answer> {
+        loop {
+            while let Some((line, rest)) = self.heard.split_once('\n') {
+                let screen = parse(line);
+                self.heard = rest.to_owned();
+                match screen {
+                    Some((number, at)) if number == self.expected => return Ok(Answer::Screen(at)),
+                    // A screen that came too late for an earlier tap.
+                    Some(_) => {}
+                    None => bail!("an application said something else than a screen"),
+                }
+            }
+            let mut wanted = [PollFd::new(&self.screens, PollFlags::IN)];
+            let left = Timespec::try_from(limit.since(BootTime::now())).ok();
+            match poll(&mut wanted, left.as_ref()) {
+                Ok(0) => return Ok(Answer::Late),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if !self.listen()? {
+                return Ok(Answer::Ended);
+            }
+        }
+    }
+
+    /// Waits for something that it says; false when it has ended.
+    fn listen(&mut self) -> anyhow::Result<bool> {
+        let mut bytes = [0; 256];
+        let count = self.screens.read(&mut bytes)?;
+        self.heard.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        Ok(count > 0)
+    }
+
+    /// Waits until it has ended, and says how much memory it had got by then.
+    pub(super) fn grown_kib(mut self) -> anyhow::Result<u64> {
+        let mut said = String::new();
+        self.screens.read_to_string(&mut said)?;
+        self.child.wait()?;
+        let last = said.lines().rev().find_map(|line| line.strip_prefix("grown ")?.parse().ok());
+        last.context("the application has not said how much it got")
+    }
+
+    pub(super) fn has_ended(&mut self) -> anyhow::Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+}
+
+/// `screen N AT LOOKED_UP`
+fn parse(line: &str) -> Option<(u32, Screen)> {
+    let mut words = line.strip_prefix("screen ")?.split(' ');
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let (screen, at, looked_up) = (number()?, number()?, number()?);
+    let screen = u32::try_from(screen).ok()?;
+    let looked_up = Duration::from_nanos(looked_up);
+    words.next().is_none().then_some((screen, Screen { at: BootTime::from_nanoseconds(at), looked_up }))
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn screens_are_understood() {
+        let screen = Screen { at: BootTime::from_nanoseconds(5000), looked_up: Duration::from_nanos(70) };
+        assert_eq!(parse("screen 3 5000 70"), Some((3, screen)));
+        for line in ["", "screen", "screen 3", "screen 3 5", "screen x 5 7", "scream 3 5 7", "screen 3 5 7 9"] {
+            assert_eq!(parse(line), None, "{line:?}");
+        }
+    }
+}

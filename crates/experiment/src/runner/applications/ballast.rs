@@ -1,0 +1,49 @@
+//! Memory that is taken away from a device that has more than the workload is for.
+
+use anyhow::{Context, bail};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use brisk_sys::Root;
+use brisk_sys::memory::meminfo;
+
+/// Smaller differences are what the kernel itself does meanwhile.
+const TOLERANCE_KIB: u64 = 256;
+
+/// Locked memory, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Ballast {
+    pieces: Vec<(usize, usize)>,
+}
+
+impl Ballast {
+    /// Takes so much that `available_kib` are left.
+    pub(super) fn take(root: &Root, available_kib: u64) -> anyhow::Result<Self> {
+        let mut ballast = Self { pieces: Vec::new() };
+        loop {
+            let now_kib = meminfo::read(root)?.available_kib.context("this kernel does not tell MemAvailable")?;
+            if now_kib + TOLERANCE_KIB < available_kib {
+                bail!(
+                    "{now_kib} KiB can be had, and the workload needs {available_kib}: give the scenario more memory"
+                );
+            }
+            let Some(extra_kib) = now_kib.checked_sub(available_kib).filter(|&extra| extra >= TOLERANCE_KIB) else {
+                return Ok(ballast);
+            };
+            let bytes = (extra_kib as usize) << 10;
+            let flags = MapFlags::PRIVATE | MapFlags::LOCKED | MapFlags::POPULATE;
+            // SAFETY: a new private mapping at an address that the kernel chooses.
+            let start =
+                unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) };
+            ballast.pieces.push((start.context("cannot lock memory")? as usize, bytes));
+        }
+    }
+}
+
+impl Drop for Ballast {
+    fn drop(&mut self) {
+        for &(start, bytes) in &self.pieces {
+            // SAFETY: exactly a mapping that was made above, and into which nothing points.
+            let _ = unsafe { munmap(start as *mut _, bytes) };
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Applications are opened one after another, as a person does, on a device that an arm has set up.
+//!
+//! The runner is what Android's activity manager is: it starts applications, says by `oom_score_adj` which one is in the foreground
+//! and how long ago the others were, and notices who has been killed.
+
+mod actor;
+mod ballast;
+mod beside;
+mod cost;
+mod figures;
+mod surroundings;
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::daemon::Daemon;
+use super::settings::Settings;
+use super::{describe, run_replicates, runtime_folder, sleep_until};
+use crate::applications::Applications;
+use crate::load;
+use crate::plan::{Line, Plan, Replicate};
+use crate::point::Point;
+use crate::spec::{Arm, Openings};
+use actor::{Actor, Answer, Entrance};
+use ballast::Ballast;
+use beside::Beside;
+use brisk_mechanism::memory::{kill_log, learned, wear};
+use brisk_sys::memory::{meminfo, swap_area, swaps, vmstat};
+use brisk_sys::{BootTime, Root};
+use cost::CostMeter;
+use figures::{Figures, Opening, State};
+use surroundings::Surroundings;
+
+/// Android's classes: the foreground, the one before, and those that are only kept.
+const FRONT_ADJ: i16 = 0;
+const PREVIOUS_ADJ: i16 = 700;
+const CACHED_ADJ: i16 = 900;
+const CACHED_STEP: i16 = 5;
+/// The application whose pages a single task has, and its class, which no other has.
+const SINGLE: usize = 0;
+const SINGLE_ADJ: i16 = 1000;
+const FLASH_WRITTEN: &str = "/sys/module/flash_model/parameters/pages_written";
+
+/// Runs the replicates of `plan`; see [`super::run`].
+pub(super) fn run(
+    plan: &Plan,
+    openings: &Openings,
+    root: &Root,
+    interrupted: &AtomicBool,
+    report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let workload = Applications::standard()?;
+    let folder = runtime_folder(root);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    // The runner is not what is measured: it never goes.
+    root.write("/proc/self/oom_score_adj", "-1000")?;
+    report(&Line::Device { device: describe(root, None)? })?;
+    // A device without frequencies has nothing that an arm could set.
+    let mut settings = openings.together.is_some().then(|| Settings::open(&folder, root)).transpose()?;
+    settings.as_mut().map_or(Ok(()), Settings::pin_at_maximum)?;
+    let turns_per_ms = load::turns_per_ms();
+    settings.as_mut().map_or(Ok(()), Settings::give_back)?;
+    let stage = Stage { workload: &workload, openings, root, folder: &folder, turns_per_ms };
+    run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
+        let Point::Openings(count) = *point else { bail!("a plan of openings has a point of another workload") };
+        if let Some(settings) = &mut settings {
+            settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
+        }
+        let measured = stage.replicate(replicate, arm, count);
+        Ok(measured.map(|figures| *finding = figures.finding()).with_context(|| format!("arm {}", arm.name)))
+    })?;
+    settings.as_mut().map_or(Ok(()), Settings::give_back)
+}
+
+/// Where a replicate takes place.
+struct Stage<'a> {
+    workload: &'a Applications,
+    openings: &'a Openings,
+    root: &'a Root,
+    folder: &'a Path,
+    turns_per_ms: u64,
+}
+
+impl Stage<'_> {
+    fn replicate(&self, replicate: &Replicate, arm: &Arm, count: u32) -> anyhow::Result<Figures> {
+        let root = self.root;
+        root.write("/proc/sys/vm/drop_caches", "3")?;
+        let _ballast = Ballast::take(root, self.workload.available_kib)?;
+        kill_log::clear(root);
+        // What the arm before has taught and spent is not this one's.
+        for file in [learned::FILE.name, wear::FILE.name] {
+            let _ = fs::remove_file(root.path(root.state_file(file)));
+        }
+        let swap = arm.swap.as_deref().map(|device| Flash::swap(root, device)).transpose()?;
+        // The daemon finds services and background there, as on a device in use.
+        let around = self.openings.together.as_ref();
+        let around = around.map(|together| Surroundings::start(root, together, arm, self.turns_per_ms)).transpose()?;
+        let daemon =
+            arm.brisk.as_ref().map(|configuration| Daemon::start(root, self.folder, configuration)).transpose()?;
+        let beside = Beside::start(&arm.beside)?;
+        let before = (vmstat::read(root)?, flash_written_kib(root));
+        let meter =
+            daemon.as_ref().filter(|_| around.is_some()).map(|daemon| CostMeter::begin(root, daemon)).transpose()?;
+        // A whole device tells every daemon, as Android's activity manager does.
+        let is_told = around.is_some() || arm.brisk.as_ref().is_some_and(wants_fronts);
+        let mut figures = match self.openings.single {
+            true => self.single(replicate.seed, arm)?,
+            false => self.open_all(replicate.seed, arm, count, daemon.as_ref().filter(|_| is_told))?,
+        };
+        drop(beside);
+        let cost = meter.map(|meter| meter.end(root)).transpose()?;
+        figures.told = around.map(|around| around.end(root, arm, cost)).transpose()?;
+        figures.oom_kills = vmstat::read(root)?.oom_kills - before.0.oom_kills;
+        figures.flash_written_kib = flash_written_kib(root) - before.1;
+        figures.records = kill_log::read(root)?;
+        if let Some(mut daemon) = daemon {
+            daemon.actions().context("the daemon")?;
+            daemon.end()?;
+        }
+        swap.map_or(Ok(()), Flash::off)?;
+        if let Some(left) = swaps::read(root)?.first() {
+            bail!("{} is still swap after the replicate", left.path.display());
+        }
+        Ok(figures)
+    }
+
+    /// A person opens one application after the other.
+    fn open_all(&self, seed: u64, arm: &Arm, count: u32, daemon: Option<&Daemon>) -> anyhow::Result<Figures> {
+        let actors = self.workload.list.iter().map(|_| None).collect();
+        let figures = Figures::default();
+        let mut cast = Cast { stage: self, arm, daemon, seed, actors, last_used: Vec::new(), figures };
+        for number in self.workload.openings(seed).into_iter().take(count as usize) {
+            cast.open(number)?;
+        }
+        cast.bury()?;
+        let alive = cast.actors.iter().flatten().count();
+        Ok(Figures { alive, ..std::mem::take(&mut cast.figures) })
+    }
+
+    /// One application takes all that it can get.
+    fn single(&self, seed: u64, arm: &Arm) -> anyhow::Result<Figures> {
+        let actor = self.prepare(SINGLE, seed, arm)?.open()?;
+        // Of all that lives it is the one that the kernel takes.
+        actor.set_adj(self.root, SINGLE_ADJ)?;
+        Ok(Figures { single_kib: Some(actor.grown_kib()?), ..Figures::default() })
+    }
+}
+
+/// True for a daemon that is told the foreground, as Android's activity manager tells by cpuset.
+fn wants_fronts(configuration: &toml::Table) -> bool {
+    let placement = configuration.get("placement").and_then(|placement| placement.get("enabled"));
+    if placement.and_then(toml::Value::as_bool) == Some(true) {
+        return true;
+    }
+    let killer = configuration.get("memory").and_then(|memory| memory.get("killer"));
+    killer.and_then(|killer| killer.get("prefetch")).and_then(toml::Value::as_bool).unwrap_or(false)
+}
+
+/// What has been written to the devices of the flash model.
+fn flash_written_kib(root: &Root) -> u64 {
+    let text = root.read(FLASH_WRITTEN).unwrap_or_default();
+    text.split(',').filter_map(|pages| pages.parse::<u64>().ok()).sum::<u64>() * 4
+}
+
+/// A block device that is swap until it is dropped.
+struct Flash<'a> {
+    root: &'a Root,
+    name: String,
+}
+
+impl<'a> Flash<'a> {
+    fn swap(root: &'a Root, device: &Path) -> anyhow::Result<Self> {
+        let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        swap_area::switch(root, &name, "on 10")?;
+        Ok(Self { root, name })
+    }
+
+    fn off(mut self) -> anyhow::Result<()> {
+        Ok(swap_area::switch(self.root, &std::mem::take(&mut self.name), "off")?)
+    }
+}
+
+impl Drop for Flash<'_> {
+    fn drop(&mut self) {
+        // After an error: what is off by then has no name.
+        if !self.name.is_empty() {
+            let _ = swap_area::switch(self.root, &self.name, "off");
+        }
+    }
+}
+
+/// The applications that live.
+struct Cast<'a> {
+    stage: &'a Stage<'a>,
+    arm: &'a Arm,
+    /// Where it is said what comes to the front.
+    daemon: Option<&'a Daemon>,
+    seed: u64,
+    actors: Vec<Option<Actor>>,
+    /// The foreground first.
+    last_used: Vec<usize>,
+    figures: Figures,
+}
+
+impl Cast<'_> {
+    /// A person opens application `number` and looks at it.
+    fn open(&mut self, number: usize) -> anyhow::Result<()> {
+        let stage = self.stage;
+        self.bury()?;
+        self.last_used.retain(|&other| other != number);
+        self.last_used.insert(0, number);
+        self.rank()?;
+        let is_launch = self.actors[number].is_none();
+        let entrance = is_launch.then(|| stage.prepare(number, self.seed, self.arm)).transpose()?;
+        let started = BootTime::now();
+        let limit = started + Duration::from_millis(u64::from(stage.openings.limit_ms));
+        let actor = match (&mut self.actors[number], entrance) {
+            (Some(actor), _) => {
+                actor.resume();
+                actor
+            }
+            (empty, entrance) => empty.insert(entrance.context("nothing was prepared")?.open()?),
+        };
+        if is_launch {
+            actor.set_adj(stage.root, FRONT_ADJ)?;
+        }
+        if let Some(daemon) = self.daemon {
+            daemon.put_in_foreground(actor.pid())?;
+        }
+        let answer = actor.screen(limit)?;
+        let (took, looked_up) = match answer {
+            Answer::Screen(screen) => (Some(screen.at.since(started)), screen.looked_up),
+            Answer::Ended | Answer::Late => (None, Duration::ZERO),
+        };
+        sleep_until(BootTime::now() + Duration::from_millis(stage.workload.front_ms));
+        let after = self.state()?;
+        let is_late = answer == Answer::Late;
+        self.figures.openings.push(Opening { is_launch, took, looked_up, is_late, limit: limit.since(started), after });
+        eprintln!(
+            "opening {} {} {} {:.0} ms, {after:?}",
+            self.figures.openings.len(),
+            stage.workload.list[number].name,
+            if is_launch { "launch" } else { "resume" },
+            took.unwrap_or_default().as_secs_f64() * 1000.0,
+        );
+        Ok(())
+    }
+
+    fn state(&self) -> anyhow::Result<State> {
+        let memory = meminfo::read(self.stage.root)?;
+        Ok(State {
+            free_kib: memory.free_kib,
+            file_kib: memory.file_kib,
+            swapped_kib: memory.swap_total_kib - memory.swap_free_kib,
+            alive: self.actors.iter().flatten().count(),
+        })
+    }
+
+    /// Notices who has been killed since.
+    fn bury(&mut self) -> anyhow::Result<()> {
+        for (number, slot) in self.actors.iter_mut().enumerate() {
+            let Some(actor) = slot else { continue };
+            if actor.has_ended()? {
+                *slot = None;
+                self.figures.kills += 1;
+                self.figures.front_kills += u32::from(self.last_used.first() == Some(&number));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says which one is in the foreground and how long ago the others were.
+    fn rank(&self) -> anyhow::Result<()> {
+        let living = self.last_used.iter().enumerate();
+        let ranked = living.filter_map(|(rank, &number)| Some((rank, self.actors[number].as_ref()?)));
+        for (rank, actor) in ranked {
+            actor.set_adj(self.stage.root, adj(rank))?;
+        }
+        Ok(())
+    }
+}
+
+fn adj(rank: usize) -> i16 {
+    match rank {
+        0 => FRONT_ADJ,
+        1 => PREVIOUS_ADJ,
+        rank => CACHED_ADJ + CACHED_STEP * (rank as i16 - 2),
+    }
+}
+
+impl Stage<'_> {
+    fn prepare(&self, number: usize, seed: u64, arm: &Arm) -> anyhow::Result<Entrance> {
+        let mut arguments = vec![
+            format!("--number={number}"),
+            format!("--seed={seed}"),
+            format!("--turns-per-ms={}", self.turns_per_ms),
+            format!("--storage={}", self.openings.storage.display()),
+        ];
+        if let Some(together) = &self.openings.together {
+            arguments.extend(surroundings::arguments(self.root, together, arm)?);
+        }
+        arguments.extend(self.openings.single.then(|| "--grow".to_owned()));
+        Entrance::prepare(&arm.launcher, &arguments)
+    }
+}

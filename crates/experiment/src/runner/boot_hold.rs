@@ -1,0 +1,82 @@
+//! `brisk boot hold` during an arm: the real one, which hands back when the arm's boot has completed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::Signal;
+
+use brisk_mechanism::boot::hand_over::PERFORMANCE;
+use brisk_sys::cpu::cpufreq::Policies;
+use brisk_sys::cpu::governor;
+use brisk_sys::process::parent_death;
+use brisk_sys::{BootTime, Root};
+
+/// It holds within this time or does not at all.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// A running one; dropped, it is killed, and its guardian restores what it holds.
+pub(super) struct BootHold {
+    child: Child,
+    root: Root,
+    completed: PathBuf,
+    /// The policies' governors and tunables before.
+    before: Vec<String>,
+}
+
+impl BootHold {
+    /// Starts it and returns once every policy is under performance.
+    pub(super) fn start(root: &Root, folder: &Path) -> anyhow::Result<Self> {
+        let completed = folder.join("boot-completed");
+        let _ = fs::remove_file(&completed);
+        let before = governors(root)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("--root").arg(root.path("/")).args(["boot", "hold", "--timeout-s", "600", "--until"]);
+        command.arg(format!("file:{}", completed.display()));
+        parent_death::follow(&mut command, Signal::TERM);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child = child.context("cannot start brisk boot hold")?;
+        let mut hold = Self { child, root: root.clone(), completed, before };
+        let limit = BootTime::now() + PATIENCE;
+        while governors(root)?.iter().any(|governor| governor != PERFORMANCE) {
+            if let Some(status) = hold.child.try_wait()? {
+                bail!("brisk boot hold ended at once with {status}");
+            }
+            if BootTime::now() > limit {
+                bail!("brisk boot hold does not hold the governors");
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(hold)
+    }
+
+    /// Lets the boot be completed, and checks that everything is as it was before.
+    pub(super) fn end(mut self) -> anyhow::Result<()> {
+        fs::write(&self.completed, "").with_context(|| format!("cannot write {}", self.completed.display()))?;
+        let status = self.child.wait()?;
+        let _ = fs::remove_file(&self.completed);
+        if !status.success() {
+            bail!("brisk boot hold ended with {status}");
+        }
+        let after = governors(&self.root)?;
+        if after != self.before {
+            bail!("the governors were {:?} and are {after:?}", self.before);
+        }
+        Ok(())
+    }
+}
+
+fn governors(root: &Root) -> anyhow::Result<Vec<String>> {
+    let policies = Policies::read(root).list;
+    policies.iter().map(|policy| Ok(governor::read(root, &policy.folder)?)).collect()
+}
+
+impl Drop for BootHold {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,238 @@
+//! Combinations: the background runs, something comes to the front, and what each got is told by all of them.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
+
+use super::daemon::Daemon;
+use super::settings::Settings;
+use super::{Metrics, describe, run_replicates, runtime_folder, sleep_until};
+use crate::load;
+use crate::metric::Metric;
+use crate::plan::{Line, Plan, Replicate};
+use crate::spec::{Arm, Combination, Combinations, Foreground, Neighbour};
+use crate::tasks::{Beside, Front, Suite, rounds_lasting};
+use brisk_sys::sched::autogroup;
+use brisk_sys::{BootTime, Root};
+
+/// Runs the replicates of `plan`; see [`super::run`].
+pub(super) fn run(
+    plan: &Plan,
+    combinations: &Combinations,
+    root: &Root,
+    interrupted: &AtomicBool,
+    report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    may_place(plan, rustix::process::geteuid().is_root())?;
+    let folder = runtime_folder(root);
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    // A device without frequencies has nothing that an arm could set.
+    let sets = plan.arms.iter().any(|arm| arm.governor.is_some() || !arm.tunables.is_empty() || !arm.policy.is_empty());
+    let mut settings = if sets { Some(Settings::open(&folder, root)?) } else { None };
+    if let Some(settings) = &mut settings {
+        settings.pin_at_maximum().context("cannot calibrate at the highest frequency")?;
+    }
+    let turns_per_ms = load::turns_per_ms();
+    let rounds = rounds_lasting(Duration::from_millis(Foreground::Messages.lasts_ms().into()))?;
+    let suite = match combinations.has_suite(&plan.points) {
+        true => Some(Suite::lasting(Duration::from_millis(Foreground::Suite.lasts_ms().into()), &folder)?),
+        false => None,
+    };
+    settings.as_mut().map_or(Ok(()), Settings::give_back)?;
+    report(&Line::Device { device: describe(root, None)? })?;
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let stage = Stage { root, folder: &folder, program, turns_per_ms, rounds, suite };
+    run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
+        let combination = combinations.at(point).with_context(|| format!("there is no combination {point}"))?;
+        if let Some(settings) = &mut settings {
+            settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
+        }
+        Ok(stage.replicate(replicate, arm, combination).map(|metrics| finding.metrics = metrics))
+    })?;
+    settings.as_mut().map_or(Ok(()), Settings::give_back)
+}
+
+/// Refuses a device in use, where what the threads of others had cannot be restored.
+fn may_place(plan: &Plan, is_root: bool) -> anyhow::Result<()> {
+    if plan.guarded && !is_root && plan.arms.iter().any(|arm| arm.brisk.is_some()) {
+        bail!("placement moves the threads of all users: run this as root, or in the lab: brisk prove --lab placement");
+    }
+    Ok(())
+}
+
+/// Where a replicate takes place.
+struct Stage<'a> {
+    root: &'a Root,
+    folder: &'a Path,
+    program: PathBuf,
+    turns_per_ms: u64,
+    rounds: u32,
+    suite: Option<Suite>,
+}
+
+impl Stage<'_> {
+    fn replicate(&self, replicate: &Replicate, arm: &Arm, combination: &Combination) -> anyhow::Result<Metrics> {
+        let mut daemon = match &arm.brisk {
+            Some(configuration) => Some(Daemon::start(self.root, self.folder, configuration)?),
+            None => None,
+        };
+        let background = if arm.alone { &[][..] } else { &combination.background };
+        let mut neighbours =
+            background.iter().map(|&what| self.start_beside(what)).collect::<anyhow::Result<Vec<_>>>()?;
+        sleep_until(BootTime::now() + Duration::from_micros(replicate.settle_us));
+        if let Some(nice) = arm.background_nice {
+            if !autogroup::is_enabled(self.root) {
+                bail!("sessions do not compete as one here: kernel.sched_autogroup_enabled is not 1");
+            }
+            for (playing, _) in neighbours.iter().zip(background).filter(|(_, what)| **what != Neighbour::Music) {
+                let file = format!("/proc/{}/autogroup", playing.child.id());
+                self.root.write(file, &nice.to_string())?;
+            }
+        }
+        neighbours.iter_mut().try_for_each(Playing::begin)?;
+        let begun = BootTime::now();
+        let front = self.start_front(combination.foreground)?;
+        daemon.as_ref().map_or(Ok(()), |daemon| daemon.put_in_foreground(front.child.id()))?;
+        let front: Front = front.end()?;
+        let lasted_ms = BootTime::now().since(begun).as_secs_f64() * 1000.0;
+        let told = neighbours.into_iter().map(Playing::end).collect::<anyhow::Result<Vec<Beside>>>()?;
+        if let Some(daemon) = &mut daemon {
+            daemon.actions()?;
+        }
+        Ok(figures(front, &told, lasted_ms))
+    }
+
+    fn start_front(&self, what: Foreground) -> anyhow::Result<Playing> {
+        match &self.suite {
+            Some(suite) if what == Foreground::Suite => Playing::spawn(suite.command(), what.name().to_owned()),
+            _ => self.start(&["--front", what.name()]),
+        }
+    }
+
+    fn start_beside(&self, what: Neighbour) -> anyhow::Result<Playing> {
+        self.start(&["--beside", what.name()])
+    }
+
+    fn start(&self, what: &[&str]) -> anyhow::Result<Playing> {
+        let mut command = Command::new(&self.program);
+        command.arg("task").args(what).arg("--turns-per-ms").arg(self.turns_per_ms.to_string());
+        command.arg("--rounds").arg(self.rounds.to_string()).stdin(Stdio::piped());
+        Playing::spawn(command, format!("brisk task {}", what.join(" ")))
+    }
+}
+
+fn figures(front: Front, told: &[Beside], lasted_ms: f64) -> Metrics {
+    let mut metrics = Metrics::from([(Metric::Foreground.key().to_owned(), front.foreground_ms)]);
+    if let Some(switches) = front.switches {
+        metrics.insert(Metric::Migrations.key().to_owned(), switches.migrations as f64);
+        metrics.insert(Metric::Preemptions.key().to_owned(), switches.preemptions as f64);
+    }
+    if !told.is_empty() {
+        let cpu_ms: f64 = told.iter().map(|beside| beside.cpu_ms).sum();
+        metrics.insert(Metric::Background.key().to_owned(), 100.0 * cpu_ms / lasted_ms);
+    }
+    let (periods, missed) =
+        told.iter().fold((0, 0), |(periods, missed), beside| (periods + beside.periods, missed + beside.missed));
+    if periods > 0 {
+        metrics.insert(Metric::MusicMissed.key().to_owned(), 100.0 * f64::from(missed) / f64::from(periods));
+    }
+    metrics
+}
+
+/// A task that runs; dropping it ends it.
+pub(super) struct Playing {
+    child: Child,
+    commands: Option<ChildStdin>,
+    what: String,
+}
+
+impl Playing {
+    pub(super) fn spawn(mut command: Command, what: String) -> anyhow::Result<Self> {
+        let program = command.get_program().to_owned();
+        let child = command.stdout(Stdio::piped()).spawn();
+        let mut child = child.with_context(|| format!("cannot start {}", program.display()))?;
+        let commands = child.stdin.take();
+        Ok(Self { child, commands, what })
+    }
+
+    /// What it tells at its end is of the time from now on.
+    pub(super) fn begin(&mut self) -> anyhow::Result<()> {
+        let commands = self.commands.as_mut().context("it has ended")?;
+        commands.write_all(b"begin\n").with_context(|| format!("{} does not listen", self.what))
+    }
+
+    /// Lets it end, and returns what it says.
+    pub(super) fn end<T: DeserializeOwned>(mut self) -> anyhow::Result<T> {
+        drop(self.commands.take());
+        let stdout = self.child.stdout.take().context("it has no stdout")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let status = self.child.wait()?;
+        if !status.success() {
+            bail!("{} ended with {status}", self.what);
+        }
+        serde_json::from_slice(line.as_bytes()).with_context(|| format!("{} said {line:?}", self.what))
+    }
+}
+
+impl Drop for Playing {
+    fn drop(&mut self) {
+        drop(self.commands.take());
+        // One that has ended already cannot be killed, and is only waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Workload;
+    use brisk_sys::sched::thread_switches::Switches;
+
+    // Verifies PLACE-6.
+    #[test]
+    fn only_root_measures_placement_here() {
+        let combinations = Combinations { settle_ms: [0, 0], list: Vec::new() };
+        let arm = |text: &str| toml::from_str(&format!("name = \"a\"\ntitle = \"a\"\n{text}")).unwrap();
+        for (text, guarded, is_root, refused) in [
+            ("brisk = {}", true, false, true),
+            ("brisk = {}", true, true, false),
+            ("brisk = {}", false, false, false),
+            ("", true, false, false),
+        ] {
+            let plan = Plan {
+                experiment: "x".into(),
+                arms: vec![arm(text)],
+                points: Vec::new(),
+                scenario: None,
+                workload: Workload::Combinations(combinations.clone()),
+                guarded,
+                replicates: Vec::new(),
+            };
+            assert_eq!(may_place(&plan, is_root).is_err(), refused, "{text} {guarded} {is_root}");
+        }
+    }
+
+    #[test]
+    fn what_all_neighbours_got_is_told_together() {
+        let beside = |cpu_ms, periods, missed| Beside { cpu_ms, periods, missed };
+        let switches = Some(Switches { migrations: 3, preemptions: 40 });
+        let front = Front { foreground_ms: 900.0, switches };
+        let found = figures(front, &[beside(50.0, 40, 1), beside(700.0, 0, 0)], 1000.0);
+        let expected = [
+            ("background_percent", 75.0),
+            ("foreground_ms", 900.0),
+            ("migrations", 3.0),
+            ("music_missed_percent", 2.5),
+            ("preemptions", 40.0),
+        ];
+        assert_eq!(found, expected.map(|(key, figure)| (key.to_owned(), figure)).into());
+        assert_eq!(figures(Front { switches: None, ..front }, &[], 1000.0).len(), 1, "alone");
+    }
+}

@@ -1,0 +1,53 @@
+//! The binder driver of an arm: its device, how its cache is set, and what that answers.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::lookup::{Cast, Manager};
+use crate::spec::{Arm, LookUpArm};
+use brisk_sys::Root;
+use brisk_sys::binder::WireFormat;
+use brisk_sys::binder::cache::{self, CacheSettings};
+
+/// Where binder devices are.
+const DEVICES: &str = "/dev";
+
+/// The driver as an arm has it.
+pub(super) struct Driver<'a> {
+    pub(super) arm: &'a LookUpArm,
+    pub(super) device: PathBuf,
+    pub(super) format: &'static WireFormat,
+    root: &'a Root,
+}
+
+impl<'a> Driver<'a> {
+    pub(super) fn of(root: &'a Root, arm: &'a Arm) -> anyhow::Result<Self> {
+        let look_up = arm.look_up.as_ref().with_context(|| format!("arm {} does not say who answers", arm.name))?;
+        let format =
+            WireFormat::named(&look_up.format).with_context(|| format!("there is no format {}", look_up.format))?;
+        Ok(Self { arm: look_up, device: Path::new(DEVICES).join(&look_up.device), format, root })
+    }
+
+    pub(super) fn settings(&self) -> CacheSettings<'_> {
+        let profile = self.format.transparent_profile();
+        CacheSettings { root: self.root, context: &self.arm.device, files: &self.arm.cache, profile }
+    }
+
+    /// Sets the cache as the arm says, whatever the arm before has left, and starts the manager and so many services.
+    pub(super) fn start(&self, services: u32) -> anyhow::Result<Cast> {
+        self.settings().apply()?;
+        Cast::start(&self.device, self.format, &Manager::named(&self.arm.manager), services as usize)
+    }
+
+    /// Lookups that the driver's cache has answered so far.
+    pub(super) fn answered(&self) -> u64 {
+        let status = cache::status_of(self.root, &self.arm.device);
+        status.map_or(0, |status| status.counters.get("hits").copied().unwrap_or(0))
+    }
+
+    /// True when the arm itself switches the cache on.
+    pub(super) fn keeps_answers(&self) -> bool {
+        self.arm.cache.get("mode").is_some_and(|mode| mode != "off")
+    }
+}

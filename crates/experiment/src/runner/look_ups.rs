@@ -1,0 +1,128 @@
+//! Lookups: an arm's context manager and services are started, looked up, and ended again.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, bail};
+
+use super::driver::Driver;
+use super::{Metrics, describe, run_replicates};
+use crate::lookup::{Client, LookUps, Replay, crowd};
+use crate::metric::Metric;
+use crate::plan::{Line, Plan, Replicate};
+use crate::point::Point;
+use crate::spec;
+use brisk_base::random::Random;
+use brisk_mechanism::lookup::Traces;
+use brisk_mechanism::lookup::services::names;
+use brisk_sys::Root;
+use brisk_sys::cpu::ticks::TickUnit;
+
+/// A file of any binder driver that changes nothing when it is written what it holds.
+const PARAMETER: &str = "/sys/module/binder_linux/parameters/debug_mask";
+
+/// Runs the replicates of `plan`; see [`super::run`].
+pub(super) fn run(
+    plan: &Plan,
+    workload: &spec::LookUps,
+    root: &Root,
+    interrupted: &AtomicBool,
+    report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    report(&Line::Device { device: describe(root, None)? })?;
+    run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
+        let driver = Driver::of(root, arm)?;
+        let measured = measure(replicate, point, workload, driver, root);
+        Ok(measured.map(|figures| finding.metrics = figures).with_context(|| format!("arm {}", arm.name)))
+    })
+}
+
+/// One arm, ready to be looked up.
+struct Arm<'a> {
+    driver: Driver<'a>,
+    workload: &'a spec::LookUps,
+    root: &'a Root,
+    seed: u64,
+}
+
+fn measure(
+    replicate: &Replicate,
+    point: &Point,
+    workload: &spec::LookUps,
+    driver: Driver<'_>,
+    root: &Root,
+) -> anyhow::Result<Metrics> {
+    let arm = Arm { driver, workload, root, seed: replicate.seed };
+    let _cast = arm.driver.start(workload.services)?;
+    let names = names(workload.services as usize);
+    let before = arm.driver.answered();
+    let figures = match *point {
+        Point::LookUps(_) => arm.row(&names)?,
+        Point::Clients(clients) => vec![(Metric::LookUpTime, arm.crowd(&names, clients)?)],
+        Point::Application(index) => arm.application(&names, index)?,
+        Point::Work(_)
+        | Point::Idle(_)
+        | Point::Openings(_)
+        | Point::Readings(_)
+        | Point::Combination(_)
+        | Point::Boot => {
+            bail!("a plan of lookups has a point of another workload")
+        }
+    };
+    let hits = arm.driver.answered() - before;
+    let is_on = arm.driver.keeps_answers();
+    // Of an application all may be misses.
+    if hits > 0 && !is_on || hits == 0 && is_on && !matches!(point, Point::Application(_)) {
+        bail!("the driver's cache answered {hits} lookups with the settings {:?}", arm.driver.arm.cache);
+    }
+    Ok(figures.into_iter().map(|(metric, figure)| (metric.key().to_owned(), figure)).collect())
+}
+
+impl Arm<'_> {
+    fn look_ups<'a>(&self, names: &'a [String]) -> LookUps<'a> {
+        LookUps { code: self.driver.format.check_code(), names, count: self.workload.count as usize, seed: self.seed }
+    }
+
+    /// One client: lookups, then misses.
+    fn row(&self, names: &[String]) -> anyhow::Result<Vec<(Metric, f64)>> {
+        let mut client = Client::open(&self.driver.device, self.driver.format)?;
+        let plan = self.look_ups(names);
+        let measured = plan.measure(&mut client)?;
+        let settings = self.driver.settings();
+        // What a process has done before changes what its lookup takes: without a cache it does as much.
+        let parameter = if self.driver.arm.cache.is_empty() { Some(self.root.read(PARAMETER)?) } else { None };
+        let mut forget = || {
+            let done = parameter.as_ref().map(|held| self.root.write(PARAMETER, held));
+            Ok(done.unwrap_or_else(|| settings.forget())?)
+        };
+        let misses = plan.misses(&mut client, self.workload.misses as usize, &mut forget)?;
+        if measured.unit != TickUnit::Instructions {
+            bail!("the processor's counter does not count instructions here");
+        }
+        Ok(vec![
+            (Metric::LookUp, measured.call.p50),
+            (Metric::LookUpMean, measured.call.mean),
+            (Metric::LookUpP99, measured.call.p99),
+            (Metric::Miss, misses.p50),
+            (Metric::EmptyCall, measured.floors.empty_call),
+            (Metric::ReferencePair, measured.floors.reference_pair),
+        ])
+    }
+
+    fn crowd(&self, names: &[String], clients: u32) -> anyhow::Result<f64> {
+        Ok(crowd(&self.driver.device, self.driver.format, &self.look_ups(names), clients)?)
+    }
+
+    /// The first lookups of a modelled application, as the users whose processes make them.
+    fn application(&self, names: &[String], index: usize) -> anyhow::Result<Vec<(Metric, f64)>> {
+        let traces = Traces::built_in();
+        let trace = traces.traces.get(index).with_context(|| format!("there is no application {index}"))?;
+        let events = trace.events(&traces, &mut Random::new(self.seed));
+        fs::set_permissions(&self.driver.device, Permissions::from_mode(0o666))
+            .context("cannot open the device to all users")?;
+        let replay = Replay { device: &self.driver.device, format: self.driver.format, names, events: &events };
+        let calls = replay.run(self.workload.count as usize)?;
+        Ok(vec![(Metric::LookUp, calls.p50), (Metric::LookUpMean, calls.mean), (Metric::LookUpP99, calls.p99)])
+    }
+}

@@ -1,0 +1,312 @@
+//! Runs a plan on the device that it is on: a guest of the lab or the user's own.
+
+#[cfg(feature = "lab")]
+mod applications;
+mod background;
+mod boot_hold;
+#[cfg(feature = "lab")]
+mod boots;
+#[cfg(feature = "lab")]
+mod combinations;
+mod daemon;
+mod driver;
+mod launch;
+mod look_ups;
+mod readings;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::thread::ClockId;
+use rustix::time::Timespec;
+
+use super::load;
+use super::metric::Metric;
+use super::plan::{Course, Line, Measured, Plan, Replicate};
+use super::point::Point;
+use super::spec::{Arm, Launches, Workload};
+use background::Background;
+use boot_hold::BootHold;
+use brisk_report::proof::DeviceDescription;
+use brisk_sys::cpu::energy::{Meter, Reading};
+use brisk_sys::memory::meminfo;
+use brisk_sys::{BootTime, Root};
+use brisk_undo::guardian::Guardian;
+use brisk_undo::journal::Holder;
+use daemon::Daemon;
+use settings::Settings;
+
+/// The launched program's name, for the daemon's filters (`filter.commands`).
+const APPLICATION: &str = "application";
+/// The runner's own name, for the daemon's filters (`filter.parents`).
+const LAUNCHER: &std::ffi::CStr = c"launcher";
+
+/// How often a meter of momentary power is read.
+const POWER_PERIOD: Duration = Duration::from_millis(100);
+
+/// How often, and how far apart, the CPU is woken before a rest.
+const WAKE_UPS: (u32, Duration) = (20, Duration::from_millis(25));
+
+/// A device at work on a plan.
+struct Runner<'a> {
+    workload: &'a Launches,
+    root: &'a Root,
+    folder: PathBuf,
+    settings: Settings,
+    meter: Option<Meter>,
+    turns_per_ms: u64,
+    application: PathBuf,
+}
+
+/// Runs the replicates of `plan` in their order and hands every line to `report` as soon as it is known. Ends early,
+/// with everything restored, when `interrupted` becomes true.
+///
+/// # Errors
+/// When the device lacks what the workload needs (cpufreq, binder), an arm cannot be set, or a line cannot be handed on.
+/// What goes wrong in one replicate rejects that replicate.
+pub fn run(
+    plan: &Plan,
+    root: &Root,
+    interrupted: &AtomicBool,
+    report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    match &plan.workload {
+        Workload::Launches(workload) => run_launches(plan, workload, root, interrupted, report),
+        Workload::Readings(readings) => readings::run(plan, *readings, root, interrupted, report),
+        Workload::LookUps(workload) => look_ups::run(plan, workload, root, interrupted, report),
+        #[cfg(feature = "lab")]
+        Workload::Applications(openings) => applications::run(plan, openings, root, interrupted, report),
+        #[cfg(feature = "lab")]
+        Workload::Boots(boots) => boots::run(plan, *boots, root, interrupted, report),
+        #[cfg(feature = "lab")]
+        Workload::Combinations(list) => combinations::run(plan, list, root, interrupted, report),
+        #[cfg(not(feature = "lab"))]
+        Workload::Applications(_) | Workload::Boots(_) => {
+            bail!("applications are opened and zygotes boot in the lab only, and this brisk was built without it")
+        }
+    }
+}
+
+fn run_launches(
+    plan: &Plan,
+    workload: &Launches,
+    root: &Root,
+    interrupted: &AtomicBool,
+    report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    rustix::thread::set_name(LAUNCHER)?;
+    let folder = runtime_folder(root);
+    let mut settings = Settings::open(&folder, root)?;
+    let _guardian = if plan.guarded { Some(Guardian::start(Holder::Experiment, &folder, root)?) } else { None };
+    settings.pin_at_maximum().context("cannot calibrate at the highest frequency")?;
+    let turns_per_ms = load::turns_per_ms();
+    settings.give_back()?;
+    let meter = Meter::find(root);
+    report(&Line::Device { device: describe(root, meter.as_ref())? })?;
+    let application = install_application(&folder)?;
+    let mut runner = Runner { workload, root, folder, settings, meter, turns_per_ms, application };
+    run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
+        runner.replicate(replicate, arm, point, &mut finding.metrics)
+    })?;
+    runner.settings.give_back()
+}
+
+/// What a replicate measured, by [`Metric::key`].
+type Metrics = BTreeMap<String, f64>;
+
+/// What was found in one replicate; see [`Measured`].
+#[derive(Debug, Default)]
+struct Finding {
+    metrics: Metrics,
+    events: BTreeMap<String, Vec<f64>>,
+    courses: BTreeMap<Course, Vec<f64>>,
+}
+
+/// Hands every replicate of `plan` to `measure`, in order, until `interrupted` becomes true. What `measure` finds wrong
+/// with one replicate (the inner result) rejects that one; its error (the outer) ends the run.
+fn run_replicates(
+    plan: &Plan,
+    interrupted: &AtomicBool,
+    report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
+    mut measure: impl FnMut(&Replicate, &Arm, &Point, &mut Finding) -> anyhow::Result<anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    for replicate in &plan.replicates {
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        let (Some(arm), Some(point)) = (plan.arms.get(replicate.arm), plan.points.get(replicate.point)) else {
+            bail!("replicate {} names an arm or a point that the plan has not", replicate.id);
+        };
+        report(&Line::Started { started: replicate.id })?;
+        let mut finding = Finding::default();
+        let outcome = measure(replicate, arm, point, &mut finding)?;
+        let Finding { metrics, events, courses } = finding;
+        report(&Line::Measured(Measured {
+            replicate: replicate.id,
+            arm: arm.name.clone(),
+            point: point.to_string(),
+            metrics,
+            events,
+            courses,
+            rejected: outcome.err().map(|error| format!("{error:#}")),
+        }))?;
+    }
+    Ok(())
+}
+
+/// Where the runner keeps its journal, its link to the application and the daemon's configuration while it runs. Not the
+/// daemon's own folder: both hold a journal at the same time.
+pub fn runtime_folder(root: &Root) -> PathBuf {
+    Holder::Experiment.folder(root)
+}
+
+impl Runner<'_> {
+    fn replicate(
+        &mut self,
+        replicate: &Replicate,
+        arm: &Arm,
+        point: &Point,
+        metrics: &mut Metrics,
+    ) -> anyhow::Result<anyhow::Result<()>> {
+        self.settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
+        let mut daemon = match &arm.brisk {
+            Some(configuration) => Some(Daemon::start(self.root, &self.folder, configuration)?),
+            None => None,
+        };
+        let hold = if arm.boot_hold { Some(BootHold::start(self.root, &self.folder)?) } else { None };
+        forget_the_arm_before();
+        let places = arm.brisk.as_ref().is_some_and(|configuration| configuration.contains_key("placement"));
+        let mut outcome = self.measure(replicate, point, daemon.as_ref().filter(|_| places), metrics);
+        if let Some(hold) = hold {
+            outcome = outcome.and(hold.end());
+        }
+        if let Some(daemon) = &mut daemon {
+            match daemon.actions() {
+                Ok(actions) => drop(metrics.insert(Metric::Actions.key().to_owned(), actions as f64)),
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Rests, then measures the point; an error rejects the replicate. What is launched is the foreground for `daemon`.
+    fn measure(
+        &self,
+        replicate: &Replicate,
+        point: &Point,
+        daemon: Option<&Daemon>,
+        metrics: &mut Metrics,
+    ) -> anyhow::Result<()> {
+        let rest_until = BootTime::now() + Duration::from_micros(replicate.settle_us);
+        let load = self.workload.background.as_ref();
+        let background = load.map(|load| Background::start(load, self.turns_per_ms, replicate.seed)).transpose()?;
+        sleep_until(rest_until);
+        let mut readings = Vec::from_iter(self.reading());
+        let started = BootTime::now();
+        match *point {
+            Point::Work(work_ms) => {
+                let window_ms = work_ms + self.workload.window_beyond_work_ms;
+                let window = Duration::from_millis(u64::from(window_ms));
+                let mut launched = launch::Application::start(self, work_ms)?;
+                daemon.map_or(Ok(()), |daemon| daemon.put_in_foreground(launched.pid()))?;
+                let screen = launched.first_screen()?;
+                if BootTime::now() >= started + window {
+                    bail!("the launch took longer than the window");
+                }
+                if self.workload.energy {
+                    self.watch_energy_until(started + window, &mut readings);
+                }
+                drop(launched);
+                metrics.insert(Metric::Launch.key().to_owned(), screen.launch_ms(started));
+                metrics.insert(Metric::Basic.key().to_owned(), screen.basic_ms(started));
+            }
+            Point::Idle(idle_ms) => {
+                self.watch_energy_until(started + Duration::from_millis(u64::from(idle_ms)), &mut readings);
+            }
+            Point::LookUps(_)
+            | Point::Clients(_)
+            | Point::Application(_)
+            | Point::Openings(_)
+            | Point::Readings(_)
+            | Point::Combination(_)
+            | Point::Boot => {
+                bail!("a plan of launches has a point of another workload")
+            }
+        }
+        drop(background);
+        if let (Some(meter), true) = (&self.meter, readings.len() > 1) {
+            let energy_uj: u64 = readings.windows(2).map(|pair| meter.energy_uj(&pair[0], &pair[1])).sum();
+            metrics.insert(Metric::Energy.key().to_owned(), energy_uj as f64 / 1000.0);
+        }
+        Ok(())
+    }
+
+    fn reading(&self) -> Option<Reading> {
+        self.meter.as_ref()?.read(self.root).ok()
+    }
+
+    /// Sleeps until `until` and reads the meter then; one that shows momentary power also in between.
+    fn watch_energy_until(&self, until: BootTime, readings: &mut Vec<Reading>) {
+        if self.meter.as_ref().is_some_and(|meter| !meter.accumulates()) {
+            let mut next = BootTime::now() + POWER_PERIOD;
+            while next < until {
+                sleep_until(next);
+                readings.extend(self.reading());
+                next = next + POWER_PERIOD;
+            }
+        }
+        sleep_until(until);
+        readings.extend(self.reading());
+    }
+}
+
+/// Wakes the CPU a few times. Governors do not wake an idle CPU to look at it: without this, a launch after a long rest
+/// might begin at the frequency of the arm before.
+fn forget_the_arm_before() {
+    let (count, period) = WAKE_UPS;
+    for _ in 0..count {
+        sleep_until(BootTime::now() + period);
+    }
+}
+
+/// Sleeps until the moment `until`, or until a signal comes.
+fn sleep_until(until: BootTime) {
+    let nanoseconds = until.nanoseconds();
+    let moment = Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as _ };
+    // The only failure of a valid moment is EINTR, after which the caller goes on as if the time had come.
+    let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Boottime, &moment);
+}
+
+/// Makes this program launchable under the application's name.
+fn install_application(folder: &Path) -> anyhow::Result<PathBuf> {
+    let link = folder.join(APPLICATION);
+    let _ = fs::remove_file(&link);
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    symlink(program, &link).with_context(|| format!("cannot make {}", link.display()))?;
+    Ok(link)
+}
+
+pub(super) fn describe(root: &Root, meter: Option<&Meter>) -> anyhow::Result<DeviceDescription> {
+    let system = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    let processors = root.read("/proc/cpuinfo")?;
+    let field = |text: &str, key: &str| {
+        let line = text.lines().find(|line| line.starts_with(key))?;
+        line.split_once(':').map(|(_, value)| value.trim().to_owned())
+    };
+    let name = ["model name", "Hardware", "Model"].iter().find_map(|key| field(&processors, key));
+    Ok(DeviceDescription {
+        place: "here".into(),
+        kernel: format!("{} {}", text(system.release()), text(system.version())),
+        processor: name.unwrap_or_else(|| text(system.machine())),
+        cpu_count: u32::try_from(std::thread::available_parallelism()?.get())?,
+        memory_kib: meminfo::read(root).map_or(0, |memory| memory.total_kib),
+        energy_source: meter.map(|meter| meter.source().label().to_owned()),
+    })
+}

@@ -1,0 +1,168 @@
+//! The measured figures in order: by arm, point, metric and block.
+
+use std::collections::BTreeMap;
+
+use super::metric::Metric;
+use super::plan::{Course, Measured, Replicate};
+use super::point::Point;
+use super::spec::Experiment;
+use super::statistics::{bootstrap, median, standard_deviation};
+use brisk_report::proof::{ArmResult, Change, CourseResult, Rejection};
+
+/// What was measured in an experiment so far.
+#[derive(Debug, Clone)]
+pub struct Samples {
+    points: Vec<Point>,
+    /// `[arm][point]`
+    cells: Vec<Vec<Cell>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Cell {
+    /// By metric, then by block.
+    figures: BTreeMap<Metric, BTreeMap<u32, f64>>,
+    /// The same of single events.
+    events: BTreeMap<Metric, BTreeMap<u32, Vec<f64>>>,
+    /// By block, step by step.
+    courses: BTreeMap<Course, BTreeMap<u32, Vec<f64>>>,
+    /// Reasons and how often.
+    rejected: BTreeMap<String, u32>,
+}
+
+impl Samples {
+    /// Sorts `measured`; warm-ups are left out, rejected replicates are only counted.
+    pub fn new<'a>(
+        arms: usize,
+        points: &[Point],
+        measured: impl IntoIterator<Item = (&'a Replicate, &'a Measured)>,
+    ) -> Self {
+        let mut cells = vec![vec![Cell::default(); points.len()]; arms];
+        for (replicate, measured) in measured.into_iter().filter(|(replicate, _)| !replicate.warm_up) {
+            let cell = &mut cells[replicate.arm][replicate.point];
+            if let Some(reason) = &measured.rejected {
+                *cell.rejected.entry(reason.clone()).or_default() += 1;
+                continue;
+            }
+            for (course, figures) in &measured.courses {
+                cell.courses.entry(*course).or_default().insert(replicate.block, figures.clone());
+            }
+            for metric in Metric::ALL {
+                if let Some(&figure) = measured.metrics.get(metric.key()) {
+                    cell.figures.entry(metric).or_default().insert(replicate.block, figure);
+                }
+                if let Some(events) = measured.events.get(metric.key()).filter(|events| !events.is_empty()) {
+                    cell.events.entry(metric).or_default().insert(replicate.block, events.clone());
+                }
+            }
+        }
+        Self { points: points.to_vec(), cells }
+    }
+
+    /// The points of the workload.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// For each of `series` (an arm and a point) its figures in the blocks where all of them have one.
+    pub fn paired(&self, metric: Metric, series: &[(usize, usize)]) -> Vec<Vec<f64>> {
+        self.paired_of(&series.iter().map(|&series| (metric, series)).collect::<Vec<_>>())
+    }
+
+    /// The same where each series is of a metric of its own.
+    pub fn paired_of(&self, series: &[(Metric, (usize, usize))]) -> Vec<Vec<f64>> {
+        let empty = BTreeMap::new();
+        let figures = |&(metric, (arm, point)): &(Metric, (usize, usize))| {
+            self.cells[arm][point].figures.get(&metric).unwrap_or(&empty)
+        };
+        let maps: Vec<_> = series.iter().map(figures).collect();
+        let Some(first) = maps.first() else { return Vec::new() };
+        let complete: Vec<u32> =
+            first.keys().copied().filter(|block| maps.iter().all(|map| map.contains_key(block))).collect();
+        maps.iter().map(|map| complete.iter().map(|block| map[block]).collect()).collect()
+    }
+
+    /// The single events of an arm at a point, by the blocks that have any.
+    pub fn events(&self, metric: Metric, (arm, point): (usize, usize)) -> Vec<Vec<f64>> {
+        self.cells[arm][point].events.get(&metric).map_or_else(Vec::new, |blocks| blocks.values().cloned().collect())
+    }
+
+    /// Every series for the result: each arm at each point in each of `metrics` that was measured there.
+    pub fn series(&self, experiment: &Experiment, metrics: &[Metric]) -> Vec<ArmResult> {
+        let mut series = Vec::new();
+        for &metric in metrics {
+            for (point, label) in self.points.iter().enumerate() {
+                for (index, arm) in experiment.arms.iter().enumerate() {
+                    let cell = &self.cells[index][point];
+                    if !cell.figures.contains_key(&metric) && cell.rejected.is_empty() {
+                        continue;
+                    }
+                    let samples = self.paired(metric, &[(index, point)]).remove(0);
+                    series.push(ArmResult {
+                        name: arm.name.clone(),
+                        point: label.to_string(),
+                        metric: metric.name().to_owned(),
+                        unit: metric.unit().to_owned(),
+                        median: median(&samples),
+                        ci: bootstrap(samples.len(), &mut |drawn| median(&pick(&samples, drawn))),
+                        standard_deviation: standard_deviation(&samples),
+                        samples,
+                        rejected: cell.rejected.values().sum(),
+                        baseline: arm.baseline,
+                        change: self.change(metric, index, experiment.baseline(), point),
+                        higher_is_better: matches!(metric, Metric::Alive | Metric::Single | Metric::Background),
+                    });
+                }
+            }
+        }
+        series
+    }
+
+    fn change(&self, metric: Metric, arm: usize, baseline: usize, point: usize) -> Option<Change> {
+        let pair = self.paired(metric, &[(arm, point), (baseline, point)]);
+        if arm == baseline || pair[0].is_empty() {
+            return None;
+        }
+        let percent = |ours: &[f64], theirs: &[f64]| 100.0 * (median(ours) / median(theirs) - 1.0);
+        let ci = bootstrap(pair[0].len(), &mut |drawn| percent(&pick(&pair[0], drawn), &pick(&pair[1], drawn)));
+        let percent = percent(&pair[0], &pair[1]);
+        percent.is_finite().then_some(Change { percent, ci })
+    }
+
+    /// How things went, arm by arm: at each step the median over the blocks that came so far.
+    pub fn courses(&self, experiment: &Experiment) -> Vec<CourseResult> {
+        let mut found = Vec::new();
+        for course in Course::ALL {
+            for (arm, points) in experiment.arms.iter().zip(&self.cells) {
+                for blocks in points.iter().filter_map(|cell| cell.courses.get(&course)) {
+                    let steps = blocks.values().map(Vec::len).max().unwrap_or(0);
+                    let at = |step: usize| blocks.values().filter_map(|figures| figures.get(step).copied()).collect();
+                    let medians = (0..steps).map(|step| median(&at(step) as &Vec<f64>)).collect();
+                    let (what, unit) = course.what();
+                    found.push(CourseResult { arm: arm.name.clone(), what: what.into(), unit: unit.into(), medians });
+                }
+            }
+        }
+        found
+    }
+
+    /// What was refused, by arm, point and reason.
+    pub fn rejections(&self, experiment: &Experiment) -> Vec<Rejection> {
+        let mut rejections = Vec::new();
+        for (arm, points) in experiment.arms.iter().zip(&self.cells) {
+            for (point, cell) in self.points.iter().zip(points) {
+                rejections.extend(cell.rejected.iter().map(|(reason, &count)| Rejection {
+                    arm: arm.name.clone(),
+                    point: point.to_string(),
+                    reason: reason.clone(),
+                    count,
+                }));
+            }
+        }
+        rejections
+    }
+}
+
+/// The values at the `drawn` places.
+pub(super) fn pick(values: &[f64], drawn: &[usize]) -> Vec<f64> {
+    drawn.iter().map(|&place| values[place]).collect()
+}

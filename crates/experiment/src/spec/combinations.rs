@@ -1,0 +1,255 @@
+//! Combinations of the foreground and what runs beside it: the workload of experiments about placement.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Arm, Experiment};
+use crate::claim::{At, Claim};
+use crate::point::Point;
+
+/// Between the names of the foreground and of what runs beside it.
+const BESIDE: &str = " / ";
+
+/// Combinations that are run one by one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Combinations {
+    /// For how long the background runs alone before something comes to the front, at least and at most, in milliseconds.
+    pub settle_ms: [u32; 2],
+    /// Each is a point.
+    pub list: Vec<Combination>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Combination {
+    /// What a person waits for.
+    pub foreground: Foreground,
+    /// What runs beside it, each a process of its own.
+    pub background: Vec<Neighbour>,
+    /// True for one that the quick form runs as well.
+    #[serde(default)]
+    pub quick: bool,
+    /// True where the arm that has no background is run too.
+    #[serde(default)]
+    pub alone: bool,
+    /// True for one that was chosen after the rule was frozen: nothing was fitted to it.
+    #[serde(default)]
+    pub unseen: bool,
+}
+
+/// What can be in the foreground.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Foreground {
+    /// One thread that computes.
+    Thread,
+    /// Two of them.
+    Threads,
+    /// A script as an engine runs it: one thread that computes and takes memory, and a helper that collects.
+    Script,
+    /// A script with two workers, to which it posts small tasks.
+    Workers,
+    /// A frame every 16.7 ms, each 7 ms of work: the 95th percentile of how late they are done.
+    Frames,
+    /// Threads of three periods, as rt-app plays them: the same of their work.
+    Periodic,
+    /// Requests to four workers, as schbench sends them: the same of their answers.
+    Requests,
+    /// Messages between groups of threads, as hackbench sends them.
+    Messages,
+    /// Short-lived processes, two at a time, as a build starts them.
+    Compile,
+    /// A minute of computing, taking memory, writing and reading, and drawing, as benchmarks of whole devices do.
+    Mixed,
+    /// A suite of small programs in JavaScript under node.
+    Suite,
+}
+
+/// What can run beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Neighbour {
+    /// 1 ms of work every 20 ms that must be done before the next.
+    Music,
+    /// 15 ms of work, then a wait of 25 ms.
+    Download,
+    /// The same work without pause for a fifth of a second, then nothing for two.
+    Bursts,
+    /// A thread that never waits.
+    Hog,
+    /// As in the foreground, without end.
+    Compile,
+    /// As in the foreground, without end.
+    Messages,
+}
+
+impl Foreground {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Thread,
+        Self::Threads,
+        Self::Script,
+        Self::Workers,
+        Self::Frames,
+        Self::Periodic,
+        Self::Requests,
+        Self::Messages,
+        Self::Compile,
+        Self::Mixed,
+        Self::Suite,
+    ];
+
+    /// Its name, as experiments write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Thread => "thread",
+            Self::Threads => "threads",
+            Self::Script => "script",
+            Self::Workers => "workers",
+            Self::Frames => "frames",
+            Self::Periodic => "periodic",
+            Self::Requests => "requests",
+            Self::Messages => "messages",
+            Self::Compile => "compile",
+            Self::Mixed => "mixed",
+            Self::Suite => "suite",
+        }
+    }
+
+    /// About how long it takes undisturbed, in milliseconds: what is paced lasts as long in any arm.
+    pub fn lasts_ms(self) -> u32 {
+        match self {
+            Self::Thread | Self::Workers | Self::Messages | Self::Compile => 1200,
+            Self::Threads => 1800,
+            Self::Script | Self::Suite | Self::Periodic | Self::Requests => 3000,
+            Self::Frames => 4500,
+            Self::Mixed => 60_000,
+        }
+    }
+}
+
+impl Neighbour {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Music, Self::Download, Self::Bursts, Self::Hog, Self::Compile, Self::Messages];
+
+    /// Its name, as experiments write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Music => "music",
+            Self::Download => "download",
+            Self::Bursts => "bursts",
+            Self::Hog => "hog",
+            Self::Compile => "compile",
+            Self::Messages => "messages",
+        }
+    }
+}
+
+impl fmt::Display for Combination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let background: Vec<&str> = self.background.iter().map(|neighbour| neighbour.name()).collect();
+        write!(f, "{}{BESIDE}{}", self.foreground.name(), background.join(" + "))
+    }
+}
+
+impl Combination {
+    /// Its place on the workload's scale.
+    pub fn point(&self) -> Point {
+        Point::Combination(self.to_string())
+    }
+}
+
+/// True when `name` names the combination `point`: the whole, or the foreground alone.
+pub fn is_named(point: &str, name: &str) -> bool {
+    point == name || point.split_once(BESIDE).is_some_and(|(foreground, _)| foreground == name)
+}
+
+impl Combinations {
+    /// Those that the quick or the full form runs.
+    pub fn of_form(&self, quick: bool) -> impl Iterator<Item = &Combination> {
+        self.list.iter().filter(move |combination| combination.quick || !quick)
+    }
+
+    /// True when one of `points` has the suite in the foreground, which needs its engine.
+    pub fn has_suite(&self, points: &[Point]) -> bool {
+        let mut chosen = points.iter().filter_map(|point| self.at(point));
+        chosen.any(|combination| combination.foreground == Foreground::Suite)
+    }
+
+    /// The combination at `point`.
+    pub fn at(&self, point: &Point) -> Option<&Combination> {
+        self.list.iter().find(|combination| combination.point() == *point)
+    }
+
+    /// What a reader of the result must know of them.
+    pub fn notes(&self, quick: bool) -> Vec<String> {
+        let names = |chosen: &dyn Fn(&&Combination) -> bool| {
+            let names: Vec<String> = self.of_form(quick).filter(chosen).map(ToString::to_string).collect();
+            if names.is_empty() { "none of these".to_owned() } else { names.join("; ") }
+        };
+        let mut notes =
+            vec![format!("Chosen after the rule was frozen: {}.", names(&|combination| combination.unseen))];
+        if quick {
+            let (some, all) = (self.of_form(true).count(), self.list.len());
+            notes.insert(0, format!("The quick form runs {some} of {all} combinations; the full one runs all."));
+        }
+        notes
+    }
+
+    /// What does not make sense in them or in the arms of `experiment`.
+    pub(super) fn fault(&self, experiment: &Experiment) -> Option<String> {
+        let others = [
+            experiment.launches.is_some(),
+            experiment.look_ups.is_some(),
+            experiment.applications.is_some(),
+            experiment.readings.is_some(),
+            experiment.boots.is_some(),
+        ];
+        if others.contains(&true) {
+            return Some("an experiment with combinations has no other workload".into());
+        }
+        let [shortest, longest] = self.settle_ms;
+        if shortest > longest || experiment.replicates.quick_work_ms.is_some() {
+            return Some("settle_ms is [shortest, longest], and quick_work_ms is for launches".into());
+        }
+        if self.of_form(true).next().is_none() {
+            return Some("combinations: some are `quick`".into());
+        }
+        let is_again = |(index, combination): (usize, &Combination)| self.list[..index].contains(combination);
+        if self.list.iter().any(|combination| combination.background.is_empty())
+            || self.list.iter().enumerate().any(is_again)
+        {
+            return Some("combinations: each has a background, and none is there twice".into());
+        }
+        let lonely = experiment.arms.iter().filter(|arm| arm.alone);
+        let strange = |arm: &&Arm| arm.baseline || arm.brisk.is_some();
+        if lonely.clone().count() > 1 || lonely.clone().any(|arm| strange(&arm)) {
+            return Some("one arm is `alone`, and neither the baseline nor with brisk".into());
+        }
+        let is_strange = |arm: &Arm| {
+            let others = arm.look_up.is_some() || arm.swap.is_some() || arm.boot_hold || arm.reads.is_some();
+            others || !arm.beside.is_empty()
+        };
+        let stranger = experiment.arms.iter().find(|arm| is_strange(arm));
+        stranger.map(|arm| format!("arm {}: what it sets belongs to other workloads", arm.name))
+    }
+
+    /// What does not make sense in a claim about them.
+    pub(super) fn claim_fault(&self, claim: &Claim, experiment: &Experiment) -> Option<String> {
+        let At::Named(names) = &claim.at else { return None };
+        for name in names {
+            let mut named = self.list.iter().filter(|combination| is_named(&combination.to_string(), name)).peekable();
+            if named.peek().is_none() {
+                return Some(format!("there is no combination {name:?}"));
+            }
+            let is_alone = |arm: &String| experiment.arm(arm).is_some_and(|arm| experiment.arms[arm].alone);
+            if claim.arms().any(is_alone) && !named.all(|combination| combination.alone) {
+                return Some(format!("the foreground of {name:?} is not run alone"));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,255 @@
+//! What does not make sense in an experiment that was read: each fault in words that say what is right.
+
+use std::collections::BTreeSet;
+
+use toml::Spanned;
+
+use super::super::claim::{At, Claim, Judge, Measure};
+use super::super::metric::{Metric, Subject};
+use super::{Arm, Boots, Experiment, Launches, LookUps, Preloading, Readings, Reboots};
+use brisk_mechanism::lookup::Traces;
+use brisk_report::proof::Mode;
+use brisk_sys::binder::WireFormat;
+
+impl Experiment {
+    /// The first thing that does not make sense, with its offset in the text where one is known.
+    pub(super) fn fault(&self) -> Option<(usize, String)> {
+        self.workload_fault().or_else(|| self.arms_fault()).map(|message| (0, message)).or_else(|| self.claims_fault())
+    }
+
+    fn workload_fault(&self) -> Option<String> {
+        if (self.mode == Mode::Native) != self.scenario.is_none() {
+            return Some("an experiment in the lab names its `scenario`, one with mode = \"native\" has none".into());
+        }
+        if let Some(reboots) = self.reboots {
+            return self.reboots_fault(reboots).or_else(|| self.replicates_fault());
+        }
+        #[cfg(feature = "lab")]
+        if let Some(combinations) = &self.combinations {
+            return combinations.fault(self).or_else(|| self.replicates_fault());
+        }
+        let fault = match (&self.launches, &self.look_ups, &self.applications, self.readings, self.boots) {
+            (Some(launches), None, None, None, None) => self.launches_fault(launches),
+            (None, Some(look_ups), None, None, None) => self.look_ups_fault(look_ups),
+            (None, None, Some(openings), None, None) => self.openings_fault(openings),
+            (None, None, None, Some(readings), None) => self.readings_fault(readings),
+            (None, None, None, None, Some(boots)) => self.boots_fault(boots),
+            _ => Some(
+                "an experiment has one of a `workload`, which is launched, `look_ups`, `applications`, `readings` and \
+                 `boots`"
+                    .into(),
+            ),
+        };
+        fault.or_else(|| self.replicates_fault())
+    }
+
+    fn launches_fault(&self, workload: &Launches) -> Option<String> {
+        let mut quick = self.replicates.quick_work_ms.iter().flatten();
+        if workload.work_ms.is_empty() && workload.idle_ms.is_none() {
+            return Some("the workload needs `work_ms` or `idle_ms`".into());
+        }
+        if workload.work_ms.contains(&0) || workload.threads == 0 || workload.idle_ms == Some(0) {
+            return Some("work_ms, threads and idle_ms must be above zero".into());
+        }
+        if workload.work_ms.iter().any(|&work_ms| work_ms < workload.start_up_ms) {
+            return Some("start_up_ms is a part of every work_ms and cannot be longer".into());
+        }
+        if workload.bursts.is_some_and(|bursts| bursts.work_ms == 0 || bursts.wait_ms == 0) {
+            return Some("bursts: work_ms and wait_ms must be above zero".into());
+        }
+        if workload.settle_ms[0] > workload.settle_ms[1] {
+            return Some("settle_ms is [shortest, longest]".into());
+        }
+        if workload.window_beyond_work_ms == 0 {
+            return Some("window_beyond_work_ms must be above zero".into());
+        }
+        let strange = |arm: &&Arm| {
+            let others = arm.look_up.is_some() || arm.scenario.is_some() || arm.swap.is_some();
+            others || !arm.beside.is_empty() || !arm.launcher.is_empty()
+        };
+        if let Some(arm) = self.arms.iter().find(strange) {
+            return Some(format!(
+                "arm {}: look_up, scenario, swap, beside and launcher belong to experiments with look_ups or applications",
+                arm.name
+            ));
+        }
+        if let Some(stranger) = quick.find(|work_ms| !workload.work_ms.contains(work_ms)) {
+            return Some(format!("quick_work_ms has {stranger}, which work_ms has not"));
+        }
+        workload.background.filter(|b| b.period_ms == 0).map(|_| "background: period_ms must be above zero".into())
+    }
+
+    fn look_ups_fault(&self, look_ups: &LookUps) -> Option<String> {
+        let LookUps { services, count, misses, clients, applications } = look_ups;
+        if self.mode == Mode::Native || (self.mode == Mode::Parallel) == clients.is_empty() {
+            return Some("clients belong to parallel mode; else lookups are measured in deterministic mode".into());
+        }
+        let has_misses = clients.is_empty() && applications.is_empty();
+        if *services == 0 || *count == 0 || (*misses == 0) == has_misses || clients.contains(&0) {
+            return Some(
+                "services, count and misses must be above zero (no misses with clients or applications)".into(),
+            );
+        }
+        let known = Traces::built_in();
+        if let Some(name) = applications.iter().find(|name| known.traces.iter().all(|trace| trace.name != **name)) {
+            return Some(format!("there is no application {name:?}; see brisk lookup simulate"));
+        }
+        if !applications.is_empty() && (*services != known.services || !clients.is_empty()) {
+            return Some(format!("applications look {} services up, without clients", known.services));
+        }
+        if self.replicates.quick_work_ms.is_some() {
+            return Some("quick_work_ms is for launches".into());
+        }
+        let fault = |arm: &Arm| match &arm.look_up {
+            None => Some(format!("arm {}: look_up says who answers", arm.name)),
+            Some(look_up) if WireFormat::named(&look_up.format).is_none() => {
+                Some(format!("arm {}: there is no wire format {:?}", arm.name, look_up.format))
+            }
+            Some(look_up) if look_up.manager.trim().is_empty() => Some(format!("arm {}: no manager", arm.name)),
+            Some(_) => None,
+        };
+        self.arms.iter().find_map(fault)
+    }
+
+    fn readings_fault(&self, readings: Readings) -> Option<String> {
+        if self.mode != Mode::Native || readings.count == 0 {
+            return Some(
+                "readings are of the user's own device, mode = \"native\", and their count is above zero".into(),
+            );
+        }
+        let silent = self.arms.iter().find(|arm| arm.reads.is_none());
+        silent.map(|arm| format!("arm {}: reads says how: \"cheap\" or \"exact\"", arm.name))
+    }
+
+    fn boots_fault(&self, boots: Boots) -> Option<String> {
+        let Boots { classes, services_ms, system_server_ms, application_ms, bursts, turns_per_ms } = boots;
+        if self.mode != Mode::Parallel {
+            return Some("a zygote preloads on several CPUs: boots are measured with mode = \"parallel\"".into());
+        }
+        let amounts = [classes, services_ms, system_server_ms, application_ms, bursts.work_ms, bursts.wait_ms];
+        if amounts.contains(&0) || turns_per_ms == 0 {
+            return Some("boots: every amount must be above zero".into());
+        }
+        let once = self.replicates.warm_up == 0 && self.replicates.quick_work_ms.is_none();
+        (!once).then(|| "a boot begins with nothing: warm_up = 0, and quick_work_ms is for launches".into())
+    }
+
+    fn reboots_fault(&self, reboots: Reboots) -> Option<String> {
+        if self.mode != Mode::Native || self.workload().is_some() || reboots.limit_s == 0 {
+            return Some(
+                "reboots are of the user's own device, mode = \"native\", without another workload, and limit_s is above zero"
+                    .into(),
+            );
+        }
+        if self.replicates.least.is_some() || self.replicates.quick_work_ms.is_some() {
+            return Some("reboots: least and quick_work_ms are for others".into());
+        }
+        let changes_more = |arm: &&Arm| {
+            let settings = !arm.policy.is_empty() || !arm.tunables.is_empty() || arm.brisk.is_some();
+            settings || arm.preload == Preloading::Fork
+        };
+        let arm = self.arms.iter().find(changes_more)?;
+        Some(format!(
+            "arm {}: between reboots arms differ in boot_hold and preload alone, and a device's zygote cannot fork itself",
+            arm.name
+        ))
+    }
+
+    fn replicates_fault(&self) -> Option<String> {
+        let full = self.replicates_by_point(false);
+        if full.len() != self.points(false).len() {
+            return Some(format!(
+                "replicates: full lists {} numbers for {} points",
+                full.len(),
+                self.points(false).len()
+            ));
+        }
+        if self.replicates.least.is_some() && self.replicates.warm_up > 0 {
+            return Some("replicates: with `least` each block is a run of its own, and warm_up is 0".into());
+        }
+        let quick = self.replicates.quick;
+        let too_few = quick == 1 || full.iter().any(|&full| full < quick.max(2));
+        too_few
+            .then(|| "replicates: quick must be at least 2, and full at least quick; quick = 0 is no quick form".into())
+    }
+
+    fn arms_fault(&self) -> Option<String> {
+        let names: BTreeSet<_> = self.arms.iter().map(|arm| &arm.name).collect();
+        if names.len() != self.arms.len() {
+            return Some("two arms have the same name".into());
+        }
+        // The kernel forgets a governor's tunables when another one takes over.
+        if let Some(arm) = self.arms.iter().find(|arm| self.mode == Mode::Native && arm.governor.is_some()) {
+            return Some(format!(
+                "arm {}: a device keeps its own governor; pin the frequency with policy = {{ scaling_min_freq = \
+                 \"maximum\" }}",
+                arm.name
+            ));
+        }
+        if self.arms.iter().any(|arm| arm.baseline && arm.full_only) {
+            return Some("the quick form has the baseline too".into());
+        }
+        if self.subject() != Subject::Combinations
+            && self.arms.iter().any(|arm| arm.alone || arm.background_nice.is_some())
+        {
+            return Some("an arm is `alone`, or sets `background_nice`, in an experiment with combinations".into());
+        }
+        let baselines = self.arms.iter().filter(|arm| arm.baseline).count();
+        (baselines != 1).then(|| format!("{baselines} arms have `baseline = true`, exactly one must"))
+    }
+
+    fn claims_fault(&self) -> Option<(usize, String)> {
+        for claim in &self.claims {
+            let named = [Some(&claim.arm), claim.against.as_ref(), claim.toward.as_ref()];
+            for name in named.into_iter().flatten() {
+                if self.arm(name.get_ref()).is_none() {
+                    return Some((name.span().start, format!("there is no arm {:?}", name.get_ref())));
+                }
+            }
+            if let Some(message) = self.claim_fault(claim) {
+                return Some((claim.arm.span().start, format!("claim {}: {message}", claim.id)));
+            }
+        }
+        None
+    }
+
+    fn claim_fault(&self, claim: &Claim) -> Option<String> {
+        let toward = claim.toward.as_ref().map(Spanned::get_ref);
+        let needs_toward = matches!(claim.measure, Measure::GapClosed | Measure::Loss);
+        if needs_toward != toward.is_some() {
+            return Some("gap-closed and loss need `toward`, others have none".into());
+        }
+        let is_of_boot = matches!(claim.measure, Measure::OfBound | Measure::OffPrediction);
+        if is_of_boot && !matches!(claim.metric, Metric::Boot | Metric::Preload) {
+            return Some("of-bound and off-prediction are measures of the metrics boot and preload".into());
+        }
+        if (claim.measure == Measure::StaysOff) != (claim.metric == Metric::Actions) {
+            return Some("stays-off and the metric actions belong together".into());
+        }
+        if claim.metric.subject() != self.subject() {
+            return Some("its metric belongs to the other kind of workload".into());
+        }
+        if claim.judged_by == Judge::Estimate && (claim.measure != Measure::Gain || claim.required.is_none()) {
+            return Some("an estimate is judged of a gain that is required".into());
+        }
+        #[cfg(feature = "lab")]
+        if let Some(combinations) = &self.combinations {
+            return combinations.claim_fault(claim, self);
+        }
+        match &claim.at {
+            At::Named(_) => Some("names are of combinations".into()),
+            At::Idle if self.launches.as_ref().is_none_or(|launches| launches.idle_ms.is_none()) => {
+                Some("at = \"idle\" needs idle_ms in the workload".into())
+            }
+            At::Idle if claim.metric != Metric::Energy => Some("the idle point measures energy only".into()),
+            _ if claim.metric == Metric::Energy && self.launches.as_ref().is_some_and(|launches| !launches.energy) => {
+                Some("the workload has `energy = false`".into())
+            }
+            At::Work(list) => list
+                .iter()
+                .find(|work_ms| self.launches.as_ref().is_none_or(|launches| !launches.work_ms.contains(work_ms)))
+                .map(|work_ms| format!("at has {work_ms}, which work_ms has not")),
+            _ => None,
+        }
+    }
+}

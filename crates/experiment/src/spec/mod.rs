@@ -1,0 +1,360 @@
+//! Experiment files: TOML, unknown keys refused, every mistake named with its line and column.
+
+#[cfg(feature = "lab")]
+mod combinations;
+mod fault;
+mod openings;
+mod workload;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::claim::Claim;
+use super::metric::Subject;
+use super::point::Point;
+use brisk_report::proof::Mode;
+#[cfg(feature = "lab")]
+pub use combinations::{Combination, Combinations, Foreground, Neighbour, is_named};
+pub use openings::Openings;
+#[cfg(feature = "lab")]
+pub use openings::Together;
+pub use workload::{
+    Background, Boots, Bursts, Launches, LookUps, Preloading, Program, Reading, Readings, Reboots, Workload,
+};
+
+/// One experiment, as its file describes it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Its name: that of its file.
+    pub name: String,
+    /// A heading for people.
+    pub title: String,
+    /// What it asks and how, in a few sentences.
+    pub description: String,
+    /// The mechanism it is about.
+    pub mechanism: String,
+    /// How time is kept.
+    pub mode: Mode,
+    /// The lab's scenario; absent for the user's own device.
+    pub scenario: Option<String>,
+    /// What is launched, and around it: for experiments about launches.
+    #[serde(rename = "workload")]
+    pub launches: Option<Launches>,
+    /// What is looked up: for experiments about lookups.
+    pub look_ups: Option<LookUps>,
+    /// How applications are opened: for experiments about memory.
+    pub applications: Option<Openings>,
+    /// How a device boots: for experiments about boots.
+    pub boots: Option<Boots>,
+    /// How the user's own device reboots: for experiments about its boots.
+    pub reboots: Option<Reboots>,
+    /// How often processes are read: for experiments about what that costs on the user's own device.
+    pub readings: Option<Readings>,
+    /// The foreground and what runs beside it: for experiments about placement.
+    #[cfg(feature = "lab")]
+    pub combinations: Option<Combinations>,
+    /// How often.
+    pub replicates: Replicates,
+    /// What is compared.
+    #[serde(rename = "arm")]
+    pub arms: Vec<Arm>,
+    /// What is claimed.
+    #[serde(rename = "claim", default)]
+    pub claims: Vec<Claim>,
+    /// What a reader of the result must know.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// How often each arm is run at each point.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replicates {
+    /// In the quick form; 0 for an experiment that has none.
+    pub quick: u32,
+    /// In the full form: one number for all, or a list with one for each point. Points whose figures scatter more need
+    /// more for the same precision, and short launches are cheap.
+    pub full: Count,
+    /// In the full form, after so many blocks a point has no more of them once all of its claims that have a `precision`
+    /// are as precise: each block is a run of its own then.
+    pub least: Option<u32>,
+    /// Before them and not counted, on each device.
+    #[serde(default = "one")]
+    pub warm_up: u32,
+    /// The points of the quick form, when it cannot afford all.
+    pub quick_work_ms: Option<Vec<u32>>,
+}
+
+/// A number of replicates for every point, or one for each.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "expected a number, or a list with a number for each point")]
+pub enum Count {
+    /// The same everywhere.
+    Everywhere(u32),
+    /// One for each of `work_ms`, then one for `idle_ms` if there is one.
+    Each(Vec<u32>),
+}
+
+/// One condition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// Its name in claims and tables.
+    pub name: String,
+    /// What it is, in a few words.
+    pub title: String,
+    /// True for the one that others are compared with.
+    #[serde(default)]
+    pub baseline: bool,
+    /// The governor of every cpufreq policy; the device's own when absent.
+    pub governor: Option<String>,
+    /// Values of the governor's tunables.
+    #[serde(default, deserialize_with = "values")]
+    pub tunables: BTreeMap<String, String>,
+    /// Values of a cpufreq policy's own files (`scaling_min_freq`); `maximum` is the highest frequency.
+    #[serde(default, deserialize_with = "values")]
+    pub policy: BTreeMap<String, String>,
+    /// The configuration of the brisk daemon that runs during this arm; none runs when absent.
+    pub brisk: Option<toml::Table>,
+    /// `brisk boot hold` runs during the boot, or from before the launch that stands for one until its first screen.
+    #[serde(default)]
+    pub boot_hold: bool,
+    /// How the zygote preloads, in an experiment about boots.
+    #[serde(default)]
+    pub preload: Preloading,
+    /// A block device that is swap during this arm.
+    pub swap: Option<PathBuf>,
+    /// A program of others that runs during this arm, with its arguments: another killer.
+    #[serde(default)]
+    pub beside: Vec<String>,
+    /// What starts each application: the words before its own. The clock of a launch starts when they are done.
+    #[serde(default)]
+    pub launcher: Vec<String>,
+    /// How this arm reads what processes hold.
+    pub reads: Option<Reading>,
+    /// The nice value that the session of each neighbour but music is given by hand (/proc/PID/autogroup).
+    pub background_nice: Option<i32>,
+    /// True for the arm without background, in an experiment with combinations.
+    #[serde(default)]
+    pub alone: bool,
+    /// True for an arm that the quick form cannot afford.
+    #[serde(default)]
+    pub full_only: bool,
+    /// Who answers lookups, and how the driver's cache is set.
+    pub look_up: Option<LookUpArm>,
+    /// The lab's scenario of this arm alone: in deterministic mode, guests of different kernels compare.
+    pub scenario: Option<String>,
+}
+
+/// An arm of an experiment about lookups.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LookUpArm {
+    /// The binder device, by its name below /dev.
+    #[serde(default = "binder")]
+    pub device: String,
+    /// `own`, `cooperating`, or a command; see `brisk lookup bench --manager`.
+    pub manager: String,
+    /// The wire format: `android-5`.
+    pub format: String,
+    /// Files below /sys/kernel/binder_cache/ and their values; none are written for a driver without cache. `mode` comes
+    /// last, and `profile` from the wire format when the mode is transparent.
+    #[serde(default, deserialize_with = "values")]
+    pub cache: BTreeMap<String, String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn binder() -> String {
+    "binder".to_owned()
+}
+
+/// Tunables are text to the kernel; an experiment may write them as numbers.
+fn values<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Value {
+        Number(i64),
+        Text(String),
+    }
+    let map = BTreeMap::<String, Value>::deserialize(deserializer)?;
+    let text = |value| match value {
+        Value::Number(number) => number.to_string(),
+        Value::Text(text) => text,
+    };
+    Ok(map.into_iter().map(|(name, value)| (name, text(value))).collect())
+}
+
+/// A mistake in an experiment's file.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// The file cannot be read.
+    #[error("cannot read the experiment {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The text is not an experiment.
+    #[error("{origin}:{line}:{column}: {message}")]
+    Invalid {
+        /// The file, or the name of the built-in experiment.
+        origin: String,
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+        /// What is wrong, and what is right.
+        message: String,
+    },
+}
+
+impl Experiment {
+    /// Reads the experiment in the file `path`.
+    ///
+    /// # Errors
+    /// [`SpecError`] when it cannot be read, is not TOML, has unknown keys or does not make sense.
+    pub fn load(path: &Path) -> Result<Self, SpecError> {
+        let text = std::fs::read_to_string(path).map_err(|source| SpecError::Read { path: path.to_owned(), source })?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// Parses `text`; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// [`SpecError::Invalid`] with line and column.
+    pub fn parse(origin: &str, text: &str) -> Result<Self, SpecError> {
+        let invalid = |offset: usize, message: String| {
+            let (line, column) = place(text, offset);
+            SpecError::Invalid { origin: origin.to_owned(), line, column, message }
+        };
+        let experiment: Self = toml::from_str(text)
+            .map_err(|error| invalid(error.span().map_or(0, |span| span.start), error.message().to_owned()))?;
+        match experiment.fault() {
+            None => Ok(experiment),
+            Some((offset, message)) => Err(invalid(offset, message)),
+        }
+    }
+
+    /// Its quick form: without the arms and the claims that are for the full one alone.
+    #[must_use]
+    pub fn in_quick_form(mut self) -> Self {
+        self.claims.retain(|claim| !claim.full_only);
+        self.with_arms(|arm| !arm.full_only)
+    }
+
+    /// The same with the arms that `keep` keeps, and without what is claimed of others.
+    #[must_use]
+    pub fn with_arms(mut self, keep: impl Fn(&Arm) -> bool) -> Self {
+        self.arms.retain(keep);
+        let arms: BTreeSet<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();
+        self.claims.retain(|claim| claim.arms().all(|name| arms.contains(name)));
+        self
+    }
+
+    /// The baseline arm's index; a parsed experiment has exactly one.
+    pub fn baseline(&self) -> usize {
+        self.arms.iter().position(|arm| arm.baseline).unwrap_or(0)
+    }
+
+    /// The index of the arm `name`.
+    pub fn arm(&self, name: &str) -> Option<usize> {
+        self.arms.iter().position(|arm| arm.name == name)
+    }
+
+    /// What a replicate runs; a parsed experiment has one workload, or reboots.
+    pub fn workload(&self) -> Option<Workload> {
+        let launches = || self.launches.clone().map(Workload::Launches);
+        let applications = || self.applications.clone().map(Workload::Applications);
+        let readings = || self.readings.map(Workload::Readings);
+        let boots = || self.boots.map(Workload::Boots);
+        #[cfg(feature = "lab")]
+        if let Some(combinations) = &self.combinations {
+            return Some(Workload::Combinations(combinations.clone()));
+        }
+        let look_ups = self.look_ups.clone().map(Workload::LookUps);
+        look_ups.or_else(applications).or_else(readings).or_else(boots).or_else(launches)
+    }
+
+    /// What it measures.
+    pub fn subject(&self) -> Subject {
+        if self.reboots.is_some() {
+            return Subject::Boots;
+        }
+        match self.workload() {
+            Some(Workload::LookUps(_)) => Subject::LookUps,
+            Some(Workload::Applications(_)) => Subject::Applications,
+            Some(Workload::Readings(_)) => Subject::Readings,
+            Some(Workload::Boots(_)) => Subject::Boots,
+            #[cfg(feature = "lab")]
+            Some(Workload::Combinations(_)) => Subject::Combinations,
+            Some(Workload::Launches(_)) | None => Subject::Launches,
+        }
+    }
+
+    /// The workload's points in the quick or the full form.
+    pub fn points(&self, quick: bool) -> Vec<Point> {
+        #[cfg(feature = "lab")]
+        if let Some(combinations) = &self.combinations {
+            return combinations.of_form(quick).map(Combination::point).collect();
+        }
+        let short = self.replicates.quick_work_ms.as_ref().filter(|_| quick);
+        let launches = self.launches.iter().flat_map(|launches| {
+            let work = short.unwrap_or(&launches.work_ms).iter().map(|&work_ms| Point::Work(work_ms));
+            work.chain(launches.idle_ms.map(Point::Idle))
+        });
+        let look_ups = self.look_ups.iter().flat_map(LookUps::points);
+        let openings = self.applications.as_ref().map(|openings| Point::Openings(openings.of_form(quick)));
+        let readings = self.readings.map(|readings| Point::Readings(readings.count));
+        let boots = self.boots.map(|_| Point::Boot).or(self.reboots.map(|_| Point::Boot));
+        launches.chain(look_ups).chain(openings).chain(readings).chain(boots).collect()
+    }
+
+    /// The arms that are not run at some of [`Experiment::points`]: the foreground alone, where no claim needs it.
+    pub fn left_out(&self, quick: bool) -> BTreeSet<(usize, usize)> {
+        let points = self.points(quick);
+        let is_left_out = |&(arm, point): &(usize, usize)| self.arms[arm].alone && !self.is_run_alone(&points[point]);
+        let all = (0..self.arms.len()).flat_map(|arm| (0..points.len()).map(move |point| (arm, point)));
+        all.filter(is_left_out).collect()
+    }
+
+    #[cfg(feature = "lab")]
+    fn is_run_alone(&self, point: &Point) -> bool {
+        let combination = self.combinations.as_ref().and_then(|combinations| combinations.at(point));
+        combination.is_some_and(|combination| combination.alone)
+    }
+
+    #[cfg(not(feature = "lab"))]
+    fn is_run_alone(&self, _point: &Point) -> bool {
+        false
+    }
+
+    /// How often each arm is run at each of [`Experiment::points`].
+    pub fn replicates_by_point(&self, quick: bool) -> Vec<u32> {
+        let everywhere = |count: u32| vec![count; self.points(quick).len()];
+        match &self.replicates.full {
+            _ if quick => everywhere(self.replicates.quick),
+            Count::Everywhere(count) => everywhere(*count),
+            Count::Each(counts) => counts.clone(),
+        }
+    }
+}
+
+/// Line and column, both from 1, of a byte offset; the column counts characters.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.char_indices().take_while(|&(at, _)| at < offset);
+    before.fold((1, 1), |(line, column), (_, c)| if c == '\n' { (line + 1, 1) } else { (line, column + 1) })
+}
+
+#[cfg(test)]
+mod tests;

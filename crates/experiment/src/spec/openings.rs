@@ -1,0 +1,148 @@
+//! Applications that are opened one after another: how an experiment says so, and what does not make sense in it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::Experiment;
+#[cfg(feature = "lab")]
+use super::Neighbour;
+use crate::applications::Applications;
+use brisk_report::proof::Mode;
+#[cfg(feature = "lab")]
+use brisk_sys::binder::WireFormat;
+
+/// Applications that are opened one after another, and again; `memory-workload.toml` says which.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Openings {
+    /// How many of the workload's openings there are.
+    pub count: u32,
+    /// How many the quick form has, when it cannot afford all.
+    pub quick_count: Option<u32>,
+    /// The block device with the framework and the applications' files.
+    pub storage: PathBuf,
+    /// An application that shows nothing for so long does not respond.
+    pub limit_ms: u32,
+    /// True for a single application that takes more and more memory until the kernel kills it, in place of openings.
+    #[serde(default)]
+    pub single: bool,
+    /// A whole device around them: services that each application looks up, governors, others in the background.
+    #[cfg(feature = "lab")]
+    pub together: Option<Together>,
+}
+
+/// A whole device around the applications.
+#[cfg(feature = "lab")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Together {
+    /// Services that are registered and looked up by their popularity.
+    pub services: u32,
+    /// Lookups of an application at each of its openings.
+    pub look_ups: u32,
+    /// What runs in the background all the time.
+    pub background: Vec<Neighbour>,
+}
+
+impl Openings {
+    /// How many openings the quick or the full form has.
+    pub fn of_form(&self, quick: bool) -> u32 {
+        self.quick_count.filter(|_| quick).unwrap_or(self.count)
+    }
+}
+
+impl Experiment {
+    pub(super) fn openings_fault(&self, openings: &Openings) -> Option<String> {
+        let known = match Applications::standard() {
+            Ok(workload) => workload.list.len() + workload.reopens.count,
+            Err(error) => return Some(format!("memory-workload.toml: {error}")),
+        };
+        if self.mode != Mode::Deterministic {
+            return Some(
+                "applications are opened where time is counted in instructions: mode = \"deterministic\"".into(),
+            );
+        }
+        if openings.count == 0 || openings.count as usize > known {
+            return Some(format!("applications: count is 1 to {known}"));
+        }
+        if openings.quick_count.is_some_and(|quick| quick == 0 || quick > openings.count) {
+            return Some("applications: quick_count is 1 to count".into());
+        }
+        if openings.limit_ms == 0 || self.replicates.quick_work_ms.is_some() {
+            return Some("limit_ms must be above zero, and quick_work_ms is for launches".into());
+        }
+        #[cfg(feature = "lab")]
+        if let Some(together) = &openings.together {
+            return self.together_fault(together);
+        }
+        let stranger = self.arms.iter().find(|arm| arm.look_up.is_some());
+        stranger.map(|arm| format!("arm {}: look_up belongs to experiments with look_ups", arm.name))
+    }
+
+    #[cfg(feature = "lab")]
+    fn together_fault(&self, together: &Together) -> Option<String> {
+        if together.services == 0 || together.look_ups == 0 {
+            return Some("applications.together: services and look_ups must be above zero".into());
+        }
+        self.arms.iter().find_map(|arm| match &arm.look_up {
+            Some(look_up) if WireFormat::named(&look_up.format).is_some() => None,
+            Some(look_up) => Some(format!("arm {}: there is no wire format {:?}", arm.name, look_up.format)),
+            None => Some(format!("arm {}: look_up says who answers", arm.name)),
+        })
+    }
+}
+
+#[cfg(all(test, feature = "lab"))]
+mod tests {
+    use super::*;
+    use crate::point::Point;
+
+    const TOGETHER: &str = r#"name = "x"
+title = "x"
+description = "x"
+mechanism = "together"
+mode = "deterministic"
+scenario = "x"
+replicates = { quick = 2, full = 4 }
+[applications]
+count = 45
+quick_count = 12
+storage = "/dev/flash0"
+limit_ms = 20000
+together = { services = 100, look_ups = 20, background = ["music", "download"] }
+[[arm]]
+name = "stock"
+title = "x"
+baseline = true
+look_up = { manager = "own", format = "android-5" }
+"#;
+
+    #[test]
+    fn the_quick_form_has_fewer_openings_and_mistakes_are_named() {
+        let experiment = Experiment::parse("x", TOGETHER).unwrap();
+        assert_eq!(experiment.points(true), [Point::Openings(12)]);
+        assert_eq!(experiment.points(false), [Point::Openings(45)]);
+        let all = TOGETHER.replace("quick_count = 12\n", "");
+        assert_eq!(Experiment::parse("x", &all).unwrap().points(true), [Point::Openings(45)]);
+        for (from, to, expected) in [
+            ("quick_count = 12", "quick_count = 46", "quick_count is 1 to count"),
+            ("quick_count = 12", "quick_count = 0", "quick_count is 1 to count"),
+            ("count = 45", "count = 46", "count is 1 to 45"),
+            ("look_ups = 20", "look_ups = 0", "services and look_ups must be above zero"),
+            ("android-5", "android-4", "arm stock: there is no wire format \"android-4\""),
+            ("look_up = { manager = \"own\", format = \"android-5\" }", "", "arm stock: look_up says who answers"),
+            (
+                "together = { services = 100, look_ups = 20, background = [\"music\", \"download\"] }",
+                "",
+                "look_up belongs",
+            ),
+            ("\"deterministic\"", "\"parallel\"", "mode = \"deterministic\""),
+        ] {
+            let text = TOGETHER.replacen(from, to, 1);
+            assert_ne!(text, TOGETHER, "{from}");
+            let error = Experiment::parse("x", &text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}\n  wanted {expected}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What runs beside the foreground, until standard input ends.
+
+use std::io::{self, BufRead};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::messages::exchange;
+use super::paced::MUSIC;
+use super::{Beside, JOBS, Player, joined, named};
+use crate::spec::Neighbour;
+use brisk_sys::Root;
+use brisk_sys::process::{self, TICK_MS};
+
+/// What a download works and then waits.
+const DOWNLOAD_MS: u64 = 15;
+const DOWNLOAD_WAIT: Duration = Duration::from_millis(25);
+/// Pieces of a burst, and the rest after it.
+const BURST_PIECES: u32 = 13;
+const BURST_REST: Duration = Duration::from_secs(2);
+/// A hog looks this often whether it is to end.
+const HOG_MS: u64 = 5;
+
+/// What a neighbour counts since it was told to begin.
+#[derive(Debug, Default)]
+struct Tally {
+    stopped: AtomicBool,
+    periods: Mutex<Periods>,
+}
+
+/// Moments at which something was due, and those that were missed.
+#[derive(Debug, Default, Clone, Copy)]
+struct Periods {
+    all: u32,
+    missed: u32,
+}
+
+impl Tally {
+    fn goes_on(&self) -> bool {
+        !self.stopped.load(Ordering::Relaxed)
+    }
+
+    fn periods(&self) -> MutexGuard<'_, Periods> {
+        self.periods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Player {
+    /// Runs as `what`. A line of `commands` begins the time that is told of; their end ends it.
+    ///
+    /// # Errors
+    /// When a thread, a socket or a process cannot be had, or the kernel does not say what this process used.
+    pub fn play_beside(&self, what: Neighbour, commands: &mut dyn BufRead) -> io::Result<Beside> {
+        let tally = Tally::default();
+        thread::scope(|scope| {
+            let threads = if what == Neighbour::Compile { JOBS } else { 1 };
+            let body = || self.go_on(what, &tally);
+            let crew = (0..threads).map(|_| named(scope, what.name(), body)).collect::<io::Result<Vec<_>>>()?;
+            let told = tell(&tally, commands);
+            tally.stopped.store(true, Ordering::Relaxed);
+            crew.into_iter().try_for_each(joined).and(told)
+        })
+    }
+
+    fn go_on(&self, what: Neighbour, tally: &Tally) -> io::Result<()> {
+        match what {
+            Neighbour::Music => {
+                let mut missed_before = 0;
+                self.keep(MUSIC, |paced| {
+                    let missed = paced.missed - missed_before;
+                    missed_before = paced.missed;
+                    let mut periods = tally.periods();
+                    periods.all += 1 + missed;
+                    periods.missed += missed;
+                    tally.goes_on()
+                });
+            }
+            Neighbour::Messages => exchange(|_| tally.goes_on())?,
+            _ => {
+                while tally.goes_on() {
+                    self.once(what, tally)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One piece of what is neither paced nor sends.
+    fn once(&self, what: Neighbour, tally: &Tally) -> io::Result<()> {
+        match what {
+            Neighbour::Compile => self.compile_one()?,
+            Neighbour::Download => {
+                self.work(DOWNLOAD_MS);
+                thread::sleep(DOWNLOAD_WAIT);
+            }
+            Neighbour::Bursts => {
+                (0..BURST_PIECES).take_while(|_| tally.goes_on()).for_each(|_| self.work(DOWNLOAD_MS));
+                // In pieces, so that the end need not wait for the rest.
+                let rest = DOWNLOAD_WAIT;
+                let pieces = (BURST_REST.as_millis() / rest.as_millis()) as u32;
+                (0..pieces).take_while(|_| tally.goes_on()).for_each(|_| thread::sleep(rest));
+            }
+            Neighbour::Hog | Neighbour::Music | Neighbour::Messages => self.work(HOG_MS),
+        }
+        Ok(())
+    }
+}
+
+/// Counts from a command on until there are no more, and tells what was counted.
+fn tell(tally: &Tally, commands: &mut dyn BufRead) -> io::Result<Beside> {
+    let mut used_ms = used_ms()?;
+    for command in commands.lines() {
+        command?;
+        used_ms = self::used_ms()?;
+        *tally.periods() = Periods::default();
+    }
+    let Periods { all, missed } = *tally.periods();
+    Ok(Beside { cpu_ms: self::used_ms()? - used_ms, periods: all, missed })
+}
+
+/// What this process and its children that have ended got of the CPUs so far.
+fn used_ms() -> io::Result<f64> {
+    let stat = process::stat(&Root::system(), std::process::id()).map_err(io::Error::other)?;
+    Ok(((stat.cpu_ticks + stat.children_ticks) * TICK_MS) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Verifies PROVE-2.
+    #[test]
+    fn all_neighbours_end_when_commands_do() {
+        let player = Player { turns_per_ms: 1, program: "none".into() };
+        for what in [Neighbour::Music, Neighbour::Download, Neighbour::Bursts, Neighbour::Hog, Neighbour::Messages] {
+            let told = player.play_beside(what, &mut "begin\n".as_bytes()).unwrap();
+            assert!(told.cpu_ms >= 0.0 && told.missed <= told.periods, "{told:?}");
+        }
+        assert!(player.once(Neighbour::Compile, &Tally::default()).is_err(), "there is no such program");
+    }
+}

@@ -1,0 +1,107 @@
+//! Programs of the experiments about placement, played: the foreground, and what runs beside it.
+//!
+//! Each does to a scheduler what programs of its kind do: how long it runs, what it waits for, on how many threads or
+//! processes. None of them needs a disk, so that CPUs are all that they compete for.
+
+mod beside;
+mod front;
+mod messages;
+mod paced;
+mod suite;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use brisk_base::work::Work;
+use brisk_sys::sched::thread_switches::Switches;
+
+pub use messages::rounds_lasting;
+pub use suite::{ENGINE, Suite};
+
+/// What a short-lived process of a build computes, beside its start and end.
+const PIECE_MS: u64 = 20;
+/// Processes of a build that live at the same time.
+const JOBS: usize = 2;
+
+/// How tasks are played on this device.
+#[derive(Debug, Clone)]
+pub struct Player {
+    /// Turns of the work loop in a millisecond at the highest frequency.
+    pub turns_per_ms: u64,
+    /// This program, which is a build's short-lived process as well.
+    pub program: PathBuf,
+}
+
+/// What a foreground says at its end: one JSON line on standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Front {
+    /// What a person waited for, in milliseconds.
+    pub foreground_ms: f64,
+    /// What the scheduler did to those of its threads that live to its end; nothing where the kernel does not tell.
+    #[serde(default)]
+    pub switches: Option<Switches>,
+}
+
+/// What a neighbour says at its end, of the time since it was told to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// What it and its children got of the CPUs, in milliseconds.
+    pub cpu_ms: f64,
+    /// Its periods, where it has any.
+    pub periods: u32,
+    /// Those of them whose work was not done in time.
+    pub missed: u32,
+}
+
+impl Player {
+    fn work(&self, milliseconds: u64) {
+        self.work_us(milliseconds * 1000);
+    }
+
+    fn work_us(&self, microseconds: u64) {
+        Work::of_turns(microseconds * self.turns_per_ms / 1000).run();
+    }
+
+    /// One short-lived process of a build, from its start to its end.
+    ///
+    /// # Errors
+    /// When it cannot be started or fails.
+    fn compile_one(&self) -> io::Result<()> {
+        let mut command = Command::new(&self.program);
+        command.args(["task", "--piece", "--turns-per-ms"]).arg(self.turns_per_ms.to_string());
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("a process of the build ended with {status}")))
+        }
+    }
+
+    /// The work of such a process.
+    pub fn compile_piece(&self) {
+        self.work(PIECE_MS);
+    }
+}
+
+/// A thread with a name that every program shows which lists threads.
+fn named<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<thread::ScopedJoinHandle<'scope, T>> {
+    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, body)
+}
+
+/// A result of a thread, which does not panic.
+fn joined<T>(handle: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+    handle.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")))
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

@@ -1,0 +1,64 @@
+//! Work that is due at fixed moments.
+
+use std::time::Duration;
+
+use super::{Player, milliseconds};
+use brisk_sys::BootTime;
+
+/// A piece of work that comes again and again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    pub(super) period: Duration,
+    pub(super) work_us: u64,
+}
+
+/// What a screen of 60 Hz wants, and what a scene takes.
+pub(super) const FRAMES: Pace = Pace { period: Duration::from_micros(16_667), work_us: 7000 };
+/// A player that fills a buffer of 20 ms.
+pub(super) const MUSIC: Pace = Pace { period: Duration::from_millis(20), work_us: 1000 };
+
+/// How a row of such pieces went.
+#[derive(Debug, Default)]
+pub(super) struct Paced {
+    /// From when each was due to when it was done, in milliseconds.
+    pub(super) responses_ms: Vec<f64>,
+    /// Pieces that were not done before the next were due, and those that were left out for it.
+    pub(super) missed: u32,
+}
+
+impl Player {
+    /// Keeps `pace` while `goes_on`. A task that is late goes on with the next piece that is due after that, as a screen does.
+    pub(super) fn keep(&self, pace: Pace, mut goes_on: impl FnMut(&Paced) -> bool) -> Paced {
+        let mut paced = Paced::default();
+        let mut due = BootTime::now() + pace.period;
+        while goes_on(&paced) {
+            sleep_until(due);
+            self.work_us(pace.work_us);
+            let now = BootTime::now();
+            paced.responses_ms.push(milliseconds(now.since(due)));
+            due = due + pace.period;
+            while due <= now {
+                paced.missed += 1;
+                due = due + pace.period;
+            }
+        }
+        paced
+    }
+
+    /// So many pieces, those that are left out included.
+    pub(super) fn keep_for(&self, pace: Pace, length: Duration) -> Paced {
+        let count = (length.as_secs_f64() / pace.period.as_secs_f64()) as usize;
+        self.keep(pace, |paced| paced.responses_ms.len() + (paced.missed as usize) < count)
+    }
+}
+
+/// Sleeps until `due`.
+pub(super) fn sleep_until(due: BootTime) {
+    std::thread::sleep(due.since(BootTime::now()));
+}
+
+/// The 95th percentile of `responses_ms`; NaN when there are none.
+pub(super) fn p95(mut responses_ms: Vec<f64>) -> f64 {
+    responses_ms.sort_by(f64::total_cmp);
+    crate::statistics::quantile(&responses_ms, 0.95)
+}

@@ -1,0 +1,266 @@
+//! From samples to verdicts: a claim is shown when its whole 95 % interval meets the requirement, and refuted when its whole
+//! 99.9 % interval misses it: a report judges about a hundred claims, and refutes a true one by chance in one of ten reports.
+
+use toml::Spanned;
+
+use super::claim::{At, Centre, Claim, Judge, Measure, Requirement};
+use super::point::Point;
+use super::samples::{Samples, pick};
+use super::spec::Experiment;
+#[cfg(feature = "lab")]
+use super::spec::is_named;
+use super::statistics::{
+    cliffs_delta, far_interval, mean, median, permutation_p, quantile, standard_deviation, stratified_bootstrap,
+};
+use brisk_report::proof::{ClaimResult, Verdict};
+
+/// What may be shown by chance, once in so many.
+const CHANCE: f64 = 0.05;
+
+/// The outcome of every claim of `experiment`, in the order of its file.
+pub fn judge(experiment: &Experiment, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
+    experiment.claims.iter().flat_map(|claim| judge_one(experiment, claim, quick, samples)).collect()
+}
+
+/// The outcome of one of them, at each of its points.
+pub fn judge_one(experiment: &Experiment, claim: &Claim, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
+    let groups = points_of(&claim.at, samples.points());
+    let count = groups.len();
+    let judged = |(label, points): (String, Vec<usize>)| {
+        Judged::new(experiment, claim, samples, &points).result(quick, label, count)
+    };
+    groups.into_iter().map(judged).collect()
+}
+
+/// True when the half-width of `ci` is at most `limit`; never of an interval that is not known.
+pub fn is_precise([low, high]: [f64; 2], limit: f64) -> bool {
+    (high - low) / 2.0 <= limit
+}
+
+/// What stands in the place of a requirement when there is none.
+pub const REPORTED: &str = "reported";
+
+/// What the interval `ci` says about `requirement`.
+fn verdict(requirement: Requirement, [low, high]: [f64; 2]) -> Verdict {
+    let (shown, missed) = match requirement {
+        Requirement::AtLeast(bound) => (low >= bound, high < bound),
+        Requirement::AtMost(bound) => (high <= bound, low > bound),
+        Requirement::Within(bound) => (low >= -bound && high <= bound, low > bound || high < -bound),
+    };
+    match (shown, missed) {
+        (true, _) => Verdict::Shown,
+        (_, true) => Verdict::NotShown,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+/// The groups of points that give one result each, with their label. Points that this form does not run are left out.
+fn points_of(at: &At, points: &[Point]) -> Vec<(String, Vec<usize>)> {
+    let wanted = |point: &Point| match (at, point) {
+        (At::Idle, point) => matches!(point, Point::Idle(_)),
+        (At::Each | At::Mean, point) => !matches!(point, Point::Idle(_)),
+        (At::Work(list), Point::Work(work_ms)) => list.contains(work_ms),
+        #[cfg(feature = "lab")]
+        (At::Named(names), Point::Combination(point)) => names.iter().any(|name| is_named(point, name)),
+        _ => false,
+    };
+    let chosen = points.iter().enumerate().filter(|(_, point)| wanted(point));
+    if *at == At::Mean {
+        return vec![(String::new(), chosen.map(|(index, _)| index).collect())];
+    }
+    chosen.map(|(index, point)| (point.to_string(), vec![index])).collect()
+}
+
+/// A claim's figure with its 95 and its 99.9 % interval.
+struct Figures {
+    measured: f64,
+    ci: [f64; 2],
+    far: [f64; 2],
+}
+
+impl Figures {
+    /// What the intervals say about `requirement`.
+    fn by_interval(&self, requirement: Requirement) -> Verdict {
+        match verdict(requirement, self.ci) {
+            Verdict::NotShown if verdict(requirement, self.far) != Verdict::NotShown => Verdict::Inconclusive,
+            verdict => verdict,
+        }
+    }
+}
+
+/// One claim with the samples that it is about, point by point.
+struct Judged<'a> {
+    claim: &'a Claim,
+    points: Vec<Paired>,
+}
+
+/// The figures at one point: for each role, those of the blocks that have them for all roles.
+struct Paired {
+    arm: Vec<f64>,
+    against: Vec<f64>,
+    toward: Vec<f64>,
+    /// The single events of each block, for measures that are about those.
+    events: Vec<Vec<f64>>,
+}
+
+impl Paired {
+    /// The figure of `claim` from the blocks `drawn`.
+    fn figure(&self, claim: &Claim, drawn: &[usize]) -> f64 {
+        let centre = match claim.centre {
+            Centre::Median => median,
+            Centre::Mean => mean,
+        };
+        let of = |role: &[f64]| centre(&pick(role, drawn));
+        if let Some(share) = claim.measure.share_of_events() {
+            let mut events: Vec<f64> = drawn.iter().flat_map(|&block| self.events[block].iter().copied()).collect();
+            events.sort_unstable_by(f64::total_cmp);
+            return quantile(&events, share);
+        }
+        match claim.measure {
+            Measure::Gain => 100.0 * (1.0 - of(&self.arm) / of(&self.against)),
+            Measure::OffPrediction => 100.0 * (of(&self.arm) - of(&self.against)) / of(&self.toward),
+            Measure::GapClosed | Measure::OfBound => {
+                let start = of(&self.against);
+                100.0 * (start - of(&self.arm)) / (start - of(&self.toward))
+            }
+            Measure::Level | Measure::P95 | Measure::P99 => of(&self.arm),
+            Measure::Worst => pick(&self.arm, drawn).into_iter().fold(f64::NEG_INFINITY, f64::max),
+            Measure::Loss => of(&self.arm) - of(&self.toward),
+            Measure::Spread => standard_deviation(&pick(&self.arm, drawn)),
+            Measure::StaysOff => {
+                let still = drawn.iter().filter(|&&block| self.arm[block] == 0.0).count();
+                100.0 * still as f64 / drawn.len() as f64
+            }
+        }
+    }
+
+    /// The other side of the comparison, where the measure has one.
+    fn other(&self, measure: Measure) -> Option<&[f64]> {
+        match measure {
+            Measure::Gain | Measure::GapClosed | Measure::OfBound | Measure::OffPrediction => Some(&self.against),
+            Measure::Loss => Some(&self.toward),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Judged<'a> {
+    fn new(experiment: &Experiment, claim: &'a Claim, samples: &Samples, points: &[usize]) -> Self {
+        let index = |name: &Spanned<String>| experiment.arm(name.get_ref());
+        let compared = [Measure::Gain, Measure::GapClosed, Measure::Loss, Measure::OfBound, Measure::OffPrediction];
+        let alone = !compared.contains(&claim.measure);
+        let arm = index(&claim.arm);
+        let against = claim.against.as_ref().map_or(Some(experiment.baseline()), index).filter(|_| !alone);
+        let toward = match claim.measure {
+            Measure::OfBound | Measure::OffPrediction => against,
+            _ => claim.toward.as_ref().and_then(index),
+        };
+        let paired = |&point: &usize| {
+            let roles = claim.metrics().into_iter().zip([arm, against, toward]);
+            let series: Vec<_> = roles.filter_map(|(metric, arm)| Some((metric, (arm?, point)))).collect();
+            let mut columns = samples.paired_of(&series).into_iter();
+            let [arm, against, toward] =
+                [arm, against, toward].map(|role| role.and_then(|_| columns.next()).unwrap_or_default());
+            let events = match (claim.measure.share_of_events(), index(&claim.arm)) {
+                (Some(_), Some(arm)) => samples.events(claim.metric, (arm, point)),
+                _ => Vec::new(),
+            };
+            let longest = |events: &Vec<f64>| events.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let arm =
+                if claim.measure.share_of_events().is_some() { events.iter().map(longest).collect() } else { arm };
+            Paired { arm, against, toward, events }
+        };
+        Self { claim, points: points.iter().map(paired).collect() }
+    }
+
+    /// The claim's figure from the blocks `drawn` at each point, averaged over the points.
+    fn figure(&self, drawn: &[Vec<usize>]) -> f64 {
+        let figures = self.points.iter().zip(drawn).map(|(point, drawn)| point.figure(self.claim, drawn));
+        mean(&figures.collect::<Vec<_>>())
+    }
+
+    /// Of the hypothesis that the arm is as likely below the other side as above it. Each point has the same weight,
+    /// however many blocks it has.
+    fn p(&self) -> Option<f64> {
+        let mut differences = Vec::new();
+        for point in &self.points {
+            let other = point.other(self.claim.measure)?;
+            let weight = 1.0 / point.arm.len() as f64;
+            differences.extend(point.arm.iter().zip(other).map(|(ours, theirs)| weight * (ours - theirs)));
+        }
+        Some(permutation_p(&differences)).filter(|p| p.is_finite())
+    }
+
+    fn effect(&self) -> Option<f64> {
+        let delta = |point: &Paired| Some(cliffs_delta(&point.arm, point.other(self.claim.measure)?));
+        let deltas: Vec<f64> = self.points.iter().map(delta).collect::<Option<_>>()?;
+        Some(mean(&deltas)).filter(|delta| delta.is_finite())
+    }
+
+    /// The claim's words, with the number of events where it is about those.
+    fn text(&self) -> String {
+        match self.claim.measure.share_of_events() {
+            Some(_) => {
+                let count: usize = self.points.iter().flat_map(|point| &point.events).map(Vec::len).sum();
+                format!("{} (n = {count})", self.claim.text)
+            }
+            None => self.claim.text.clone(),
+        }
+    }
+
+    /// What the estimate and the test say about `requirement`; `count` results are tested at the same time. A quick form's few
+    /// replicates do not make an estimate that is judged by itself.
+    fn by_estimate(&self, requirement: Requirement, figures: &Figures, quick: bool, count: usize) -> Verdict {
+        let is_worse = figures.measured < 0.0 && self.p().is_some_and(|p| p < CHANCE / count as f64);
+        match (is_worse, verdict(requirement, [figures.measured; 2])) {
+            (true, _) => Verdict::NotShown,
+            (_, Verdict::NotShown) if !quick && !self.is_wide(figures.ci) => Verdict::NotShown,
+            (_, Verdict::NotShown) => figures.by_interval(requirement),
+            (_, verdict) => verdict,
+        }
+    }
+
+    /// Less precise than the claim asks for.
+    fn is_wide(&self, ci: [f64; 2]) -> bool {
+        self.claim.precision.is_some_and(|limit| !is_precise(ci, limit))
+    }
+
+    fn result(&self, quick: bool, point: String, count: usize) -> ClaimResult {
+        let claim = self.claim;
+        let blocks: Vec<usize> = self.points.iter().map(|point| point.arm.len()).collect();
+        let all: Vec<Vec<usize>> = blocks.iter().map(|&blocks| (0..blocks).collect()).collect();
+        let measured = if blocks.contains(&0) { f64::NAN } else { self.figure(&all) };
+        let ci = stratified_bootstrap(&blocks, &mut |drawn| self.figure(drawn));
+        let figures = Figures { measured, ci, far: far_interval(measured, ci, &blocks) };
+        let too_wide = !quick && self.is_wide(ci);
+        let judged = match claim.required {
+            Some(requirement) if claim.judged_by == Judge::Estimate => {
+                self.by_estimate(requirement, &figures, quick, count)
+            }
+            Some(requirement) => figures.by_interval(requirement),
+            None if ci.iter().all(|end| end.is_finite()) => Verdict::Shown,
+            None => Verdict::Inconclusive,
+        };
+        let unit = match claim.measure {
+            Measure::Gain | Measure::GapClosed | Measure::StaysOff | Measure::OfBound | Measure::OffPrediction => "%",
+            _ => claim.metric.unit(),
+        };
+        ClaimResult {
+            id: claim.id.clone(),
+            text: self.text(),
+            arm: Some(claim.arm.get_ref().clone()),
+            point,
+            unit: unit.to_owned(),
+            required: claim.required.map_or(REPORTED.to_owned(), |requirement| requirement.to_string()),
+            measured,
+            ci,
+            p: self.p(),
+            effect: self.effect(),
+            paper: claim.paper.clone(),
+            verdict: if too_wide && judged == Verdict::Shown { Verdict::Inconclusive } else { judged },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! A context manager that does as Android 5's `servicemanager` did: one thread, a linear list, the newest service first.
+//!
+//! It speaks every release's wire format, so that the same search is behind each of them. It lets all users register
+//! and look up; isolated users see only what is open to them.
+
+use std::path::Path;
+
+use brisk_sys::binder::cache::MARK_ANY;
+use brisk_sys::binder::parcel::Object;
+use brisk_sys::binder::returns::Transaction;
+use brisk_sys::binder::{
+    Answer, CallError, Commands, Connection, DESCRIPTOR, Endpoint, Question, Server, UNKNOWN_TRANSACTION, WireFormat,
+    answer_as_every_object,
+};
+
+/// As Android's own: 128 KiB.
+const MAP_BYTES: usize = 128 * 1024;
+/// Users of isolated processes, within those of each Android user.
+const ISOLATED: std::ops::RangeInclusive<u32> = 90_000..=99_999;
+const UID_SPAN: u32 = 100_000;
+/// `PERMISSION_DENIED` of libbinder: -EPERM.
+const REFUSED: i32 = -1;
+
+/// Services in a list that is searched from its start.
+#[derive(Debug, Default)]
+pub struct Registry {
+    newest_last: Vec<Service>,
+}
+
+#[derive(Debug)]
+struct Service {
+    name: Vec<u16>,
+    handle: u32,
+    allow_isolated: bool,
+}
+
+impl Registry {
+    /// The service `name` for a caller of `uid`.
+    pub fn find(&self, name: &[u16], uid: u32) -> Option<u32> {
+        let service = self.newest_last.iter().rev().find(|service| service.name == name)?;
+        let is_isolated = ISOLATED.contains(&(uid % UID_SPAN));
+        (service.allow_isolated || !is_isolated).then_some(service.handle)
+    }
+
+    /// Registers `handle` as `name`; returns the handle that it replaces.
+    pub fn add(&mut self, name: Vec<u16>, handle: u32, allow_isolated: bool) -> Option<u32> {
+        if let Some(service) = self.newest_last.iter_mut().find(|service| service.name == name) {
+            service.allow_isolated = allow_isolated;
+            return Some(std::mem::replace(&mut service.handle, handle));
+        }
+        self.newest_last.push(Service { name, handle, allow_isolated });
+        None
+    }
+
+    /// Removes every service that is `handle`.
+    pub fn remove(&mut self, handle: u32) {
+        self.newest_last.retain(|service| service.handle != handle);
+    }
+
+    /// The names, newest first.
+    pub fn names(&self) -> Vec<String> {
+        self.newest_last.iter().rev().map(|service| String::from_utf16_lossy(&service.name)).collect()
+    }
+}
+
+/// The manager of one context.
+#[derive(Debug)]
+pub struct ContextManager {
+    format: &'static WireFormat,
+    registry: Registry,
+    /// The driver keeps answers, and must hear of changes.
+    cooperates: bool,
+    /// Of changes that the driver must hear of before the next answer goes out: their keys.
+    to_flush: Vec<Vec<u8>>,
+}
+
+impl ContextManager {
+    /// Serves the context of the device at `path` for ever, in `format`; with `cooperate`, answers are marked so that the
+    /// driver may keep them for all users.
+    ///
+    /// # Errors
+    /// [`CallError::Device`]: EBUSY when the context has a manager, EINVAL with `cooperate` on a driver without a cache.
+    pub fn run(
+        path: &Path,
+        format: &'static WireFormat,
+        cooperate: bool,
+        ready: &mut dyn FnMut(),
+    ) -> Result<std::convert::Infallible, CallError> {
+        let connection = Connection::open(path, MAP_BYTES)?;
+        connection.become_context_manager()?;
+        if cooperate {
+            connection.opt_into_cache(&format.cooperative_profile())?;
+        }
+        ready();
+        let mut manager = Self { format, registry: Registry::default(), cooperates: cooperate, to_flush: Vec::new() };
+        Endpoint::new(connection).serve(&mut manager)
+    }
+
+    fn answer(&mut self, call: &Transaction, question: Question, commands: &mut Commands) -> Answer {
+        let plain = |parcel| Answer::Data(parcel, 0);
+        match question {
+            Question::LookUp { name } => {
+                let found = self.registry.find(&name, call.sender_euid);
+                let mark = if self.cooperates && found.is_some() { MARK_ANY } else { 0 };
+                Answer::Data(self.format.look_up_answer(call.code, found), mark)
+            }
+            Question::Add { name, object: Object::Handle(handle), allow_isolated } => {
+                if self.cooperates {
+                    self.to_flush.push(self.format.cache_key(&String::from_utf16_lossy(&name)));
+                }
+                // A handle is one object for this process, so that a name may be given the object it has.
+                let replaced = self.registry.add(name, handle, allow_isolated);
+                commands.acquire(handle);
+                commands.request_death_notification(handle, u64::from(handle));
+                if let Some(replaced) = replaced {
+                    commands.release(replaced);
+                }
+                plain(self.format.done_answer())
+            }
+            Question::Add { .. } => Answer::Status(REFUSED),
+            Question::List { index } => {
+                let names = self.registry.names();
+                match index {
+                    None => plain(self.format.names_answer(&names)),
+                    Some(index) => match names.get(index..=index) {
+                        Some(name) => plain(self.format.names_answer(name)),
+                        None => Answer::Status(REFUSED),
+                    },
+                }
+            }
+        }
+    }
+}
+
+impl Server for ContextManager {
+    fn serve(&mut self, call: &Transaction, data: &[u8], commands: &mut Commands) -> Answer {
+        if let Some(answer) = answer_as_every_object(call.code, DESCRIPTOR) {
+            return answer;
+        }
+        match self.format.read_question(call.code, data) {
+            Some(question) => self.answer(call, question, commands),
+            None => Answer::Status(UNKNOWN_TRANSACTION),
+        }
+    }
+
+    fn before_answer(&mut self, connection: &Connection) {
+        for key in self.to_flush.drain(..) {
+            // A driver that lost its cache has nothing to forget.
+            let _ = connection.flush_cache(&key);
+        }
+    }
+
+    fn died(&mut self, cookie: u64) {
+        self.registry.remove(cookie as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brisk_sys::binder::abi;
+
+    fn utf16(text: &str) -> Vec<u16> {
+        text.encode_utf16().collect()
+    }
+
+    #[test]
+    fn services_are_found_replaced_and_removed() {
+        let mut registry = Registry::default();
+        assert_eq!(registry.add(utf16("a"), 1, true), None);
+        assert_eq!(registry.add(utf16("b"), 2, false), None);
+        assert_eq!(registry.names(), ["b", "a"]);
+        assert_eq!(registry.find(&utf16("a"), 0), Some(1));
+        assert_eq!(registry.find(&utf16("c"), 0), None);
+        for (name, uid, expected) in
+            [("b", 10_000, Some(2)), ("b", 99_000, None), ("b", 199_999, None), ("a", 99_000, Some(1))]
+        {
+            assert_eq!(registry.find(&utf16(name), uid), expected, "{name} for {uid}");
+        }
+        assert_eq!(registry.add(utf16("a"), 3, true), Some(1));
+        registry.remove(3);
+        assert_eq!(registry.names(), ["b"]);
+    }
+
+    #[test]
+    fn it_answers_in_every_format_and_marks_only_what_may_be_kept() {
+        for format in WireFormat::all() {
+            for cooperates in [false, true] {
+                let mut manager =
+                    ContextManager { format, registry: Registry::default(), cooperates, to_flush: Vec::new() };
+                let mut commands = Commands::default();
+                let mut ask = |code, data: &[u8], commands: &mut Commands| {
+                    let call = Transaction { code, ..Transaction::default() };
+                    manager.serve(&call, data, commands)
+                };
+                // As the driver hands it on: an own object of the sender becomes a handle of the receiver.
+                let mut add = format.add_request("activity", 9);
+                let at = add.offsets[0] as usize;
+                add.data[at..at + 4].copy_from_slice(&abi::TYPE_HANDLE.to_ne_bytes());
+                let added = ask(format.add, &add.data, &mut commands);
+                assert_eq!(added, Answer::Data(format.done_answer(), 0), "{}", format.name);
+                assert!(!commands.is_empty());
+                let mut look_up =
+                    |code: u32, name: &str| match ask(code, &format.look_up_request(name).data, &mut commands) {
+                        Answer::Data(parcel, flags) => (format.read_service(&parcel.data), flags),
+                        Answer::Status(status) => panic!("{status}"),
+                    };
+                let mark = if cooperates { MARK_ANY } else { 0 };
+                for code in format.look_up_codes() {
+                    assert_eq!(look_up(code, "activity"), (Some(Object::Handle(9)), mark));
+                    assert_eq!(look_up(code, "absent"), (Some(Object::Null), 0), "null is never kept");
+                }
+                assert_eq!(manager.to_flush.len(), usize::from(cooperates));
+                let strange = ask_strange(&mut manager);
+                assert_eq!(strange, Answer::Status(UNKNOWN_TRANSACTION));
+            }
+        }
+    }
+
+    fn ask_strange(manager: &mut ContextManager) -> Answer {
+        let call = Transaction { code: 63, ..Transaction::default() };
+        manager.serve(&call, &[], &mut Commands::default())
+    }
+}

@@ -1,0 +1,57 @@
+//! What the host asks of the guest's first process: a file of the initramfs.
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use super::systemd::GuestSystemd;
+use crate::scenario::CgroupVersion;
+
+/// Where the guest finds its job.
+pub const JOB_FILE: &str = "/job/job.json";
+
+/// The job as the guest sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestJob {
+    /// What to run.
+    pub command: Vec<String>,
+    /// True for a person at the console: the command gets it as its terminal instead of the results port.
+    pub interactive: bool,
+    /// The console's name below /dev.
+    pub console: String,
+    /// The results port's name below /dev.
+    pub results: String,
+    /// What to mount at /sys/fs/cgroup.
+    pub cgroup: CgroupVersion,
+    /// Modules in the order of loading.
+    pub modules: Vec<GuestModule>,
+    /// Whether BusyBox is there, to be installed under its applets' names.
+    pub busybox: bool,
+    /// The folders that are on the disk.
+    pub kept: Vec<String>,
+    /// What becomes the first process; brisk stays it when absent.
+    pub systemd: Option<GuestSystemd>,
+    /// Whether to check time against frequency first.
+    pub self_check: bool,
+}
+
+/// One module to load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestModule {
+    /// Its name.
+    pub name: String,
+    /// Its object file in the guest.
+    pub path: String,
+    /// Its parameters, as init_module(2) takes them.
+    pub parameters: String,
+}
+
+impl GuestJob {
+    /// Reads [`JOB_FILE`].
+    ///
+    /// # Errors
+    /// When there is none or it is not a job: the guest was not made by this brisk.
+    pub fn read() -> anyhow::Result<Self> {
+        let text = std::fs::read(JOB_FILE).with_context(|| format!("cannot read {JOB_FILE}"))?;
+        serde_json::from_slice(&text).with_context(|| format!("{JOB_FILE} is not a job"))
+    }
+}

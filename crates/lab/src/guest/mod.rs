@@ -1,0 +1,124 @@
+//! Inside the guest: the first process. It mounts, loads modules, checks the device, runs the command, powers off. Where a
+//! scenario asks for systemd, that becomes the first process before the device is checked, and brisk goes on as a service.
+
+mod job;
+mod mounts;
+mod run;
+mod settle;
+mod systemd;
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+
+use anyhow::Context;
+use rustix::system::{RebootCommand, reboot};
+use rustix::termios::{OptionalActions, tcdrain, tcgetattr, tcsetattr};
+
+pub use job::{GuestJob, GuestModule, JOB_FILE};
+pub use systemd::GuestSystemd;
+
+use super::record::Record;
+use super::self_check::SelfCheck;
+use brisk_sys::Root;
+
+/// True when this process is the first one of a guest: the kernel starts `/init` of an initramfs as process 1.
+pub fn is_first_process() -> bool {
+    std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name.as_bytes() == b"/init")
+}
+
+/// The life of a guest; the host hears of success and failure on the results port.
+pub fn main() -> ! {
+    end(live)
+}
+
+/// The rest of that life, when systemd has become the first process.
+pub fn main_of_service() -> ! {
+    end(serve)
+}
+
+/// Lives, tells the host how that ended, and powers off.
+fn end(live: impl FnOnce(&mut Option<File>) -> anyhow::Result<u8>) -> ! {
+    let mut results = None;
+    let record = match live(&mut results) {
+        Ok(status) => Record::Ended { status },
+        Err(error) => Record::Failed { reason: format!("{error:#}") },
+    };
+    if let Record::Failed { reason } = &record {
+        eprintln!("brisk: the guest failed: {reason}");
+    }
+    if let Some(results) = &mut results {
+        // A failure of the port cannot be told: the host sees a guest that ended without its last line.
+        let _ = results.write_all(record.to_line().as_bytes()).and_then(|()| Ok(tcdrain(&*results)?));
+    }
+    let _ = reboot(RebootCommand::PowerOff);
+    // The kernel panics when its first process ends, which the host notices.
+    std::process::exit(1);
+}
+
+fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
+    let root = Root::system();
+    mounts::basic()?;
+    let job = GuestJob::read()?;
+    let port = results.insert(open_results(&job.results)?);
+    port.write_all(Record::Begun.to_line().as_bytes()).context("cannot say that the guest has begun")?;
+    if job.systemd.is_none() {
+        mounts::cgroup(job.cgroup)?;
+    }
+    if job.busybox {
+        run::install_busybox()?;
+    }
+    run::load_modules(&job.modules)?;
+    mounts::binderfs(&root)?;
+    mounts::kept(&job.kept)?;
+    match &job.systemd {
+        Some(systemd) => systemd.become_it(),
+        None => work(&job, port),
+    }
+}
+
+/// What a service of systemd does.
+fn serve(results: &mut Option<File>) -> anyhow::Result<u8> {
+    let job = GuestJob::read()?;
+    let port = results.insert(open_results(&job.results)?);
+    let systemd = job.systemd.as_ref().context("this guest's first process is brisk")?;
+    systemd.check()?;
+    let status = work(&job, port)?;
+    systemd.check().map(|()| status)
+}
+
+/// Checks the device and runs the command.
+fn work(job: &GuestJob, port: &mut File) -> anyhow::Result<u8> {
+    let root = Root::system();
+    settle::settle(&root)?;
+    if job.self_check {
+        let check = check(&root)?;
+        let passed = check.passed();
+        port.write_all(Record::SelfChecked(check).to_line().as_bytes()).context("cannot write the self-check")?;
+        anyhow::ensure!(passed, "work does not take time proportional to 1/f");
+    }
+    run::command(job, port)
+}
+
+/// A device that is right may be disturbed once; one that is wrong is wrong every time.
+fn check(root: &Root) -> anyhow::Result<SelfCheck> {
+    const TRIALS: u32 = 3;
+    let mut check = SelfCheck::measure(root).context("the self-check")?;
+    for _ in 1..TRIALS {
+        if check.passed() {
+            break;
+        }
+        check = SelfCheck::measure(root).context("the self-check")?;
+    }
+    Ok(check)
+}
+
+/// Opens the results port so that what is written arrives unchanged.
+fn open_results(name: &str) -> anyhow::Result<File> {
+    let path = format!("/dev/{name}");
+    let port = File::options().write(true).open(&path).with_context(|| format!("cannot open {path}"))?;
+    let mut settings = tcgetattr(&port).with_context(|| format!("{path} is no terminal"))?;
+    settings.make_raw();
+    tcsetattr(&port, OptionalActions::Now, &settings).with_context(|| format!("cannot set up {path}"))?;
+    Ok(port)
+}

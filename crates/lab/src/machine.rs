@@ -1,0 +1,210 @@
+//! QEMU as a child process: its command line, its descriptors, its end.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::disk;
+use super::error::LabError;
+use super::scenario::{Mode, Scenario};
+use brisk_sys::process::parent_death;
+
+/// A running machine; dropping it kills and reaps QEMU.
+#[derive(Debug)]
+pub struct Machine {
+    child: Child,
+}
+
+/// The reading ends of what a machine says.
+#[derive(Debug)]
+pub struct Streams {
+    /// The guest's console; `None` when a person has it.
+    pub console: Option<OwnedFd>,
+    /// The results port.
+    pub results: OwnedFd,
+    /// What QEMU itself says.
+    pub errors: OwnedFd,
+}
+
+/// How a machine is started.
+#[derive(Debug, Clone, Copy)]
+pub struct Start<'a> {
+    /// The device.
+    pub scenario: &'a Scenario,
+    /// The kernel image.
+    pub kernel: &'a Path,
+    /// The cpio archive.
+    pub initramfs: &'a [u8],
+    /// The host CPU to run on.
+    pub core: Option<usize>,
+    /// Whether this process's terminal becomes the console.
+    pub interactive: bool,
+}
+
+impl Machine {
+    /// Starts QEMU. It is killed when the calling thread ends, whatever the reason.
+    ///
+    /// # Errors
+    /// [`LabError::Machine`] when it cannot be started.
+    pub fn start(start: &Start<'_>) -> Result<(Self, Streams), LabError> {
+        let architecture = start.scenario.architecture();
+        let fault = |error: io::Error| LabError::Machine {
+            operation: "start".into(),
+            reason: if error.kind() == io::ErrorKind::NotFound {
+                format!("{} is not there; install the package {}", architecture.emulator, architecture.emulator_package)
+            } else {
+                format!("{}: {error}", architecture.emulator)
+            },
+        };
+        let (results, results_end) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| fault(error.into()))?;
+        let initramfs = in_memory(start.initramfs).map_err(fault)?;
+        let disk = start.scenario.machine.disk_mib.map(disk::formatted).transpose()?;
+        let mut command = Command::new(architecture.emulator);
+        command.args(arguments(start.scenario, start.kernel, &results_end, &initramfs));
+        command
+            .args(disk.iter().zip(start.scenario.machine.disk_mib).flat_map(|(disk, mib)| disk::arguments(disk, mib)));
+        command.stderr(Stdio::piped());
+        if !start.interactive {
+            command.stdin(Stdio::null()).stdout(Stdio::piped());
+        }
+        bind(&mut command, [results_end, initramfs].into_iter().chain(disk).collect(), start.core);
+        let mut child = command.spawn().map_err(fault)?;
+        // Ours of the results port's writing end must go, or its reading end never ends.
+        drop(command);
+        let console = child.stdout.take().map(OwnedFd::from);
+        let errors = child.stderr.take().expect("stderr is piped above").into();
+        Ok((Self { child }, Streams { console, results, errors }))
+    }
+
+    /// QEMU's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills QEMU, if it still runs.
+    pub fn kill(&mut self) {
+        // The only failure is that it has ended and was reaped.
+        let _ = self.child.kill();
+    }
+
+    /// Waits for QEMU's end.
+    ///
+    /// # Errors
+    /// When it cannot be reaped.
+    pub fn reap(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.reap();
+    }
+}
+
+/// A file without a name, so that nothing is left behind however brisk ends.
+fn in_memory(contents: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create("initramfs", MemfdFlags::CLOEXEC)?);
+    file.write_all(contents)?;
+    Ok(file.into())
+}
+
+/// Hands the descriptors on, and ties the child's life and place to this thread's.
+fn bind(command: &mut Command, descriptors: Vec<OwnedFd>, core: Option<usize>) {
+    parent_death::follow(command, Signal::KILL);
+    let cpus = core.map(|core| {
+        let mut cpus = CpuSet::new();
+        cpus.set(core);
+        cpus
+    });
+    let prepare = move || {
+        for descriptor in &descriptors {
+            fcntl_setfd(descriptor, FdFlags::empty())?;
+        }
+        if let Some(cpus) = &cpus {
+            sched_setaffinity(None::<Pid>, cpus)?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec `prepare` makes system calls only; it neither allocates nor takes a lock.
+    unsafe {
+        command.pre_exec(prepare);
+    }
+}
+
+fn arguments(scenario: &Scenario, kernel: &Path, results: &OwnedFd, initramfs: &OwnedFd) -> Vec<String> {
+    let architecture = scenario.architecture();
+    let machine = &scenario.machine;
+    let mut arguments: Vec<String> = Vec::new();
+    let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
+    // Thread names tell which threads are vCPUs.
+    add(&["-nodefaults", "-no-user-config", "-display", "none", "-name", "brisk,debug-threads=on"]);
+    if machine.disk_mib.is_none() {
+        add(&["-no-reboot"]);
+    }
+    add(architecture.emulator_arguments);
+    match machine.mode {
+        Mode::Deterministic => {
+            let shift = machine.icount_shift.unwrap_or(1);
+            add(&["-accel", "tcg,thread=single", "-icount", &format!("shift={shift},sleep=off")]);
+            // The guest's calendar follows its own time, not the host's.
+            add(&["-rtc", "base=2024-01-01,clock=vm"]);
+        }
+        Mode::Parallel => add(&["-accel", "tcg,thread=multi"]),
+    }
+    add(&["-smp", &machine.cpus.to_string(), "-m", &format!("{}M", machine.memory_mib)]);
+    add(&["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
+    add(&["-add-fd", &format!("fd={},set=1", results.as_raw_fd())]);
+    add(&["-chardev", "file,id=results,path=/dev/fdset/1,append=on"]);
+    match architecture.results_device {
+        None => add(&["-serial", "chardev:results"]),
+        Some(device) => add(&["-device", &format!("{device},chardev=results")]),
+    }
+    add(&["-kernel", &kernel.display().to_string()]);
+    add(&["-initrd", &format!("/proc/self/fd/{}", initramfs.as_raw_fd())]);
+    add(&["-append", &kernel_command_line(scenario)]);
+    arguments.extend(machine.arguments.iter().cloned());
+    arguments
+}
+
+/// Any oops ends the guest at once: what runs after it proves nothing.
+fn kernel_command_line(scenario: &Scenario) -> String {
+    let console = scenario.architecture().console;
+    let line =
+        format!("console={console} rdinit=/init panic=-1 oops=panic loglevel=4 {}", scenario.kernel.command_line);
+    line.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mode_decides_how_time_is_kept() {
+        let descriptor = || in_memory(b"").unwrap();
+        for (name, wanted, unwanted) in [
+            ("debian-6.1", "-accel tcg,thread=single -icount shift=1,sleep=off", "thread=multi"),
+            ("debian-6.1-parallel", "-accel tcg,thread=multi -smp 2", "icount"),
+        ] {
+            let scenario = Scenario::load(name).unwrap();
+            let line = arguments(&scenario, Path::new("/boot/vmlinuz"), &descriptor(), &descriptor()).join(" ");
+            assert!(line.contains(wanted) && !line.contains(unwanted), "{line}");
+        }
+    }
+
+    #[test]
+    fn memory_files_keep_their_contents() {
+        let file = in_memory(b"archive").unwrap();
+        assert_eq!(std::fs::read(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap(), b"archive");
+    }
+}

@@ -1,0 +1,246 @@
+//! From a tape to the logs of a bootchart recording, as Android's init writes them: `header`, `proc_stat.log`,
+//! `proc_ps.log`, `proc_diskstats.log`; and beside them `cpufreq.log` and `pressure.log`.
+//!
+//! A log is timed blocks: a line with the time in hundredths of a second since boot, lines of data, an empty line.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Write};
+
+use super::tape::{Change, Kind, Player, Row, Tape};
+use brisk_sys::process::process_watch::LONGEST_GAP_LOOKS;
+
+/// Writes one log.
+pub type WriteLog = fn(&Tape, &mut dyn Write) -> io::Result<()>;
+
+/// The logs beside the header, by the names of their files.
+pub const LOGS: [(&str, WriteLog); 5] = [
+    ("proc_stat.log", cpus),
+    ("proc_diskstats.log", disks),
+    ("proc_ps.log", processes),
+    ("cpufreq.log", frequencies),
+    ("pressure.log", pressures),
+];
+
+fn cpus(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
+    rows(tape, out, &|kind| kind == Kind::Cpu, &|out, _, name, values| {
+        write!(out, "{name}")?;
+        values.iter().try_for_each(|ticks| write!(out, " {ticks}"))?;
+        out.write_all(b" 0 0\n")
+    })
+}
+
+fn disks(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
+    rows(tape, out, &|kind| matches!(kind, Kind::Disk { .. }), &|out, kind, name, values| {
+        let Kind::Disk { major, minor } = kind else { return Ok(()) };
+        write!(out, "{major:4} {minor:7} {name}")?;
+        values.iter().try_for_each(|counter| write!(out, " {counter}"))?;
+        out.write_all(b"\n")
+    })
+}
+
+fn frequencies(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
+    rows(tape, out, &|kind| kind == Kind::Frequency, &|out, _, name, values| match values {
+        [khz, maximum_khz] => writeln!(out, "{name} {khz} {maximum_khz}"),
+        _ => Ok(()),
+    })
+}
+
+fn pressures(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
+    rows(tape, out, &|kind| kind == Kind::Pressure, &|out, _, name, values| match values {
+        [some_us, full_us] => writeln!(out, "{name} {some_us} {full_us}"),
+        _ => Ok(()),
+    })
+}
+
+type WriteLine<'a> = &'a dyn Fn(&mut dyn Write, Kind, &str, &[u64]) -> io::Result<()>;
+
+/// A block a moment with a line for each row of the wanted kind that is there.
+fn rows(tape: &Tape, out: &mut dyn Write, wanted: &dyn Fn(Kind) -> bool, line: WriteLine<'_>) -> io::Result<()> {
+    let mut player = tape.play();
+    let mut present: Vec<Row> = Vec::new();
+    while player.advance() {
+        for &change in player.changes() {
+            match change {
+                Change::Put { row, .. } if !present.contains(&row) && wanted(tape.label(row).kind) => present.push(row),
+                Change::Put { .. } => {}
+                Change::End { row } => present.retain(|&other| other != row),
+            }
+        }
+        if present.is_empty() {
+            continue;
+        }
+        writeln!(out, "{}", player.time_ms() / 10)?;
+        for &row in &present {
+            let label = tape.label(row);
+            line(out, label.kind, label.name(player.moment()), player.values(row))?;
+        }
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+/// What a process showed in one moment.
+#[derive(Debug, Clone, Copy)]
+struct Sight {
+    state: u8,
+    user_ticks: u64,
+    system_ticks: u64,
+}
+
+impl Sight {
+    fn of(values: &[u64]) -> Self {
+        let &[state, user_ticks, system_ticks] = values else {
+            return Self { state: b'S', user_ticks: 0, system_ticks: 0 };
+        };
+        Self { state: state as u8, user_ticks, system_ticks }
+    }
+
+    /// What it showed `moments` after this sight, when `later` was seen `of` moments after it.
+    fn towards(self, later: Self, moments: u64, of: u64) -> Self {
+        let between = |from: u64, to: u64| from + to.saturating_sub(from) * moments / of;
+        let has_run = (self.user_ticks, self.system_ticks) != (later.user_ticks, later.system_ticks);
+        Self {
+            state: if has_run { later.state } else { self.state },
+            user_ticks: between(self.user_ticks, later.user_ticks),
+            system_ticks: between(self.system_ticks, later.system_ticks),
+        }
+    }
+}
+
+/// A block that may still be corrected.
+struct Block {
+    moment: u32,
+    time_ms: u64,
+    sights: BTreeMap<Row, Sight>,
+}
+
+/// A quiet process was not looked at in every moment: what it did since the last look is spread evenly over the moments
+/// between, so a block is written only when nothing can correct it any more.
+fn processes(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
+    let mut player = tape.play();
+    let mut present: BTreeMap<Row, Sight> = BTreeMap::new();
+    let mut blocks: VecDeque<Block> = VecDeque::new();
+    while player.advance() {
+        for &change in player.changes() {
+            match change {
+                Change::Put { row, gap } => see(&player, tape, row, gap, &mut present, &mut blocks),
+                Change::End { row } => drop(present.remove(&row)),
+            }
+        }
+        blocks.push_back(Block { moment: player.moment(), time_ms: player.time_ms(), sights: present.clone() });
+        if blocks.len() > LONGEST_GAP_LOOKS as usize {
+            write_block(tape, out, blocks.pop_front())?;
+        }
+    }
+    blocks.into_iter().try_for_each(|block| write_block(tape, out, Some(block)))
+}
+
+fn see(
+    player: &Player<'_>,
+    tape: &Tape,
+    row: Row,
+    gap: u32,
+    present: &mut BTreeMap<Row, Sight>,
+    blocks: &mut VecDeque<Block>,
+) {
+    if !matches!(tape.label(row).kind, Kind::Process { .. }) {
+        return;
+    }
+    let now = Sight::of(player.values(row));
+    if let Some(before) = present.insert(row, now) {
+        // The block of the last look is `gap` before this one; those behind it only repeat it.
+        let (count, gap) = (blocks.len(), gap as usize);
+        for ago in 1..gap.min(count + 1) {
+            let corrected = before.towards(now, (gap - ago) as u64, gap as u64);
+            blocks[count - ago].sights.insert(row, corrected);
+        }
+    }
+}
+
+fn write_block(tape: &Tape, out: &mut dyn Write, block: Option<Block>) -> io::Result<()> {
+    let Some(Block { moment, time_ms, sights }) = block.filter(|block| !block.sights.is_empty()) else { return Ok(()) };
+    writeln!(out, "{}", time_ms / 10)?;
+    for (row, Sight { state, user_ticks, system_ticks }) in sights {
+        let label = tape.label(row);
+        let Kind::Process { pid, parent, start_ticks } = label.kind else { continue };
+        let (name, state) = (label.name(moment), char::from(state));
+        // The fields of /proc/PID/stat up to the start, those that no chart reads as zero.
+        writeln!(
+            out,
+            "{pid} ({name}) {state} {parent} 0 0 0 0 0 0 0 0 0 {user_ticks} {system_ticks} 0 0 0 0 0 0 {start_ticks}"
+        )?;
+    }
+    out.write_all(b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(tape: &Tape, name: &str) -> String {
+        let (_, write) = LOGS.into_iter().find(|(file, _)| *file == name).unwrap();
+        let mut text = Vec::new();
+        write(tape, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn constant_counters_are_repeated_and_end_with_their_row() {
+        let mut tape = Tape::new(1 << 20);
+        tape.begin(1000);
+        let all = tape.row(Kind::Cpu, "cpu", 8);
+        let one = tape.row(Kind::Cpu, "cpu1", 8);
+        let disk = tape.row(Kind::Disk { major: 259, minor: 0 }, "nvme0n1", 11);
+        let frequency = tape.row(Kind::Frequency, "cpu0", 2);
+        let pressure = tape.row(Kind::Pressure, "io", 2);
+        tape.put(all, &[1, 2, 3, 4, 5, 6, 7, 8], 1);
+        tape.put(one, &[1, 0, 0, 0, 0, 0, 0, 0], 1);
+        tape.put(disk, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], 1);
+        tape.put(frequency, &[408_000, 1_200_000], 1);
+        tape.put(pressure, &[7, 5], 1);
+        tape.begin(1040);
+        tape.put(all, &[1, 2, 3, 8, 5, 6, 7, 8], 1);
+        tape.end(one);
+        assert_eq!(
+            log(&tape, "proc_stat.log"),
+            "100\ncpu 1 2 3 4 5 6 7 8 0 0\ncpu1 1 0 0 0 0 0 0 0 0 0\n\n104\ncpu 1 2 3 8 5 6 7 8 0 0\n\n"
+        );
+        let line = " 259       0 nvme0n1 1 2 3 4 5 6 7 8 9 10 11\n";
+        assert_eq!(log(&tape, "proc_diskstats.log"), format!("100\n{line}\n104\n{line}\n"));
+        assert_eq!(log(&tape, "cpufreq.log"), "100\ncpu0 408000 1200000\n\n104\ncpu0 408000 1200000\n\n");
+        assert_eq!(log(&tape, "pressure.log"), "100\nio 7 5\n\n104\nio 7 5\n\n");
+        assert_eq!(log(&tape, "proc_ps.log"), "");
+    }
+
+    /// The states and times of process 7, a block each.
+    fn seen(tape: &Tape) -> Vec<String> {
+        let field = |line: &str, index: usize| line.split(' ').nth(index).unwrap().to_owned();
+        let log = log(tape, "proc_ps.log");
+        let lines = log.lines().filter(|line| line.starts_with("7 "));
+        lines.map(|line| format!("{}{}", field(line, 2), field(line, 13))).collect()
+    }
+
+    // Verifies BOOT-1.
+    #[test]
+    fn what_was_done_between_two_looks_is_spread_evenly() {
+        let mut tape = Tape::new(1 << 20);
+        tape.begin(1000);
+        let kind = Kind::Process { pid: 7, parent: 1, start_ticks: 90 };
+        let row = tape.row(kind, "quiet", 3);
+        tape.put(row, &[u64::from(b'S'), 10, 0], 1);
+        for moment in 1..=30 {
+            tape.begin(1000 + moment * 40);
+        }
+        tape.put(row, &[u64::from(b'R'), 18, 0], 4);
+        tape.begin(2240);
+        tape.put(row, &[u64::from(b'S'), 19, 0], 1);
+        tape.begin(2280);
+        tape.end(row);
+        let mut expected = vec!["S10"; 27];
+        expected.extend(["R12", "R14", "R16", "R18", "S19"]);
+        assert_eq!(seen(&tape), expected);
+        assert!(
+            log(&tape, "proc_ps.log").starts_with("100\n7 (quiet) S 1 0 0 0 0 0 0 0 0 0 10 0 0 0 0 0 0 0 90\n\n104\n")
+        );
+    }
+}

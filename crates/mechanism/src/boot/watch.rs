@@ -1,0 +1,99 @@
+//! What the daemon knows of a boot that has not completed: another process, `brisk boot hold`, has the governors by a journal of its
+//! own, and the daemon tells of it. It decides nothing. Reads the device in [`Mechanism::follow`] and [`Mechanism::refresh`].
+
+use super::support;
+use crate::{Decision, Event, Mechanism, Outcome, Support, SupportState, Surroundings};
+use brisk_sys::{BootTime, Root};
+use brisk_undo::journal::{Holder, JournalState};
+
+/// The mechanism's name.
+pub const NAME: &str = "boot";
+
+/// The boot mechanism, as far as it concerns the daemon.
+#[derive(Debug, Default)]
+pub struct BootWatch {
+    support: Support,
+    /// Since when a boot is known to be held.
+    since: Option<BootTime>,
+}
+
+/// What the journal of a boot's holder says; `None` when nothing is held, and whether that is by a process that lives.
+fn told(journal: &JournalState) -> Option<(Support, bool)> {
+    let (state, reason, advice, is_alive) = match journal {
+        JournalState::InUse { held: held @ 1.., pid } => {
+            let process = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+            let reason = format!("`brisk boot hold`{process} holds {held} governors until the boot has completed");
+            (SupportState::Active, reason, "", true)
+        }
+        JournalState::LeftBehind { held: held @ 1.. } => {
+            let reason = format!("a boot has left {held} governors held, and its holder has ended");
+            (SupportState::Available, reason, "`brisk restore` restores them.", false)
+        }
+        _ => return None,
+    };
+    Some((Support { state, reason, advice: advice.to_owned() }, is_alive))
+}
+
+impl BootWatch {
+    fn look(&mut self, now: BootTime, root: &Root) {
+        // The journal is root's: to a daemon that may not read it, it says nothing.
+        let told = JournalState::of(&Holder::Boot.folder(root)).ok().as_ref().and_then(told);
+        let is_held = told.as_ref().is_some_and(|(_, is_alive)| *is_alive);
+        self.since = self.since.filter(|_| is_held).or(is_held.then_some(now));
+        self.support = told.map_or_else(|| support(root), |(support, _)| support);
+    }
+}
+
+impl Mechanism for BootWatch {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn support(&self) -> &Support {
+        &self.support
+    }
+
+    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {
+        self.look(now, surroundings.root);
+    }
+
+    fn refresh(&mut self, now: BootTime, root: &Root) {
+        self.look(now, root);
+    }
+
+    fn on_event(&mut self, _now: BootTime, _event: &Event, _decisions: &mut Vec<Decision>) {}
+
+    fn on_outcomes(&mut self, _now: BootTime, _outcomes: &[Outcome], _decisions: &mut Vec<Decision>) {}
+
+    fn deadline(&self) -> Option<BootTime> {
+        None
+    }
+
+    fn activity(&self) -> Option<(BootTime, String)> {
+        self.since.map(|since| (since, self.support.reason.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Verifies ON-4.
+    #[test]
+    fn a_boot_that_is_held_is_told_until_it_has_completed() {
+        for (journal, expected) in [
+            (JournalState::Empty, None),
+            (JournalState::InUse { pid: Some(7), held: 0 }, None),
+            (JournalState::Damaged { malformed_lines: 1 }, None),
+            (JournalState::InUse { pid: Some(7), held: 2 }, Some(("(process 7) holds 2 governors", true))),
+            (JournalState::LeftBehind { held: 1 }, Some(("has left 1 governors held", false))),
+        ] {
+            let found = told(&journal);
+            assert_eq!(found.is_some(), expected.is_some(), "{journal:?}");
+            if let Some(((support, is_alive), (reason, expected_alive))) = found.zip(expected) {
+                assert!(support.reason.contains(reason) && is_alive == expected_alive, "{support:?}");
+                assert_eq!(support.state == SupportState::Active, is_alive);
+            }
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Whether a job is left to another manager, as managers come and go: pure, with the time passed in.
+//!
+//! A mechanism that is on by itself holds a [`Deference`] and asks which managers there are ([`super::Question::OtherManagers`])
+//! when that says so: some time after a process has started, soon after one with the name of a manager has, and by the clock
+//! alone while no event tells of processes. A manager that has gone must stay away for a while, so that one that restarts
+//! switches nothing on and off.
+
+use std::time::Duration;
+
+use super::Job;
+use brisk_sys::BootTime;
+use brisk_sys::system::other_managers::{self, Found};
+
+/// A process that has started needs so long to become what it will be.
+const SETTLES: Duration = Duration::from_secs(2);
+/// Processes named like a manager, which any user may start, lead to one question in this time.
+const NAMED_PAUSE: Duration = Duration::from_secs(5);
+
+/// How often managers are looked for, and how long one must stay away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Intervals {
+    /// So often at most where processes start, and so often where they do the job that is left to them.
+    pub check: Duration,
+    /// The job is taken over once they have been gone for so long.
+    pub away: Duration,
+}
+
+/// What an answer has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// The job is left to a manager that has started.
+    Left,
+    /// No manager does the job any more.
+    Free,
+}
+
+/// To whom a job is left.
+#[derive(Debug)]
+pub struct Deference {
+    job: Job,
+    intervals: Intervals,
+    state: State,
+    /// When managers were looked for last.
+    checked: BootTime,
+    /// When they are to be looked for next.
+    due: Option<BootTime>,
+    /// Process events reach the mechanism.
+    hears_processes: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Other managers do not matter.
+    Resting,
+    /// No manager does the job.
+    Alone,
+    /// These do it.
+    Left { doers: Vec<Found>, have_started: bool },
+    /// These did it.
+    Gone { doers: Vec<Found>, since: BootTime },
+}
+
+impl Deference {
+    /// For `job`; other managers do not matter yet.
+    pub fn new(job: Job) -> Self {
+        Self {
+            job,
+            intervals: Intervals { check: Duration::MAX, away: Duration::MAX },
+            state: State::Resting,
+            checked: BootTime::default(),
+            due: None,
+            hears_processes: false,
+        }
+    }
+
+    /// A person has decided: other managers do not matter.
+    pub fn rest(&mut self) {
+        self.state = State::Resting;
+        self.due = None;
+    }
+
+    /// Decides by the managers `found` alone, whatever was before.
+    pub fn begin(&mut self, now: BootTime, found: &[Found], intervals: Intervals) {
+        self.intervals = intervals;
+        let doers = self.doers_of(found);
+        self.state = if doers.is_empty() { State::Alone } else { State::Left { doers, have_started: false } };
+        self.hears_processes = false;
+        self.schedule(now);
+    }
+
+    /// Takes the managers that are there now.
+    pub fn answer(&mut self, now: BootTime, found: &[Found]) -> Option<Turn> {
+        let doers = self.doers_of(found);
+        let away = self.intervals.away;
+        let (state, turn) = match (std::mem::replace(&mut self.state, State::Resting), doers.is_empty()) {
+            (State::Resting, _) => return None,
+            (State::Alone, true) => (State::Alone, None),
+            (State::Alone, false) => (State::Left { doers, have_started: true }, Some(Turn::Left)),
+            (State::Left { have_started, .. }, false) => (State::Left { doers, have_started }, None),
+            (State::Gone { .. }, false) => (State::Left { doers, have_started: true }, None),
+            (State::Left { doers, .. }, true) if !away.is_zero() => (State::Gone { doers, since: now }, None),
+            (State::Gone { doers, since }, true) if now.since(since) < away => (State::Gone { doers, since }, None),
+            (State::Left { .. } | State::Gone { .. }, true) => (State::Alone, Some(Turn::Free)),
+        };
+        self.state = state;
+        self.hears_processes &= turn.is_none();
+        self.schedule(now);
+        turn
+    }
+
+    /// A process has started, or events were lost that may have told of one. `command` is its name, where it is known.
+    pub fn hear_of_process(&mut self, now: BootTime, command: Option<&str>) {
+        if !matches!(self.state, State::Alone) {
+            return;
+        }
+        self.hears_processes = true;
+        let due = match command.is_some_and(other_managers::may_be_one) {
+            true => now.max(self.checked + NAMED_PAUSE),
+            false => (now + SETTLES).max(self.checked + self.intervals.check),
+        };
+        self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
+    }
+
+    /// When managers are to be looked for.
+    pub fn deadline(&self) -> Option<BootTime> {
+        self.due
+    }
+
+    /// True once when they are to be looked for now.
+    pub fn take_due(&mut self, now: BootTime) -> bool {
+        self.due.take_if(|due| *due <= now).is_some()
+    }
+
+    /// The managers that the job is left to, each with what shows it, and what became of them; `None` where it is left to none.
+    pub fn doers(&self) -> Option<String> {
+        let (doers, what) = match &self.state {
+            State::Resting | State::Alone => return None,
+            State::Left { doers, have_started: false } => (doers, String::new()),
+            State::Left { doers, have_started: true } => (doers, format!(", which {} started", has(doers))),
+            State::Gone { doers, .. } => {
+                let away_s = self.intervals.away.as_secs();
+                (doers, format!(", which {} gone; this is taken over after {away_s} s without", has(doers)))
+            }
+        };
+        self.job.doers(doers).map(|doers| doers + &what)
+    }
+
+    /// `tuned has started`: why the job is left to others.
+    pub fn reason(&self) -> String {
+        let doers = match &self.state {
+            State::Left { doers, .. } | State::Gone { doers, .. } => &doers[..],
+            State::Resting | State::Alone => &[],
+        };
+        let names: Vec<String> = doers.iter().map(|found| found.name.to_string()).collect();
+        format!("{} {} started", names.join(" and "), has(doers))
+    }
+
+    fn doers_of(&self, found: &[Found]) -> Vec<Found> {
+        found.iter().filter(|found| Job::of(found.name) == self.job).cloned().collect()
+    }
+
+    fn schedule(&mut self, now: BootTime) {
+        self.checked = now;
+        let next = now + self.intervals.check;
+        self.due = match self.state {
+            State::Resting => None,
+            State::Alone => (!self.hears_processes).then_some(next),
+            State::Left { .. } => Some(next),
+            State::Gone { since, .. } => Some(next.min((since + self.intervals.away).max(now))),
+        };
+    }
+}
+
+fn has(doers: &[Found]) -> &'static str {
+    if doers.len() == 1 { "has" } else { "have" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brisk_sys::system::other_managers::OtherManager;
+
+    fn at(seconds: u64) -> BootTime {
+        BootTime::from_milliseconds(seconds * 1000)
+    }
+
+    fn there(managers: &[OtherManager]) -> Vec<Found> {
+        managers.iter().map(|&name| Found { name, evidence: "x".to_owned() }).collect()
+    }
+
+    const INTERVALS: Intervals = Intervals { check: Duration::from_secs(60), away: Duration::from_secs(120) };
+
+    fn beginning_with(managers: &[OtherManager]) -> Deference {
+        let mut deference = Deference::new(Job::Frequency);
+        deference.begin(at(0), &there(managers), INTERVALS);
+        deference
+    }
+
+    const TUNED: &[OtherManager] = &[OtherManager::Tuned];
+    const BOTH: &[OtherManager] = &[OtherManager::Tuned, OtherManager::Tlp];
+    const KILLER: &[OtherManager] = &[OtherManager::Earlyoom];
+
+    // Verifies ON-2.
+    #[test]
+    fn a_manager_that_comes_goes_and_flaps_switches_once_each_way() {
+        // Second, who is there, what that changes, and what is told.
+        type Row = (u64, &'static [OtherManager], Option<Turn>, Option<&'static str>);
+        let courses: [(&[OtherManager], &[Row]); 4] = [
+            (
+                &[],
+                &[
+                    (60, &[], None, None),
+                    (120, KILLER, None, None),
+                    (180, TUNED, Some(Turn::Left), Some("tuned (x), which has started")),
+                    (240, BOTH, None, Some("tuned (x) and TLP (x), which have started")),
+                    (300, TUNED, None, Some("tuned (x), which has started")),
+                    (360, &[], None, Some("tuned (x), which has gone; this is taken over after 120 s without")),
+                    (420, &[], None, Some("tuned (x), which has gone; ")),
+                    (480, &[], Some(Turn::Free), None),
+                    (540, TUNED, Some(Turn::Left), Some("tuned (x), which has started")),
+                ],
+            ),
+            (
+                TUNED,
+                &[
+                    (60, TUNED, None, Some("tuned (x)")),
+                    (120, &[], None, Some("has gone")),
+                    (240, &[], Some(Turn::Free), None),
+                ],
+            ),
+            // It restarts again and again: each time it is back before it has been away for long enough.
+            (
+                TUNED,
+                &[
+                    (60, &[], None, Some("has gone")),
+                    (120, TUNED, None, Some("tuned (x), which has started")),
+                    (180, &[], None, Some("has gone")),
+                    (299, &[], None, Some("has gone")),
+                    (300, &[], Some(Turn::Free), None),
+                ],
+            ),
+            (KILLER, &[(60, KILLER, None, None)]),
+        ];
+        for (first, course) in courses {
+            let mut deference = beginning_with(first);
+            for &(second, managers, turn, told) in course {
+                assert_eq!(deference.answer(at(second), &there(managers)), turn, "at {second} s");
+                let doers = deference.doers();
+                assert_eq!(doers.is_some(), told.is_some(), "at {second} s: {doers:?}");
+                assert!(doers.unwrap_or_default().contains(told.unwrap_or_default()), "at {second} s: {deference:?}");
+            }
+        }
+    }
+
+    // Verifies ON-2.
+    #[test]
+    fn starts_with_present_managers_and_rests_if_the_user_decided() {
+        assert_eq!(beginning_with(&[]).doers(), None);
+        assert_eq!(beginning_with(TUNED).doers().as_deref(), Some("tuned (x)"));
+        let mut deference = beginning_with(TUNED);
+        deference.rest();
+        assert_eq!((deference.doers(), deference.deadline()), (None, None));
+        assert_eq!(deference.answer(at(9), &there(TUNED)), None, "an answer that comes too late");
+        deference.hear_of_process(at(10), Some("tuned"));
+        assert_eq!((deference.doers(), deference.deadline()), (None, None));
+        let mut at_once = Deference::new(Job::Frequency);
+        at_once.begin(at(0), &there(TUNED), Intervals { away: Duration::ZERO, ..INTERVALS });
+        assert_eq!(at_once.answer(at(60), &[]), Some(Turn::Free), "without hysteresis, where that is asked for");
+    }
+
+    // Verifies ON-2.
+    #[test]
+    fn managers_are_probed_on_process_starts_otherwise_by_timer() {
+        let due = |deference: &Deference| deference.deadline().map(|due| due.since(at(0)).as_secs());
+        let mut deference = beginning_with(&[]);
+        assert_eq!(due(&deference), Some(60), "no event has come so far");
+        assert!(!deference.take_due(at(59)) && deference.take_due(at(60)) && !deference.take_due(at(60)), "once");
+        deference.answer(at(60), &[]);
+        deference.hear_of_process(at(70), Some("make"));
+        assert_eq!(due(&deference), Some(120), "once a minute");
+        deference.answer(at(120), &[]);
+        assert_eq!(due(&deference), None, "an idle device is left asleep");
+        deference.hear_of_process(at(500), None);
+        assert_eq!(due(&deference), Some(502), "a process settles first");
+        deference.hear_of_process(at(501), Some("tuned"));
+        assert_eq!(due(&deference), Some(501), "one with the name of a manager does not wait");
+        deference.answer(at(501), &[]);
+        deference.hear_of_process(at(502), Some("gamemoded"));
+        assert_eq!(due(&deference), Some(506), "a user who starts such processes causes few checks");
+        deference.answer(at(506), &there(TUNED));
+        assert_eq!(due(&deference), Some(566), "by the clock while the job is left to it");
+        deference.hear_of_process(at(507), Some("make"));
+        assert_eq!(due(&deference), Some(566));
+        deference.answer(at(600), &[]);
+        assert_eq!(due(&deference), Some(660));
+        deference.answer(at(700), &[]);
+        assert_eq!(due(&deference), Some(720), "it has been away for long enough then");
+        deference.answer(at(720), &[]);
+        assert_eq!(due(&deference), Some(780), "whether events come is seen again");
+    }
+}

@@ -1,0 +1,384 @@
+//! Which way to help the governor each cpufreq policy gets: pure choice from probed facts.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use super::NAME;
+use super::config::{ActuatorKind, LaunchConfig, Trigger};
+use super::prediction::{Governor, Help, Prediction};
+use super::probe::{DeviceFacts, PolicyFacts};
+use super::triggers::{self, Noticing, TOP_APP};
+use crate::enabled::decide;
+use crate::{Enabled, Support, SupportState, Target};
+
+/// ondemand samples from the scheduler's hook, and at once after a write of `sampling_rate`, since this version.
+const HOOK_SINCE: (u32, u32) = (4, 7);
+/// intel_pstate's period where it decides itself (INTEL_PSTATE_SAMPLING_INTERVAL); hardware P-states answer sooner.
+const HARDWARE_ANSWERS_WITHIN_US: u64 = 10_000;
+/// A safer actuator is preferred to a better one as long as it gains this share of what the best would.
+const GOOD_ENOUGH: f64 = 0.5;
+const TO_BE_NOTICED: &str =
+    "Start applications with brisk launch; this kernel has no process events (CONFIG_PROC_EVENTS).";
+
+/// One way to help, with everything that the policy needs to ask for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Actuator {
+    /// Write `value`; the effect ends by itself, after `lasting` where that is known.
+    Pulse {
+        /// `boostpulse` or `flexrate_request`.
+        target: Target,
+        /// What it wants.
+        value: String,
+        /// How long the effect lasts.
+        lasting: Option<Duration>,
+    },
+    /// Write unchanged values again.
+    Kick {
+        /// `io_is_busy`, which restarts the load window.
+        window: Option<Target>,
+        /// `sampling_rate`, which makes the governor sample.
+        sample: Target,
+    },
+    /// Hold `value` in `target` while the launch lasts.
+    Lease {
+        /// The tunable.
+        target: Target,
+        /// The value to hold.
+        value: String,
+    },
+    /// Hold the utilisation floor of the launched process.
+    Clamp {
+        /// 0 to 1024.
+        minimum: u64,
+    },
+}
+
+/// What some policies get.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// Which way.
+    pub kind: ActuatorKind,
+    /// With what.
+    pub actuator: Actuator,
+    /// The policies that it serves, by name, and how much it gains there: governors with global tunables serve all of
+    /// theirs at once.
+    pub serves: Vec<(String, Prediction)>,
+}
+
+/// What is done on this device, or why nothing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// One entry for each set of tunables; empty when the mechanism stays off.
+    pub choices: Vec<Choice>,
+    /// What this means to a person.
+    pub support: Support,
+}
+
+impl Plan {
+    /// Chooses for every policy of `facts`.
+    pub fn of(facts: &DeviceFacts, config: &LaunchConfig) -> Self {
+        let mut choices: Vec<Choice> = Vec::new();
+        let mut reasons = Vec::new();
+        for policy in &facts.policies {
+            match choose(facts, policy, config) {
+                Ok(choice) => match choices.iter_mut().find(|other| other.actuator == choice.actuator) {
+                    Some(other) => other.serves.extend(choice.serves),
+                    None => choices.push(choice),
+                },
+                Err(reason) => reasons.push((policy.name.clone(), reason)),
+            }
+        }
+        let support = support(facts, config, &choices, &reasons);
+        if support.state != SupportState::Active {
+            choices.clear();
+        }
+        Self { choices, support }
+    }
+
+    /// The tunables that it would write, each once.
+    pub fn tunables(&self) -> BTreeSet<&Target> {
+        let mut targets = BTreeSet::new();
+        for choice in &self.choices {
+            match &choice.actuator {
+                Actuator::Pulse { target, .. } | Actuator::Lease { target, .. } => {
+                    targets.insert(target);
+                }
+                Actuator::Kick { window, sample } => targets.extend(window.iter().chain([sample])),
+                Actuator::Clamp { .. } => {}
+            }
+        }
+        targets
+    }
+}
+
+/// Why a policy gets nothing.
+#[derive(Debug, Clone, PartialEq)]
+enum Refusal {
+    /// The governor does not follow load, or its tunables are unknown.
+    Governor(String),
+    /// Nothing that the configuration allows exists here.
+    NoActuator,
+    /// The best that there is gains too little.
+    NoGain { kind: ActuatorKind, prediction: Prediction },
+}
+
+fn choose(facts: &DeviceFacts, policy: &PolicyFacts, config: &LaunchConfig) -> Result<Choice, Refusal> {
+    let governor = model(facts, policy).map_err(Refusal::Governor)?;
+    let mut candidates = Vec::new();
+    for &kind in &config.actuators {
+        if let Some((actuator, help)) = candidate(kind, facts, policy, config) {
+            candidates.push((kind, actuator, Prediction::of(governor, &policy.frequencies_khz, help)));
+        }
+    }
+    let gain = |prediction: &Prediction| prediction.gain_percent();
+    let best = candidates.iter().map(|(_, _, prediction)| gain(prediction)).fold(f64::MIN, f64::max);
+    let good = (best * GOOD_ENOUGH).max(config.minimum_gain_percent).min(best);
+    match candidates.into_iter().find(|(_, _, prediction)| gain(prediction) >= good) {
+        None => Err(in_force(policy, config).map_or(Refusal::NoActuator, Refusal::Governor)),
+        Some((kind, _, prediction)) if gain(&prediction) < config.minimum_gain_percent && !config.force => {
+            Err(Refusal::NoGain { kind, prediction })
+        }
+        Some((kind, actuator, prediction)) => {
+            Ok(Choice { kind, actuator, serves: vec![(policy.name.clone(), prediction)] })
+        }
+    }
+}
+
+/// What the configuration would set and the policy has already.
+fn in_force(policy: &PolicyFacts, config: &LaunchConfig) -> Option<String> {
+    let (name, present_us, section) = config.actuators.iter().find_map(|kind| match kind {
+        ActuatorKind::SamplingRate => Some(("sampling_rate", policy.sampling_rate_us?, "sampling_rate")),
+        ActuatorKind::RateLimit => policy.rate_limit.map(|(name, present_us)| (name, present_us, "rate_limit")),
+        _ => None,
+    })?;
+    Some(format!("its {name} is {present_us} us, which launch.{section} would not shorten"))
+}
+
+/// The governor's way to decide, or why it has none that could be helped.
+fn model(facts: &DeviceFacts, policy: &PolicyFacts) -> Result<Governor, String> {
+    let name = policy.governor.as_str();
+    if policy.frequencies_khz.len() < 2 {
+        return Err("it has one frequency only".to_owned());
+    }
+    match name {
+        "performance" => return Err("its governor performance holds the maximum already".to_owned()),
+        "powersave" if is_hardware_managed(policy) => {
+            return Ok(Governor::Ondemand { sampling_rate_us: HARDWARE_ANSWERS_WITHIN_US, hooked: true });
+        }
+        "powersave" => return Err("its governor powersave holds the minimum on purpose".to_owned()),
+        "userspace" => return Err("its governor userspace leaves the frequency to another program".to_owned()),
+        _ => {}
+    }
+    if let (Some(timer_rate_us), Some(hispeed_khz)) = (policy.timer_rate_us, policy.hispeed_khz) {
+        let above_hispeed_delay_us = policy.above_hispeed_delay_us.unwrap_or(timer_rate_us);
+        return Ok(Governor::Interactive { timer_rate_us, hispeed_khz, above_hispeed_delay_us });
+    }
+    match (policy.sampling_rate_us, policy.freq_step_percent) {
+        (Some(sampling_rate_us), Some(step_percent)) if name == "conservative" => {
+            return Ok(Governor::Conservative { sampling_rate_us, step_percent });
+        }
+        (Some(sampling_rate_us), _) => {
+            return Ok(Governor::Ondemand { sampling_rate_us, hooked: is_hooked(facts, name) });
+        }
+        _ => {}
+    }
+    let rate_limit_us = match policy.rate_limit {
+        Some((_, rate_limit_us)) => rate_limit_us,
+        // intel_pstate and cppc show no tunables for schedutil on some kernels; 10 ms is the kernel's default at most.
+        None if name == "schedutil" => 10_000,
+        None => return Err(format!("its governor {name} has no tunables that brisk knows")),
+    };
+    let fastest = facts.policies.iter().filter_map(|policy| policy.capacity).max();
+    let capacity_permille = policy.capacity.zip(fastest).map_or(1_000, |(own, fastest)| own * 1_000 / fastest.max(1));
+    Ok(Governor::Schedutil { rate_limit_us, frequency_invariant: policy.capacity.is_some(), capacity_permille })
+}
+
+/// A governor that samples from the scheduler's hook; others with ondemand's tunables keep ondemand's old ways.
+fn is_hooked(facts: &DeviceFacts, governor: &str) -> bool {
+    matches!(governor, "ondemand" | "conservative") && !facts.is_older_than(HOOK_SINCE)
+}
+
+/// intel_pstate and amd-pstate in active mode: their "powersave" is the normal one.
+fn is_hardware_managed(policy: &PolicyFacts) -> bool {
+    policy.driver.as_deref().is_some_and(|driver| matches!(driver, "intel_pstate" | "amd-pstate-epp"))
+}
+
+/// The actuator of `kind` for `policy`, if the device has it, and what it does to the model.
+fn candidate(
+    kind: ActuatorKind,
+    facts: &DeviceFacts,
+    policy: &PolicyFacts,
+    config: &LaunchConfig,
+) -> Option<(Actuator, Help)> {
+    let tunable = |name: &str| Some(Target::Tunable(policy.tunables.as_deref()?.join(name)));
+    let highest = *policy.frequencies_khz.last()?;
+    match kind {
+        ActuatorKind::Boostpulse if policy.boostpulse => {
+            let lasting = policy.boostpulse_duration_us.map(Duration::from_micros);
+            let pulse = Actuator::Pulse { target: tunable("boostpulse")?, value: "1".to_owned(), lasting };
+            Some((pulse, Help::Floor(policy.hispeed_khz.unwrap_or(highest))))
+        }
+        ActuatorKind::Flexrate if policy.flexrate_request => {
+            let (rate_us, samples) = (config.flexrate.sampling_rate_us, config.flexrate.samples);
+            let lasting = Some(Duration::from_micros(rate_us * samples));
+            let value = format!("{rate_us} {samples}");
+            Some((
+                Actuator::Pulse { target: tunable("flexrate_request")?, value, lasting },
+                Help::SamplingRate(rate_us),
+            ))
+        }
+        ActuatorKind::Kick if is_hooked(facts, &policy.governor) => {
+            policy.sampling_rate_us?;
+            let window = if policy.io_is_busy { tunable("io_is_busy") } else { None };
+            Some((Actuator::Kick { window, sample: tunable("sampling_rate")? }, Help::Sample))
+        }
+        ActuatorKind::Uclamp if facts.uclamp && policy.governor == "schedutil" => {
+            let minimum = config.uclamp.minimum;
+            Some((Actuator::Clamp { minimum }, Help::Utilisation(minimum)))
+        }
+        ActuatorKind::SamplingRate => {
+            let present_us = policy.sampling_rate_us?;
+            let least_us = policy.sampling_rate_minimum_us.unwrap_or(0);
+            let rate_us = config.sampling_rate.sampling_rate_us.max(least_us);
+            // A longer period than the present one would be the opposite of help.
+            (rate_us < present_us || config.force).then_some(())?;
+            let value = rate_us.to_string();
+            Some((Actuator::Lease { target: tunable("sampling_rate")?, value }, Help::SamplingRate(rate_us)))
+        }
+        ActuatorKind::RateLimit => {
+            let (name, present_us) = policy.rate_limit?;
+            let limit_us = config.rate_limit.rate_limit_us;
+            (limit_us < present_us || config.force).then_some(())?;
+            let value = limit_us.to_string();
+            Some((Actuator::Lease { target: tunable(name)?, value }, Help::RateLimit(limit_us)))
+        }
+        ActuatorKind::ScalingMinFreq => {
+            let target = Target::Tunable(policy.folder.join("scaling_min_freq"));
+            let floor = u64::from(highest) * config.scaling_min_freq.percent_of_maximum / 100;
+            let floor = u32::try_from(floor).unwrap_or(highest);
+            Some((Actuator::Lease { target, value: floor.to_string() }, Help::Floor(floor)))
+        }
+        _ => None,
+    }
+}
+
+fn support(facts: &DeviceFacts, config: &LaunchConfig, choices: &[Choice], reasons: &[(String, Refusal)]) -> Support {
+    if facts.policies.is_empty() {
+        return without_policies(facts);
+    }
+    if config.enabled == Enabled::Off {
+        return Support {
+            state: SupportState::Available,
+            reason: "switched off by the configuration (launch.enabled = false)".to_owned(),
+            advice: "Set enabled = true in the section [launch].".to_owned(),
+        };
+    }
+    let (is_on, why) = decide(NAME, config.enabled, facts.doers.as_deref());
+    if !choices.is_empty() && !is_on {
+        let reason = format!("{why}; {}", summary(choices));
+        let advice = "Set launch.enabled = true to act beside it.".to_owned();
+        return Support { state: SupportState::Available, reason, advice };
+    }
+    if !choices.is_empty() {
+        return noticed(facts, config, &summary(choices));
+    }
+    without_choice(config, reasons)
+}
+
+/// What can be done is done where a launch can be noticed.
+fn noticed(facts: &DeviceFacts, config: &LaunchConfig, summary: &str) -> Support {
+    let triggers = triggers::chosen(config, facts);
+    let (state, what) = match triggers::noticing(&triggers, facts) {
+        Noticing::ByDevice(source) => (SupportState::Active, source),
+        Noticing::WhenTold if triggers.contains(&Trigger::Foreground) => {
+            (SupportState::Active, "announcements, and where a program tells what is in the foreground")
+        }
+        Noticing::WhenTold => (SupportState::Active, "announcements alone"),
+        Noticing::Never => (SupportState::Unsupported, "nothing: launch.triggers has only process events"),
+    };
+    let is_told_of = facts.process_events || what == TOP_APP;
+    let advice = if is_told_of { "" } else { TO_BE_NOTICED };
+    Support { state, reason: format!("{summary}; launches are noticed by {what}"), advice: advice.to_owned() }
+}
+
+/// One sentence for all policies that get the same with the same effect.
+fn summary(choices: &[Choice]) -> String {
+    let mut groups: Vec<(ActuatorKind, Prediction, Vec<&str>)> = Vec::new();
+    for choice in choices {
+        for (policy, prediction) in &choice.serves {
+            match groups.iter_mut().find(|(kind, of, _)| (*kind, *of) == (choice.kind, *prediction)) {
+                Some((_, _, policies)) => policies.push(policy),
+                None => groups.push((choice.kind, *prediction, vec![policy])),
+            }
+        }
+    }
+    let sentence = |(kind, prediction, policies): &(ActuatorKind, Prediction, Vec<&str>)| {
+        let policies = match policies.as_slice() {
+            [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+            policies => policies.concat(),
+        };
+        format!(
+            "{kind} on {policies}: a typical launch loses {:.1} ms to the governor, {:.1} ms with it (predicted gain {:.1} %)",
+            prediction.stock_loss_ms(),
+            prediction.helped_loss_ms(),
+            prediction.gain_percent()
+        )
+    };
+    groups.iter().map(sentence).collect::<Vec<_>>().join("; ")
+}
+
+fn without_policies(facts: &DeviceFacts) -> Support {
+    let (reason, advice) = match facts.faults.first() {
+        Some(fault) => (format!("no cpufreq policy can be read: {fault}"), "Check the named file; run as root."),
+        None => (
+            format!(
+                "{} has no policy: nothing changes the frequency of the CPUs here",
+                Path::new("/sys/devices/system/cpu/cpufreq").display()
+            ),
+            "On hardware, load its cpufreq driver; a virtual machine has none.",
+        ),
+    };
+    Support { state: SupportState::Unsupported, reason, advice: advice.to_owned() }
+}
+
+/// No policy got an actuator: the first policy's reason stands for all that have the same.
+fn without_choice(config: &LaunchConfig, reasons: &[(String, Refusal)]) -> Support {
+    let gain = reasons.iter().find_map(|(name, refusal)| match refusal {
+        Refusal::NoGain { kind, prediction } => Some((name, kind, prediction)),
+        _ => None,
+    });
+    if let Some((name, kind, prediction)) = gain {
+        return Support {
+            state: SupportState::Available,
+            reason: format!(
+                "nothing to gain on {name}: a typical launch loses {:.1} ms to the governor; {kind} would leave {:.1} ms, \
+                 a gain of {:.1} % where {} % is asked for",
+                prediction.stock_loss_ms(),
+                prediction.helped_loss_ms(),
+                prediction.gain_percent(),
+                config.minimum_gain_percent
+            ),
+            advice: "Nothing to do. For experiments: force = true in the section [launch].".to_owned(),
+        };
+    }
+    let governor = reasons.iter().find_map(|(name, refusal)| match refusal {
+        Refusal::Governor(reason) => Some((name, reason)),
+        _ => None,
+    });
+    match governor {
+        Some((name, reason)) => Support {
+            state: SupportState::Available,
+            reason: format!("{name} needs no help: {reason}"),
+            advice: "Nothing to do while this governor is in force.".to_owned(),
+        },
+        None => Support {
+            state: SupportState::Available,
+            reason: "none of launch.actuators exists on this device".to_owned(),
+            advice: "Allow more in launch.actuators; the default allows all.".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! What is done while launches go on: kicks, pulses and leases, and when which of them is due again.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::actuator::{Actuator, Plan};
+use super::config::KickConfig;
+use crate::{Action, Decision, Effect, Holdings, Outcome, Target};
+use brisk_sys::BootTime;
+
+/// The one boost that launches which overlap share.
+#[derive(Debug)]
+pub(super) struct Boost {
+    began: BootTime,
+    /// The deadline of the leases.
+    until: BootTime,
+    kicks: BTreeSet<BootTime>,
+    next_pulse: Option<BootTime>,
+    /// Something of it took effect.
+    has_helped: bool,
+    /// Why the last decision was refused.
+    refusal: Option<String>,
+}
+
+/// What the launches of the moment want of it.
+#[derive(Debug)]
+pub(super) struct Wanted<'a> {
+    /// The last one's deadline.
+    pub until: BootTime,
+    /// Their processes' utilisation clamps, each with its deadline.
+    pub clamps: Vec<(Target, BootTime)>,
+    /// Why, in words.
+    pub reason: &'a str,
+}
+
+impl Boost {
+    /// One that has done nothing yet.
+    pub(super) fn new(now: BootTime) -> Self {
+        Self { began: now, until: now, kicks: BTreeSet::new(), next_pulse: None, has_helped: false, refusal: None }
+    }
+
+    /// When it began.
+    pub(super) fn began(&self) -> BootTime {
+        self.began
+    }
+
+    /// When a later kick or a further pulse is due.
+    pub(super) fn next_moment(&self) -> Option<BootTime> {
+        sooner(self.kicks.first().copied(), self.next_pulse)
+    }
+
+    /// Takes what became of a decision.
+    pub(super) fn take(&mut self, outcome: &Outcome) {
+        self.has_helped |= outcome.effect == Effect::Written;
+        if let Some(error) = outcome.error() {
+            self.refusal = Some(error.to_owned());
+        }
+    }
+
+    /// Why nothing of it took effect, where nothing has.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref().filter(|_| !self.has_helped)
+    }
+
+    /// Does what `plan` says about a launch that was noticed now.
+    pub(super) fn help(
+        &mut self,
+        now: BootTime,
+        wanted: &Wanted<'_>,
+        (plan, kicks): (&Plan, &KickConfig),
+        leases: &mut Holdings,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let reason = wanted.reason;
+        self.until = self.until.max(wanted.until);
+        for choice in &plan.choices {
+            match &choice.actuator {
+                Actuator::Kick { window, sample } => {
+                    for &moment_us in &kicks.at_us {
+                        if moment_us == 0 {
+                            kick(window.as_ref(), sample, kicks.restart_load_window, reason, decisions);
+                        } else {
+                            self.kicks.insert(now + Duration::from_micros(moment_us));
+                        }
+                    }
+                }
+                Actuator::Pulse { target, value, lasting } => {
+                    pulse(target, value, reason, decisions);
+                    self.next_pulse = sooner(self.next_pulse, lasting.map(|lasting| now + repeat_after(lasting)));
+                }
+                Actuator::Lease { target, value } => {
+                    leases.lease(now, (target, value), self.until, reason, decisions);
+                }
+                Actuator::Clamp { minimum } => {
+                    for (target, until) in &wanted.clamps {
+                        leases.lease(now, (target, &minimum.to_string()), *until, reason, decisions);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The kicks and pulses whose moment has come.
+    pub(super) fn on_moment(&mut self, now: BootTime, plan: &Plan, kicks: &KickConfig, decisions: &mut Vec<Decision>) {
+        let kick_due = self.kicks.first().is_some_and(|&moment| moment <= now);
+        self.kicks = self.kicks.split_off(&(now + Duration::from_nanos(1)));
+        let pulse_due = self.next_pulse.is_some_and(|moment| moment <= now);
+        if pulse_due {
+            self.next_pulse = None;
+        }
+        for choice in &plan.choices {
+            match &choice.actuator {
+                Actuator::Kick { window, sample } if kick_due => {
+                    let reason = "a later kick of the same launch";
+                    kick(window.as_ref(), sample, kicks.restart_load_window, reason, decisions);
+                }
+                Actuator::Pulse { target, value, lasting: Some(lasting) } if pulse_due => {
+                    pulse(target, value, "the launch outlasts the pulse before", decisions);
+                    self.next_pulse = sooner(self.next_pulse, Some(now + repeat_after(*lasting)));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn sooner(one: Option<BootTime>, two: Option<BootTime>) -> Option<BootTime> {
+    match (one, two) {
+        (Some(one), Some(two)) => Some(one.min(two)),
+        (one, two) => one.or(two),
+    }
+}
+
+/// A little before the pulse ends, and never so often that the loop would do nothing else.
+fn repeat_after(lasting: Duration) -> Duration {
+    (lasting * 9 / 10).max(Duration::from_millis(5))
+}
+
+fn kick(window: Option<&Target>, sample: &Target, restart: bool, reason: &str, decisions: &mut Vec<Decision>) {
+    let rewrites = window.filter(|_| restart).into_iter().chain([sample]);
+    decisions.extend(
+        rewrites
+            .map(|target| Decision { action: Action::Rewrite { target: target.clone() }, reason: reason.to_owned() }),
+    );
+}
+
+fn pulse(target: &Target, value: &str, reason: &str, decisions: &mut Vec<Decision>) {
+    let action = Action::Pulse { target: target.clone(), value: value.to_owned() };
+    decisions.push(Decision { action, reason: reason.to_owned() });
+}

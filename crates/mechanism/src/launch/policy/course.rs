@@ -1,0 +1,156 @@
+//! The course of launches: how one begins, what further triggers make of it, what is done meanwhile, and how it ends.
+
+use std::time::Duration;
+
+use super::{LaunchPolicy, MAXIMUM_LAUNCHES};
+use crate::launch::boost::{Boost, Wanted};
+use crate::launch::config::Trigger;
+use crate::launch::launched::{Launch, UNNAMED};
+use crate::launch::notice::{EndReason, Notice};
+use crate::{Decision, Process, Target};
+use brisk_sys::BootTime;
+
+impl LaunchPolicy {
+    /// Begins a launch, or takes a further trigger of one that goes on.
+    pub(super) fn begin(
+        &mut self,
+        now: BootTime,
+        trigger: Trigger,
+        application: Option<&str>,
+        process: Option<&Process>,
+        decisions: &mut Vec<Decision>,
+    ) {
+        if !self.is_noticing() {
+            return;
+        }
+        let known = self.launches.iter().position(|launch| process.is_some_and(|process| launch.is(process.pid)));
+        let known = known.or_else(|| self.adopt(trigger, application, process));
+        if known.is_some() && trigger == Trigger::Foreground && !self.clamps() {
+            // It was announced, and helped then.
+            return;
+        }
+        let application = application.unwrap_or(UNNAMED);
+        let index = match known {
+            Some(index) => {
+                self.rename(index, application, trigger);
+                index
+            }
+            None => {
+                if self.launches.len() >= MAXIMUM_LAUNCHES || !self.limiter.admit(now) {
+                    return;
+                }
+                // What was refused to the launch before may be allowed by now. A process's clamp is its own launch's.
+                self.leases.forget_refusals(|target| !matches!(target, Target::UtilizationClampMinimum { .. }));
+                let (deadline, learned) = self.deadline_of(now, application);
+                let identity = process.map(|process| (process.pid, process.start_time_ticks));
+                self.pids.extend(identity.map(|(pid, _)| pid));
+                let application = application.to_owned();
+                self.launches.push(Launch { application, process: identity, trigger, began: now, deadline, learned });
+                self.launches.len() - 1
+            }
+        };
+        self.quiet_periods = 0;
+        let launch = &self.launches[index];
+        let pid = launch.process.map(|(pid, _)| pid);
+        let application = launch.application.clone();
+        let began = Notice::Began { at: now, application, pid, trigger, first: known.is_none() };
+        let reason = launch.reason(trigger);
+        self.note(&began);
+        self.boost(now, &reason, decisions);
+    }
+
+    /// An application that was announced before its process existed is announced again with it, or comes to the foreground.
+    fn adopt(&mut self, trigger: Trigger, application: Option<&str>, process: Option<&Process>) -> Option<usize> {
+        let process = process?;
+        let is_its_own = |launch: &Launch| match trigger {
+            Trigger::Announced => launch.process.is_none() && application == Some(&launch.application),
+            Trigger::Foreground => launch.awaits(application),
+            _ => false,
+        };
+        let index = self.launches.iter().position(is_its_own)?;
+        self.launches[index].process = Some((process.pid, process.start_time_ticks));
+        self.pids.push(process.pid);
+        Some(index)
+    }
+
+    /// A forked process has its parent's name until it runs its own program.
+    fn rename(&mut self, index: usize, application: &str, trigger: Trigger) {
+        let launch = &self.launches[index];
+        if application == UNNAMED || launch.application == application || launch.trigger == Trigger::Announced {
+            return;
+        }
+        let (deadline, learned) = self.deadline_of(launch.began, application);
+        let launch = &mut self.launches[index];
+        (launch.deadline, launch.learned) = (deadline, learned);
+        launch.application = application.to_owned();
+        launch.trigger = trigger;
+    }
+
+    fn deadline_of(&self, began: BootTime, application: &str) -> (BootTime, bool) {
+        let longest = Duration::from_millis(self.config.end.deadline_ms);
+        let learned = if self.config.end.learn { self.durations.limit(application) } else { None };
+        match learned.map(|limit| limit.max(self.minimum())) {
+            Some(limit) if limit < longest => (began + limit, true),
+            _ => (began + longest, false),
+        }
+    }
+
+    /// Does what the plan says about a launch that was noticed now.
+    pub(super) fn boost(&mut self, now: BootTime, reason: &str, decisions: &mut Vec<Decision>) {
+        if self.plan.choices.is_empty() {
+            return;
+        }
+        let boost = self.boost.get_or_insert_with(|| Boost::new(now));
+        let until = self.launches.iter().map(|launch| launch.deadline).max().unwrap_or(now);
+        let clamps = self.launches.iter().filter_map(|launch| Some((launch.clamp()?, launch.deadline))).collect();
+        let wanted = Wanted { until, clamps, reason };
+        boost.help(now, &wanted, (&self.plan, &self.config.kick), &mut self.leases, decisions);
+    }
+
+    /// Ends the launches that `is_over`.
+    pub(super) fn end_where(&mut self, now: BootTime, reason: EndReason, mut is_over: impl FnMut(&Launch) -> bool) {
+        let mut index = 0;
+        while index < self.launches.len() {
+            if !is_over(&self.launches[index]) {
+                index += 1;
+                continue;
+            }
+            let launch = self.launches.swap_remove(index);
+            if let Some(position) = self.pids.iter().position(|&pid| launch.is(pid)) {
+                self.pids.swap_remove(position);
+            }
+            if reason != EndReason::Exited {
+                self.helped_lately.note(now, &launch, Duration::from_millis(self.config.end.deadline_ms));
+            }
+            let mut duration = now.since(launch.began);
+            if reason == EndReason::LoadFell {
+                // It was over when the quiet began.
+                let quiet = self.config.end.load_period_ms * self.quiet_periods;
+                duration = duration.saturating_sub(Duration::from_millis(quiet)).max(Duration::from_millis(1));
+            }
+            if launch.application != UNNAMED && self.config.end.learn && self.end_matters() {
+                let cut_off = reason == EndReason::Deadline && launch.learned;
+                self.durations.learn(&launch.application, duration, cut_off);
+            }
+            let (application, pid) = (launch.application, launch.process.map(|(pid, _)| pid));
+            self.note(&Notice::Ended { at: now, application, pid, duration, reason });
+        }
+    }
+
+    /// Releases what no launch needs any more.
+    pub(super) fn settle(&mut self, decisions: &mut Vec<Decision>) {
+        if self.launches.is_empty() {
+            self.release(decisions, "the launch is over");
+            return;
+        }
+        let clamps: Vec<Target> = self.launches.iter().filter_map(Launch::clamp).collect();
+        let is_over =
+            |target: &Target| matches!(target, Target::UtilizationClampMinimum { .. }) && !clamps.contains(target);
+        self.leases.release_where("the launch is over", decisions, is_over);
+    }
+
+    pub(super) fn release(&mut self, decisions: &mut Vec<Decision>, reason: &str) {
+        self.boost = None;
+        self.leases.release_where(reason, decisions, |_| true);
+    }
+}

@@ -1,0 +1,389 @@
+//! Is this a launch, what is done about it, and when is it over: pure decisions from events and the time.
+//!
+//! Launches that overlap share one boost: the first begins it, each further one repeats its kick and extends its
+//! leases, and the end of the last one ends it. Everything that lasts is asked for with a deadline.
+
+mod course;
+
+use std::time::Duration;
+
+use super::NAME;
+use super::actuator::{Actuator, Plan};
+use super::boost::Boost;
+use super::config::{LaunchConfig, Trigger};
+use super::launched::{HelpedLately, Launch};
+use super::learned::{self, LearnedDurations};
+use super::limiter::RateLimiter;
+use super::notice::{EndReason, Notice};
+use super::probe::DeviceFacts;
+use super::triggers;
+use crate::deference::{Deference, Turn};
+use crate::{
+    Decision, Enabled, Event, Facts, Holdings, Interest, Job, Kept, LaunchHelp, Mechanism, News, Outcome, Process,
+    ProcessEvent, ProcessEventKind, ProcessEventKinds, ProcessFacts, Question, Support, SupportState, Surroundings,
+    Target,
+};
+use brisk_sys::BootTime;
+use brisk_sys::system::other_managers::{Found, find};
+
+/// So many launches are followed at once; more are not noticed until one of them has ended.
+const MAXIMUM_LAUNCHES: usize = 64;
+/// The exec that follows a fork within this time is the same start: the governor has just been kicked for it.
+const SAME_START: Duration = Duration::from_millis(20);
+/// Why everything is released before a probe.
+const CHANGED: &str = "the device or the configuration changed";
+
+/// The launch mechanism's state and its decisions.
+#[derive(Debug)]
+pub struct LaunchPolicy {
+    config: LaunchConfig,
+    plan: Plan,
+    cpu_count: u32,
+    durations: LearnedDurations,
+    launches: Vec<Launch>,
+    /// The processes of `launches`.
+    pids: Vec<u32>,
+    boost: Option<Boost>,
+    leases: Holdings,
+    limiter: RateLimiter,
+    in_foreground: Vec<u32>,
+    helped_lately: HelpedLately,
+    quiet_periods: u64,
+    watched: bool,
+    news: Vec<News>,
+    /// What the device offered when it was probed last.
+    facts: DeviceFacts,
+    deference: Deference,
+    questions: Vec<Question>,
+    wants_probe: bool,
+}
+
+impl Default for LaunchPolicy {
+    fn default() -> Self {
+        Self::new(LaunchConfig::default(), Plan::default(), 1, LearnedDurations::default())
+    }
+}
+
+impl LaunchPolicy {
+    /// A policy for a device with `cpu_count` CPUs online and the actuators of `plan`.
+    pub fn new(config: LaunchConfig, plan: Plan, cpu_count: u32, durations: LearnedDurations) -> Self {
+        Self {
+            limiter: RateLimiter::new(config.maximum_launches_per_minute, config.burst_launches),
+            config,
+            plan,
+            cpu_count: cpu_count.max(1),
+            durations,
+            launches: Vec::new(),
+            pids: Vec::new(),
+            boost: None,
+            leases: Holdings::default(),
+            in_foreground: Vec::new(),
+            helped_lately: HelpedLately::default(),
+            quiet_periods: 0,
+            watched: false,
+            news: Vec::new(),
+            facts: DeviceFacts::default(),
+            deference: Deference::new(Job::Frequency),
+            questions: Vec::new(),
+            wants_probe: false,
+        }
+    }
+
+    /// Takes another configuration or another plan, because a person or the device changed something. Launches that are
+    /// followed to their end go on with the new plan.
+    pub fn replace(
+        &mut self,
+        now: BootTime,
+        config: LaunchConfig,
+        plan: Plan,
+        cpu_count: u32,
+        decisions: &mut Vec<Decision>,
+    ) {
+        self.release(decisions, CHANGED);
+        self.leases.forget_refusals(|_| true);
+        // A launch whose end does not matter has had its kick, and may have ended long ago.
+        let goes_on = self.end_matters();
+        if (config.maximum_launches_per_minute, config.burst_launches)
+            != (self.config.maximum_launches_per_minute, self.config.burst_launches)
+        {
+            self.limiter = RateLimiter::new(config.maximum_launches_per_minute, config.burst_launches);
+        }
+        self.config = config;
+        self.plan = plan;
+        self.cpu_count = cpu_count.max(1);
+        if !goes_on || !self.is_noticing() {
+            self.forget_launches();
+        }
+        if !self.launches.is_empty() {
+            self.boost(now, "the device or the configuration changed", decisions);
+        }
+    }
+
+    fn forget_launches(&mut self) {
+        self.launches.clear();
+        self.pids.clear();
+    }
+
+    /// Takes which other managers are there now: launches are left to one that sets frequencies.
+    fn hear_of_managers(&mut self, now: BootTime, found: &[Found], decisions: &mut Vec<Decision>) {
+        let turn = self.deference.answer(now, found);
+        if turn == Some(Turn::Free) {
+            // Such a manager may have changed what the device offers.
+            self.wants_probe = true;
+            return;
+        }
+        self.facts.doers = self.deference.doers();
+        self.plan = Plan::of(&self.facts, &self.config);
+        if turn == Some(Turn::Left) {
+            tracing::info!("{NAME}: {}", self.plan.support.reason);
+            self.release(decisions, &self.deference.reason());
+            if !self.is_noticing() {
+                self.forget_launches();
+            }
+        }
+    }
+
+    fn note(&mut self, notice: &Notice) {
+        let is_new_launch = matches!(notice, Notice::Began { first: true, .. });
+        let text = self.watched.then(|| serde_json::to_value(notice).unwrap_or_default());
+        self.news.push(News { is_new_launch, text });
+    }
+
+    fn is_noticing(&self) -> bool {
+        self.plan.support.state == SupportState::Active || (self.watched && self.config.enabled != Enabled::Off)
+    }
+
+    /// A kick leaves nothing behind, so the end of its launch does not matter: sampling the load would cost more
+    /// energy than the kick itself.
+    fn end_matters(&self) -> bool {
+        self.watched || self.plan.choices.iter().any(|choice| !matches!(choice.actuator, Actuator::Kick { .. }))
+    }
+
+    /// Processes get clamps of their own.
+    fn clamps(&self) -> bool {
+        self.plan.choices.iter().any(|choice| matches!(choice.actuator, Actuator::Clamp { .. }))
+    }
+
+    fn triggers_on(&self, trigger: Trigger) -> bool {
+        self.config.triggers.contains(&trigger)
+    }
+
+    fn on_process(&mut self, now: BootTime, event: &ProcessEvent, decisions: &mut Vec<Decision>) {
+        let process = &event.process;
+        let trigger = match event.kind {
+            ProcessEventKind::Exit => return self.end_where(now, EndReason::Exited, |launch| launch.is(process.pid)),
+            ProcessEventKind::Fork => Trigger::Fork,
+            ProcessEventKind::Exec => Trigger::Exec,
+            ProcessEventKind::Comm => Trigger::Comm,
+            ProcessEventKind::Uid => Trigger::Uid,
+        };
+        self.deference.hear_of_process(now, process.command.as_deref().filter(|_| trigger != Trigger::Fork));
+        if !self.triggers_on(trigger) || !self.config.filter.passes(process) {
+            return;
+        }
+        self.begin(now, trigger, process.command.as_deref(), Some(process), decisions);
+    }
+
+    fn on_foreground(&mut self, now: BootTime, processes: &[Process], decisions: &mut Vec<Decision>) {
+        if self.config.end.foreground {
+            let minimum = self.minimum();
+            self.end_where(now, EndReason::Foreground, |launch| {
+                launch.trigger != Trigger::Foreground
+                    && now.since(launch.began) >= minimum
+                    && processes.iter().any(|process| launch.is(process.pid))
+            });
+        }
+        let resumed = |process: &&Process| {
+            !self.in_foreground.contains(&process.pid)
+                && !self.launches.iter().any(|launch| launch.is(process.pid))
+                && !self.helped_lately.has(now, process)
+                && self.config.filter.passes(process)
+        };
+        if self.triggers_on(Trigger::Foreground) {
+            for process in processes.iter().filter(resumed).collect::<Vec<_>>() {
+                self.begin(now, Trigger::Foreground, process.command.as_deref(), Some(process), decisions);
+            }
+        }
+        self.in_foreground = processes.iter().map(|process| process.pid).collect();
+    }
+
+    fn on_load(&mut self, now: BootTime, busy_permille: u16) {
+        let threshold_percent = self.config.end.load_below_cpu_percent;
+        let busy_percent = u64::from(busy_permille) * u64::from(self.cpu_count) / 10;
+        if busy_percent >= threshold_percent {
+            self.quiet_periods = 0;
+            return;
+        }
+        self.quiet_periods += 1;
+        if self.quiet_periods >= self.config.end.load_periods {
+            let minimum = self.minimum();
+            self.end_where(now, EndReason::LoadFell, |launch| now.since(launch.began) >= minimum);
+        }
+    }
+
+    fn minimum(&self) -> Duration {
+        Duration::from_millis(self.config.end.minimum_ms)
+    }
+}
+
+impl Mechanism for LaunchPolicy {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn support(&self) -> &Support {
+        &self.plan.support
+    }
+
+    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        let (facts, config) = triggers::on(surroundings);
+        match (config.defers(), surroundings.is_new_configuration) {
+            (false, _) => self.deference.rest(),
+            (true, true) => self.deference.begin(now, &find(surroundings.root), config.other_managers.intervals()),
+            (true, false) => drop(self.deference.answer(now, &find(surroundings.root))),
+        }
+        self.facts = DeviceFacts { doers: self.deference.doers(), ..facts };
+        let plan = Plan::of(&self.facts, &config);
+        self.replace(now, config, plan, self.facts.cpu_count, decisions);
+    }
+
+    fn let_go(&mut self, _surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        self.release(decisions, CHANGED);
+    }
+
+    fn stop(&mut self, decisions: &mut Vec<Decision>) {
+        self.forget_launches();
+        self.release(decisions, "the daemon stops");
+    }
+
+    fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
+        self.limiter.recover(now);
+        self.end_where(now, EndReason::Deadline, |launch| launch.deadline <= now);
+        match event {
+            Event::Process(event) => self.on_process(now, event, decisions),
+            Event::Foreground { processes } => self.on_foreground(now, processes, decisions),
+            Event::LaunchAnnounced { process, application } if self.triggers_on(Trigger::Announced) => {
+                self.begin(now, Trigger::Announced, Some(application), process.as_ref(), decisions);
+            }
+            Event::LaunchFinished { application } => {
+                self.end_where(now, EndReason::Finished, |launch| launch.application == *application);
+            }
+            Event::Load { busy_permille } => self.on_load(now, *busy_permille),
+            // The foreground may have gone: whatever comes now is new. Launches keep their deadlines.
+            Event::ProcessEventsLost => {
+                self.in_foreground.clear();
+                self.deference.hear_of_process(now, None);
+            }
+            Event::Facts(Facts::OtherManagers { found }) => self.hear_of_managers(now, found, decisions),
+            _ => {}
+        }
+        if self.deference.take_due(now) {
+            self.questions.push(Question::OtherManagers);
+        }
+        self.settle(decisions);
+        if let Some(boost) = &mut self.boost {
+            boost.on_moment(now, &self.plan, &self.config.kick, decisions);
+        }
+    }
+
+    fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], _decisions: &mut Vec<Decision>) {
+        for outcome in outcomes {
+            self.leases.take(now, outcome);
+            self.boost.iter_mut().for_each(|boost| boost.take(outcome));
+        }
+    }
+
+    fn interest(&self) -> Interest {
+        if !self.is_noticing() {
+            return Interest::default();
+        }
+        let fork_facts = triggers::facts_of_forks(&self.config.filter, self.clamps());
+        let kinds = match self.limiter.muted_until() {
+            Some(_) => ProcessEventKinds::default(),
+            None => triggers::kinds(&self.config.triggers),
+        };
+        let looks_at_load =
+            !self.launches.is_empty() && self.end_matters() && self.config.end.load_below_cpu_percent > 0;
+        Interest {
+            kinds,
+            fork_facts,
+            facts: ProcessFacts { stat: true, ..fork_facts },
+            foreground: self.triggers_on(Trigger::Foreground) || self.config.end.foreground,
+            session: false,
+            stall: None,
+            load_period: looks_at_load.then(|| Duration::from_millis(self.config.end.load_period_ms)),
+            look_period: None,
+        }
+    }
+
+    fn ignores(&self, now: BootTime, kind: ProcessEventKind, pid: u32) -> bool {
+        kind == ProcessEventKind::Exec
+            && !self.end_matters()
+            && self.launches.iter().any(|launch| launch.is(pid) && now.since(launch.began) < SAME_START)
+    }
+
+    fn awaited_exits(&self) -> &[u32] {
+        if self.end_matters() { &self.pids } else { &[] }
+    }
+
+    fn begin_in_foreground(&mut self, pids: &[u32]) {
+        self.in_foreground = pids.to_vec();
+    }
+
+    fn take_questions(&mut self, questions: &mut Vec<Question>) {
+        questions.append(&mut self.questions);
+    }
+
+    fn take_probe_request(&mut self) -> bool {
+        std::mem::take(&mut self.wants_probe)
+    }
+
+    fn append_tunables(&self, tunables: &mut Vec<Target>) {
+        tunables.extend(self.plan.tunables().into_iter().cloned());
+    }
+
+    fn launch_help(&self) -> Option<LaunchHelp<'_>> {
+        Some(LaunchHelp { support: &self.plan.support, is_going_on: self.activity().is_some() })
+    }
+
+    fn set_watched(&mut self, watched: bool) {
+        self.watched = watched;
+    }
+
+    fn take_news(&mut self, news: &mut Vec<News>) {
+        news.append(&mut self.news);
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        Some(Kept { file: learned::FILE, text: self.durations.to_text() })
+    }
+
+    fn recall(&mut self, text: &str) -> bool {
+        let durations = LearnedDurations::parse(text);
+        let is_whole = durations.is_some();
+        self.durations = durations.unwrap_or_default();
+        is_whole
+    }
+
+    fn deadline(&self) -> Option<BootTime> {
+        let launches = self.launches.iter().map(|launch| launch.deadline).min();
+        let boost = self.boost.as_ref().and_then(Boost::next_moment);
+        [launches, boost, self.limiter.muted_until(), self.deference.deadline()].into_iter().flatten().min()
+    }
+
+    fn activity(&self) -> Option<(BootTime, String)> {
+        let since = self.boost.as_ref().map(Boost::began).or(self.launches.iter().map(|launch| launch.began).min())?;
+        let names: Vec<_> = self
+            .launches
+            .iter()
+            .map(|launch| format!("{} (noticed by {})", launch.application, launch.trigger))
+            .collect();
+        let verb = if self.boost.is_some() { "boosting" } else { "watching" };
+        let refusal = self.boost.as_ref().and_then(Boost::refusal);
+        let refusal = refusal.map(|error| format!(", in vain: {error}")).unwrap_or_default();
+        Some((since, format!("{verb} the launch of {}{refusal}", names.join(" and "))))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! The `[lookup]` section: whether and how the binder driver's cache answers lookups.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Enabled;
+use crate::launch::config::within;
+
+/// Everything that can be set about lookups. The commented example is `packaging/brisk.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LookupConfig {
+    /// False keeps the daemon from setting the driver; else it is set wherever it has the cache, for as long as the daemon runs.
+    pub enabled: Enabled,
+    /// What the driver's cache is to do then.
+    pub mode: Mode,
+    /// The binder device, by its folder in `/sys/kernel/binder_cache`.
+    pub context: String,
+    /// So many answers are kept at most.
+    #[serde(deserialize_with = "within::<_, 1, 65_536>")]
+    pub entries: u64,
+    /// Which answers leave a full cache.
+    pub policy: Policy,
+    /// The wire format of the context manager, for the transparent mode (`brisk lookup profile`).
+    pub format: String,
+}
+
+impl Default for LookupConfig {
+    fn default() -> Self {
+        Self {
+            enabled: Enabled::Auto,
+            mode: Mode::Cooperative,
+            context: "binder".to_owned(),
+            entries: 2048,
+            policy: Policy::Lru,
+            format: "android-16".to_owned(),
+        }
+    }
+}
+
+/// What the driver's cache is to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Whatever it does: it is left alone, as without `enabled`.
+    Off,
+    /// Keep the answers that the context manager marks.
+    #[default]
+    Cooperative,
+    /// Keep the answers of a context manager that knows nothing of it.
+    Transparent,
+}
+
+impl Mode {
+    /// The driver's word for it; `None` when it is left alone.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Off => None,
+            Self::Cooperative => Some("cooperative"),
+            Self::Transparent => Some("transparent"),
+        }
+    }
+}
+
+/// Which answers leave a full cache. The driver's `paper` is for experiments: it sets the size as well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// The one not given for the longest time.
+    #[default]
+    Lru,
+    /// The one given least often.
+    Lfu,
+}
+
+impl Policy {
+    /// The driver's word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lru => "lru",
+            Self::Lfu => "lfu",
+        }
+    }
+}

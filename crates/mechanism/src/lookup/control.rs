@@ -1,0 +1,287 @@
+//! What the daemon does about lookups: it sets the cache of the binder driver as the configuration says, by leases, and tells
+//! what that answers. Pure but for [`Mechanism::follow`] and [`Mechanism::refresh`].
+
+use super::config::{LookupConfig, Mode};
+use super::support;
+use crate::enabled::decide;
+use crate::sequence::{Change, Sequence};
+use crate::{Decision, Enabled, Event, Mechanism, Outcome, Support, SupportState, Surroundings, Target};
+use brisk_sys::binder::WireFormat;
+use brisk_sys::binder::cache::{self, CacheStatus};
+use brisk_sys::{BootTime, Root};
+
+/// The mechanism's name.
+pub const NAME: &str = "lookup";
+
+/// The lookup mechanism's state and its decisions.
+#[derive(Debug, Default)]
+pub struct LookupControl {
+    config: LookupConfig,
+    /// What the driver offers and has answered, as it was read last.
+    offered: Support,
+    support: Support,
+    changes: Sequence,
+    /// Why the driver cannot be set as configured.
+    obstacle: Option<String>,
+    since: Option<BootTime>,
+}
+
+/// Whether `config` lets the daemon set the driver, and why.
+pub fn decision(config: &LookupConfig) -> (bool, String) {
+    match config.mode {
+        Mode::Off => (false, format!("{NAME}.mode is off: the driver is left as it is")),
+        _ => decide(NAME, config.enabled, None),
+    }
+}
+
+/// What `config` changes of a driver whose caches are `contexts`, in the order in which it must be done: the mode comes last,
+/// and is restored first.
+///
+/// # Errors
+/// Why the configuration can be no one's, in words.
+pub fn changes(config: &LookupConfig, contexts: &[CacheStatus]) -> Result<Vec<Change>, String> {
+    let Some(mode) = config.mode.name() else { return Ok(Vec::new()) };
+    let Some(found) = contexts.iter().find(|context| context.context == config.context) else {
+        return Err(format!("{} has no folder {}: no such binder device is open", cache::folder(), config.context));
+    };
+    if config.enabled == Enabled::Auto && found.mode == "off" {
+        let file = cache::control_file(&config.context, "mode");
+        return Err(format!(
+            "{} is off, which is not the driver's default: another writer's choice stays",
+            file.display()
+        ));
+    }
+    let mut changes = Vec::new();
+    let mut change = |target: Target, value: &str| {
+        let reason = format!("lookup.mode is {mode}");
+        changes.push(Change { target, value: value.to_owned(), reason });
+    };
+    let file = |name: &str| Target::Tunable(cache::control_file(&config.context, name));
+    let policy = config.policy.name();
+    if policy != found.policy {
+        change(file("policy"), policy);
+    }
+    if config.entries != found.capacity {
+        change(file("capacity"), &config.entries.to_string());
+    }
+    if config.mode == Mode::Transparent {
+        let format = WireFormat::named(&config.format);
+        let format = format
+            .ok_or_else(|| format!("lookup.format {:?} is not known: see brisk lookup profile", config.format))?;
+        change(Target::LookupProfile(config.context.clone()), &format.transparent_profile());
+    }
+    if mode != found.mode {
+        change(file("mode"), mode);
+    }
+    Ok(changes)
+}
+
+impl LookupControl {
+    fn describe(&mut self, now: BootTime) {
+        let held: Vec<String> = self.changes.held().iter().map(|change| change.target.to_string()).collect();
+        let is_on = !held.is_empty();
+        self.since = self.since.filter(|_| is_on).or(is_on.then_some(now));
+        self.support = self.offered.clone();
+        let (is_wanted, reason) = decision(&self.config);
+        if !is_wanted {
+            self.support.reason += &format!("; {reason}");
+        } else if let Some(obstacle) = &self.obstacle {
+            self.support.reason += &format!("; {obstacle}");
+        }
+        if self.offered.state != SupportState::Unsupported {
+            // Whatever the driver does by itself: it is brisk's only where it is set as configured.
+            let is_set = is_wanted && self.obstacle.is_none() && self.changes.refusal().is_none();
+            self.support.state = if is_set { SupportState::Active } else { SupportState::Available };
+        }
+        if is_on {
+            self.support.reason += &format!("; brisk has set {}", held.join(", "));
+        }
+        for stuck in self.changes.stuck() {
+            self.support.reason += &format!("; {} could not be restored, and is tried again", stuck.target);
+        }
+        if let Some(error) = self.changes.refusal() {
+            self.support.reason += &format!("; the driver was not set: {error}");
+            self.support.advice =
+                "The daemon needs root and CAP_SYS_ADMIN for that: lookup.conf beside brisk.service.".to_owned();
+        }
+    }
+}
+
+impl Mechanism for LookupControl {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn support(&self) -> &Support {
+        &self.support
+    }
+
+    fn let_go(&mut self, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        if surroundings.section::<LookupConfig>(NAME) != self.config {
+            self.changes.release("the configuration has changed", decisions);
+        }
+    }
+
+    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        if !surroundings.is_new_configuration {
+            return;
+        }
+        self.config = surroundings.section(NAME);
+        self.offered = support(surroundings.root);
+        let (is_wanted, _) = decision(&self.config);
+        if is_wanted && self.changes.is_idle() && self.offered.state != SupportState::Unsupported {
+            let contexts = cache::status(surroundings.root).unwrap_or_default();
+            let changes = changes(&self.config, &contexts);
+            self.obstacle = changes.as_ref().err().cloned();
+            if let Some(obstacle) = self.obstacle.as_ref().filter(|_| self.config.enabled.is_on()) {
+                tracing::warn!("{NAME}: {obstacle}");
+            }
+            self.changes.begin(changes.unwrap_or_default());
+            self.changes.go_on(decisions);
+        }
+        self.describe(now);
+    }
+
+    fn refresh(&mut self, now: BootTime, root: &Root) {
+        self.offered = support(root);
+        self.describe(now);
+    }
+
+    fn on_event(&mut self, _now: BootTime, _event: &Event, _decisions: &mut Vec<Decision>) {}
+
+    fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], decisions: &mut Vec<Decision>) {
+        for outcome in outcomes {
+            self.changes.take(outcome, decisions);
+        }
+        self.changes.go_on(decisions);
+        self.describe(now);
+    }
+
+    fn deadline(&self) -> Option<BootTime> {
+        None
+    }
+
+    fn activity(&self) -> Option<(BootTime, String)> {
+        let mode = self.config.mode.name()?;
+        self.since
+            .map(|since| (since, format!("lookups of {} are answered in the driver ({mode})", self.config.context)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lookup::config::Policy;
+    use crate::simulated::Kernel;
+    use crate::{Action, Effect};
+
+    fn driver(mode: &str) -> CacheStatus {
+        CacheStatus {
+            context: "binder".to_owned(),
+            mode: mode.to_owned(),
+            state: "waiting".to_owned(),
+            policy: "lru".to_owned(),
+            capacity: 2048,
+            counters: Default::default(),
+        }
+    }
+
+    fn files(config: &LookupConfig, mode: &str) -> Vec<String> {
+        let config = LookupConfig { enabled: Enabled::On, ..config.clone() };
+        let changes = changes(&config, &[driver(mode)]).unwrap();
+        changes.iter().map(|change| change.target.to_string().rsplit('/').next().unwrap().to_owned()).collect()
+    }
+
+    // Verifies LOOKUP-6.
+    #[test]
+    fn only_what_differs_is_set_and_the_mode_comes_last() {
+        let transparent = LookupConfig { mode: Mode::Transparent, ..LookupConfig::default() };
+        for (config, found, expected) in [
+            (LookupConfig { mode: Mode::Off, ..LookupConfig::default() }, "cooperative", &[][..]),
+            (LookupConfig::default(), "cooperative", &[]),
+            (LookupConfig::default(), "off", &["mode"]),
+            (transparent.clone(), "cooperative", &["lookup profile of binder", "mode"]),
+            (
+                LookupConfig { entries: 64, policy: Policy::Lfu, ..transparent.clone() },
+                "cooperative",
+                &["policy", "capacity", "lookup profile of binder", "mode"],
+            ),
+        ] {
+            assert_eq!(files(&config, found), expected, "{config:?}");
+        }
+        for config in [
+            LookupConfig { context: "hwbinder".to_owned(), ..transparent.clone() },
+            LookupConfig { format: "android-4".to_owned(), ..transparent },
+        ] {
+            let config = LookupConfig { enabled: Enabled::On, ..config };
+            assert!(changes(&config, &[driver("off")]).is_err(), "{config:?}");
+        }
+    }
+
+    // Verifies LOOKUP-6.
+    #[test]
+    fn by_itself_it_leaves_a_driver_that_is_off() {
+        for (enabled, mode, is_set) in [
+            (Enabled::Auto, "off", false),
+            (Enabled::On, "off", true),
+            (Enabled::Auto, "cooperative", true),
+            (Enabled::Auto, "transparent", true),
+        ] {
+            let changes = changes(&LookupConfig { enabled, ..LookupConfig::default() }, &[driver(mode)]);
+            assert_eq!(changes.is_ok(), is_set, "{enabled} {mode}: {changes:?}");
+        }
+    }
+
+    // Verifies ON-1.
+    #[test]
+    fn the_driver_is_set_unless_a_person_said_no() {
+        for (enabled, mode, on, reason) in [
+            (Enabled::Auto, Mode::Cooperative, true, "on by itself"),
+            (Enabled::On, Mode::Cooperative, true, "lookup.enabled is true"),
+            (Enabled::On, Mode::Transparent, true, "lookup.enabled is true"),
+            (Enabled::Off, Mode::Transparent, false, "lookup.enabled is false"),
+            (Enabled::On, Mode::Off, false, "lookup.mode is off"),
+            (Enabled::Auto, Mode::Off, false, "lookup.mode is off"),
+        ] {
+            let config = LookupConfig { enabled, mode, ..LookupConfig::default() };
+            let decision = decision(&config);
+            assert!(decision.0 == on && decision.1.starts_with(reason), "{enabled} {mode:?}: {decision:?}");
+            // What the driver does by itself is told, and is not brisk's.
+            let offered = Support { state: SupportState::Active, reason: "30 of 40".to_owned(), advice: String::new() };
+            let mut control = LookupControl { config, offered, ..LookupControl::default() };
+            control.describe(BootTime::from_milliseconds(1));
+            let support = control.support();
+            assert_eq!(support.state == SupportState::Active, on, "{support:?}");
+            assert!(support.reason.starts_with("30 of 40"), "{support:?}");
+        }
+    }
+
+    // Verifies LOOKUP-6.
+    #[test]
+    fn the_driver_is_set_whole_or_not_at_all() {
+        for (refused, expected_held) in [(None, 2), (Some("transparent"), 0)] {
+            let refuses = move |_: BootTime, action: &Action| match action {
+                Action::Lease { value, .. } if Some(value.as_str()) == refused => {
+                    Some(Effect::Refused("permission denied".to_owned()))
+                }
+                _ => None,
+            };
+            let (mut kernel, mut control) = (Kernel::refusing(refuses), LookupControl::default());
+            control.config = LookupConfig { enabled: Enabled::On, mode: Mode::Transparent, ..LookupConfig::default() };
+            control.changes.begin(changes(&control.config, &[driver("cooperative")]).unwrap());
+            let (now, mut decisions) = (BootTime::from_milliseconds(1), Vec::new());
+            control.changes.go_on(&mut decisions);
+            while !decisions.is_empty() {
+                let outcomes: Vec<_> =
+                    decisions.iter().map(|decision| kernel.carry_out(now, decision, &mut |_| Ok(()))).collect();
+                decisions.clear();
+                control.on_outcomes(now, &outcomes, &mut decisions);
+            }
+            assert_eq!(kernel.held().len(), expected_held);
+            assert_eq!(control.activity().is_some(), refused.is_none());
+            let (reason, advice) = (&control.support().reason, &control.support().advice);
+            assert_eq!(reason.contains("the driver was not set: permission denied"), refused.is_some(), "{reason}");
+            assert_eq!(advice.contains("CAP_SYS_ADMIN"), refused.is_some(), "{advice}");
+        }
+    }
+}

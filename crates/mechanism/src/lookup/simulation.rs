@@ -1,0 +1,162 @@
+//! Traces run through caches: what would have been hit.
+
+use serde::Serialize;
+
+use super::key::Key;
+use super::keys::Keys;
+use super::policy::{Cache, Outcome, Replacement};
+use super::trace::Event;
+
+/// Whom a stored answer may be given to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// Every caller that is not isolated, as a context manager allows that takes part.
+    Shared,
+    /// Callers of the same credentials as the one it was given to first.
+    Caller,
+}
+
+/// One cache to try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Arm {
+    /// Who leaves a full cache.
+    pub replacement: Replacement,
+    /// Answers that it holds at most.
+    pub entries: usize,
+    /// Whom they may be given to.
+    pub scope: Scope,
+}
+
+/// What became of the lookups of one trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Tally {
+    /// All of them.
+    pub look_ups: u64,
+    /// Answered from the cache.
+    pub hits: u64,
+    /// Of those not answered: without a comparison of names, by the Bloom filter.
+    pub filtered: u64,
+    /// Of those not answered: from isolated callers, whom no shared answer is given.
+    pub refused: u64,
+}
+
+impl Tally {
+    /// Hits by lookups, 0 to 1; 0 when there were none.
+    pub fn hit_ratio(&self) -> f64 {
+        if self.look_ups == 0 { 0.0 } else { self.hits as f64 / self.look_ups as f64 }
+    }
+}
+
+/// One step of a course as the caches of one scope see it.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// A lookup of the key of this number.
+    LookUp(u32),
+    /// A lookup that nothing is answered to from the cache.
+    Refused,
+    /// The service of this name is registered again.
+    Forget(u32),
+}
+
+/// What each of `arms` does with the same `events`, with a cache that is empty at first.
+pub fn run(arms: &[Arm], events: &[Event]) -> Vec<Tally> {
+    let mut tallies = vec![Tally::default(); arms.len()];
+    for scope in [Scope::Shared, Scope::Caller] {
+        let mut of_scope = arms.iter().zip(&mut tallies).filter(|(arm, _)| arm.scope == scope).peekable();
+        if of_scope.peek().is_some() {
+            let (keys, steps) = steps(events, scope);
+            of_scope.for_each(|(arm, tally)| *tally = arm.run(&keys, &steps));
+        }
+    }
+    tallies
+}
+
+/// `events` with each key by its number, since every cache of the scope asks for the same ones.
+fn steps(events: &[Event], scope: Scope) -> (Keys, Vec<Step>) {
+    let mut keys = Keys::default();
+    let step = |event: &Event| match *event {
+        Event::Registered { name } => Step::Forget(name),
+        Event::LookUp(look_up) if look_up.isolated && scope == Scope::Shared => Step::Refused,
+        Event::LookUp(look_up) => {
+            let caller = (scope == Scope::Caller).then_some(look_up.caller);
+            Step::LookUp(keys.number(Key { name: look_up.name, caller }))
+        }
+    };
+    let steps = events.iter().map(step).collect();
+    (keys, steps)
+}
+
+impl Arm {
+    fn run(&self, keys: &Keys, steps: &[Step]) -> Tally {
+        let mut cache = Cache::new(self.replacement, self.entries, keys);
+        let mut tally = Tally::default();
+        for step in steps {
+            match *step {
+                Step::LookUp(number) => match cache.look_up(number) {
+                    Outcome::Hit => tally.hits += 1,
+                    Outcome::Miss { filtered } => tally.filtered += u64::from(filtered),
+                },
+                Step::Refused => tally.refused += 1,
+                Step::Forget(name) => {
+                    cache.forget(name);
+                    continue;
+                }
+            }
+            tally.look_ups += 1;
+        }
+        tally
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trace::{LookUp, Traces};
+    use super::*;
+    use brisk_base::random::Random;
+
+    // Verifies LOOKUP-5.
+    #[test]
+    fn lfu_wins_under_constant_popularity_and_fails_under_drift() {
+        const COURSES: u64 = 4;
+        use {Replacement::Lfu, Replacement::Lru, Scope::Caller, Scope::Shared};
+        let traces = Traces::built_in();
+        for (name, arms) in [
+            (
+                "stationary",
+                &[
+                    (Lfu, 10, Shared, 0.64),
+                    (Lru, 10, Shared, 0.52),
+                    (Lfu, 128, Shared, 0.998),
+                    (Lru, 128, Shared, 0.998),
+                ][..],
+            ),
+            ("drifting", &[(Lfu, 10, Shared, 0.21), (Lru, 10, Shared, 0.52), (Lru, 128, Shared, 0.998)]),
+            // One key a caller costs more than any choice of policy.
+            ("starts", &[(Lru, 128, Shared, 0.998), (Lru, 128, Caller, 0.15)]),
+        ] {
+            let trace = traces.traces.iter().find(|trace| trace.name == name).unwrap();
+            let courses: Vec<_> = (0..COURSES).map(|seed| trace.events(&traces, &mut Random::new(seed))).collect();
+            for &(replacement, entries, scope, expected) in arms {
+                let arm = Arm { replacement, entries, scope };
+                let ratios = courses.iter().map(|events| run(&[arm], events)[0].hit_ratio());
+                let found = ratios.sum::<f64>() / COURSES as f64;
+                // LFU's figure depends on which names it happens to lock in: one course differs from another by 0.04.
+                let tolerance = if replacement == Lfu && entries == 10 { 0.04 } else { 0.01 };
+                assert!((found - expected).abs() < tolerance, "{name} {arm:?}: {found:.3}");
+            }
+        }
+    }
+
+    // Verifies LOOKUP-1.
+    #[test]
+    fn isolated_callers_share_no_answer_and_registrations_evict() {
+        let look_up = |isolated| Event::LookUp(LookUp { name: 1, caller: 5, process: 0, isolated });
+        let events = [look_up(false), look_up(false), look_up(true), Event::Registered { name: 1 }, look_up(false)];
+        let arms = [Scope::Caller, Scope::Shared].map(|scope| Arm { replacement: Replacement::Lru, entries: 4, scope });
+        let [own, shared] = run(&arms, &events).try_into().unwrap();
+        assert_eq!(shared, Tally { look_ups: 4, hits: 1, filtered: 2, refused: 1 });
+        assert_eq!((own.hits, own.refused), (2, 0));
+        assert_eq!(Tally::default().hit_ratio(), 0.0);
+    }
+}

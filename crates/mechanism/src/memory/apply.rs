@@ -1,0 +1,75 @@
+//! From a plan to leases: pure. Each is given back in the reverse order, so that swap ends before its device does.
+
+use super::plan::{Outcome, Plan, Setting};
+pub use crate::sequence::{Change, FOR_EVER};
+use brisk_sys::Target;
+
+/// What carrying out `plan` changes, in the order in which it must be done.
+///
+/// # Errors
+/// What has to be done first by hand, in words: a zram device that is not there yet is not made here.
+pub fn changes(plan: &Plan) -> Result<Vec<Change>, String> {
+    let device = plan.setting("zram device").filter(|setting| setting.outcome == Outcome::Change);
+    let name = device.and_then(|setting| setting.planned.clone()).unwrap_or_default();
+    if let Some(device) = device
+        && !plan.has_device
+    {
+        return Err(format!("{}: load it first (modprobe zram), then try again", device.reason));
+    }
+    let target = |setting: &Setting| match setting.name {
+        "zram algorithm" => Some(Target::ZramAlgorithm(name.clone())),
+        "zram backing device" => Some(Target::ZramBacking(name.clone())),
+        "zram size" => Some(Target::ZramSize(name.clone())),
+        "swap priority" => Some(Target::ZramSwap(name.clone())),
+        _ => setting.file.as_ref().map(|file| Target::Tunable(file.into())),
+    };
+    let value = |setting: &Setting, planned: &str| match setting.name {
+        "zram size" => {
+            planned.strip_suffix(" KiB").and_then(|kib| kib.parse::<u64>().ok()).map(|kib| (kib << 10).to_string())
+        }
+        "swap priority" => Some(format!("on {planned}")),
+        _ => Some(planned.to_owned()),
+    };
+    let change = |setting: &Setting| {
+        let value = value(setting, setting.planned.as_deref()?)?;
+        Some(Change { target: target(setting)?, value, reason: setting.reason.clone() })
+    };
+    Ok(plan.changes().filter_map(change).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::{Arm, ZramConfig};
+    use super::super::plan::tests::phone;
+    use super::*;
+
+    // Verifies MEMORY-2.
+    #[test]
+    fn swap_comes_after_its_device_and_tunables_after_swap() {
+        let facts = phone();
+        let plan = Plan::wished(
+            &facts,
+            &ZramConfig { size_kib: 52_992, algorithm: "lzo-rle".into(), ..ZramConfig::default() },
+        );
+        let changes = changes(&plan).unwrap();
+        let position = |wanted: &Target| changes.iter().position(|change| change.target == *wanted).unwrap();
+        let size = position(&Target::ZramSize("zram0".into()));
+        let swap = position(&Target::ZramSwap("zram0".into()));
+        let swappiness = position(&Target::Tunable("/proc/sys/vm/swappiness".into()));
+        assert!(size < swap && swap < swappiness, "{changes:?}");
+        assert_eq!((changes[size].value.as_str(), changes[swap].value.as_str()), ("54263808", "on 100"));
+        assert_eq!(plan.arm, Arm::Brisk);
+    }
+
+    // Verifies MEMORY-2.
+    #[test]
+    fn anothers_device_is_untouched_and_a_missing_one_requested() {
+        let mut facts = phone();
+        facts.zram = Ok(Vec::new());
+        let refused = changes(&Plan::wished(&facts, &ZramConfig::default())).unwrap_err();
+        assert!(refused.contains("modprobe zram"), "{refused}");
+        facts.module = brisk_sys::memory::zram::Module::Missing;
+        let without = changes(&Plan::wished(&facts, &ZramConfig::default())).unwrap();
+        assert!(without.iter().all(|change| matches!(change.target, Target::Tunable(_))), "{without:?}");
+    }
+}

@@ -1,0 +1,179 @@
+//! The `[memory]` section: what is set for zram and reclaim, and who may go when memory is short.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::victim::Mode;
+use crate::launch::config::within;
+use crate::{Enabled, Glob};
+
+/// Everything that can be set about memory. The commented example is `packaging/brisk.toml`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemoryConfig {
+    /// Control groups in the background that take memory while others wait for some are held to what they have, for so
+    /// long; 0 turns it off.
+    #[serde(deserialize_with = "within::<_, 0, 3_600>")]
+    pub restraint_s: u64,
+    /// zram and the tunables of reclaim.
+    pub zram: ZramConfig,
+    /// The killer.
+    pub killer: KillerConfig,
+}
+
+/// Whose plan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arm {
+    /// What brisk would set.
+    #[default]
+    Brisk,
+    /// What the paper set: zram of 15 % of memory, lzo, nothing else.
+    Paper,
+}
+
+/// What is set for zram and reclaim.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ZramConfig {
+    /// Only true lets the daemon carry out what `brisk memory plan` says, for as long as it runs.
+    pub enabled: Enabled,
+    /// Whose plan.
+    pub plan: Arm,
+    /// The size; 0 leaves it to the plan.
+    #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
+    pub size_kib: u64,
+    /// The algorithm; empty leaves it to the plan.
+    pub algorithm: String,
+    /// The block device that pages can be written back to, whose contents are lost; empty for none.
+    pub backing_device: String,
+}
+
+/// Which process goes when one must, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KillerConfig {
+    /// Only true lets the daemon end processes before the kernel does.
+    pub enabled: Enabled,
+    /// How a victim is chosen.
+    pub mode: Mode,
+    /// True lets a process go by headroom whatever the mode, which then says only which.
+    pub by_headroom: bool,
+    /// True lets size alone decide among those of a class, whatever the rest of their `oom_score_adj` says.
+    pub by_class: bool,
+    /// Names that never go, beside those without which a system is gone. They count for processes of the system's users.
+    pub protected: Vec<Glob>,
+    /// Control groups whose members never go, whatever their name and user.
+    pub protected_groups: Vec<Glob>,
+    /// No process with a lower `oom_score_adj` is killed.
+    #[serde(deserialize_with = "adj")]
+    pub lowest_adj: i16,
+    /// A process goes when less headroom is left than this.
+    #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
+    pub reserve_kib: u64,
+    /// A process goes when so much of the pages of files was dropped and wanted again within a second; 0 turns it off.
+    #[serde(deserialize_with = "within::<_, 0, 10_000>")]
+    pub refault_percent: u64,
+    /// The kernel wakes the killer when tasks have waited so long for memory within the window.
+    #[serde(deserialize_with = "within::<_, 1, 10_000>")]
+    pub stall_ms: u64,
+    /// That window.
+    #[serde(deserialize_with = "within::<_, 500, 10_000>")]
+    pub window_ms: u64,
+    /// After that, memory is sampled so often, and less often while much is left ...
+    #[serde(deserialize_with = "within::<_, 1, 1_000>")]
+    pub look_ms: u64,
+    /// ... for so long.
+    #[serde(deserialize_with = "within::<_, 10, 60_000>")]
+    pub burst_ms: u64,
+    /// A process that has not gone after so long is given up, and another one may go.
+    #[serde(deserialize_with = "within::<_, 10, 60_000>")]
+    pub patience_ms: u64,
+    /// True reads each victim's exact figures before it goes: they are dear, and for experiments.
+    pub audit: bool,
+    /// True fetches what an application that comes to the front has on swap, on an idle CPU alone.
+    pub prefetch: bool,
+    /// What is swapped out before memory is short.
+    pub pageout: PageoutConfig,
+    /// What of that goes to flash.
+    pub writeback: WritebackConfig,
+}
+
+/// Swapping out what the user does not see, on an idle CPU alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PageoutConfig {
+    /// So much is kept free; 0 turns it off.
+    #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
+    pub target_kib: u64,
+    /// From applications whose `oom_score_adj` is not below this.
+    #[serde(deserialize_with = "adj")]
+    pub lowest_adj: i16,
+    /// True takes from an application's control group, where it has one, instead of from each of its processes.
+    pub by_group: bool,
+}
+
+impl PageoutConfig {
+    /// With less swap than this left, nothing is swapped out ahead of need.
+    pub fn step_kib(&self) -> u64 {
+        self.target_kib / 4
+    }
+}
+
+impl Default for PageoutConfig {
+    fn default() -> Self {
+        Self { target_kib: 0, lowest_adj: 900, by_group: true }
+    }
+}
+
+/// Writing back what lay on zram untouched for two cached periods of its application, on an idle CPU alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WritebackConfig {
+    /// No more is written within a day, for flash wears out; 0 turns it off.
+    #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
+    pub daily_kib: u64,
+    /// Of applications whose `oom_score_adj` is not below this.
+    #[serde(deserialize_with = "adj")]
+    pub lowest_adj: i16,
+    /// How often they are sampled. A process that is in the foreground between two samples was not seen there.
+    #[serde(deserialize_with = "within::<_, 1, 3600>")]
+    pub look_s: u64,
+}
+
+impl Default for WritebackConfig {
+    fn default() -> Self {
+        Self { daily_kib: 0, lowest_adj: 900, look_s: 10 }
+    }
+}
+
+impl Default for KillerConfig {
+    fn default() -> Self {
+        Self {
+            enabled: Enabled::Auto,
+            mode: Mode::Brisk,
+            by_headroom: false,
+            by_class: false,
+            protected: Vec::new(),
+            protected_groups: Vec::new(),
+            lowest_adj: 1,
+            reserve_kib: 4096,
+            refault_percent: 0,
+            stall_ms: 5,
+            window_ms: 500,
+            look_ms: 20,
+            burst_ms: 1000,
+            patience_ms: 1000,
+            audit: false,
+            prefetch: false,
+            pageout: PageoutConfig::default(),
+            writeback: WritebackConfig::default(),
+        }
+    }
+}
+
+/// An `oom_score_adj`.
+fn adj<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i16, D::Error> {
+    let number = i64::deserialize(deserializer)?;
+    let adj = i16::try_from(number).ok().filter(|adj| (-999..=1000).contains(adj));
+    adj.ok_or_else(|| serde::de::Error::custom("expected a whole number from -999 to 1000"))
+}

@@ -1,0 +1,169 @@
+//! Whether zram and the killer are on, each for itself, and why: pure. Each has an `enabled` of its own.
+
+use super::apply::changes;
+use super::config::{KillerConfig, ZramConfig};
+use super::place::Place;
+use super::probe::DeviceFacts;
+use super::{Arm, Plan};
+use crate::enabled::decide;
+use crate::{Enabled, Part};
+
+/// zram and the tunables of reclaim, as the configuration names them.
+pub const ZRAM: &str = "memory.zram";
+/// The killer, as the configuration names it.
+pub const KILLER: &str = "memory.killer";
+
+/// What is known of zram beside its configuration.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ZramState<'a> {
+    /// The other managers that set it up ([`crate::Job::doers`]).
+    pub doers: Option<&'a str>,
+    /// What it needs and the device lacks ([`obstacle`]).
+    pub obstacle: Option<&'a str>,
+    /// Why the device has refused a change of the plan.
+    pub refusal: Option<&'a str>,
+    /// How many of the plan's settings the daemon holds; `None` where no daemon is asked.
+    pub held: Option<usize>,
+}
+
+/// How far the killer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KillerState {
+    /// No daemon is asked.
+    Unknown,
+    /// It starts once the plan of zram is carried out.
+    AfterZram,
+    /// It is wanted and does not run: it starts, or is started again.
+    Starts,
+    /// It is this process.
+    Runs(u32),
+}
+
+/// What zram needs under `config` and a device of `facts` lacks, in words.
+pub fn obstacle(facts: &DeviceFacts, config: &ZramConfig) -> Option<String> {
+    let place = Place::of(facts);
+    match config.enabled {
+        Enabled::Off => None,
+        Enabled::Auto => (!place.has_zram()).then(|| place.reason()),
+        Enabled::On => match changes(&Plan::wished(facts, config)) {
+            Err(reason) => Some(reason),
+            Ok(changes) => (changes.is_empty() && !place.has_zram()).then(|| place.reason()),
+        },
+    }
+}
+
+/// Whether zram is on under `config`, and why.
+pub fn zram(config: &ZramConfig, state: ZramState<'_>) -> Part {
+    let (on, reason) = decide(ZRAM, config.enabled, state.doers);
+    let (on, reason) = match (config.enabled, state.doers, state.obstacle, state.refusal) {
+        (Enabled::Auto, None, Some(obstacle), _) => (false, format!("off by itself: {obstacle}")),
+        (Enabled::On, _, Some(obstacle), _) => (false, format!("{reason}, but {obstacle}")),
+        (Enabled::On, _, None, Some(refusal)) => {
+            (false, format!("{reason}, but the device has refused a change, and what was done is restored: {refusal}"))
+        }
+        (Enabled::On, _, None, None) => (on, format!("{reason}{}", held(config, state.held))),
+        _ => (on, reason),
+    };
+    Part { name: ZRAM.to_owned(), on, reason }
+}
+
+fn held(config: &ZramConfig, held: Option<usize>) -> String {
+    let whose = match config.plan {
+        Arm::Brisk => "the plan",
+        Arm::Paper => "the paper's plan",
+    };
+    match held {
+        None => String::new(),
+        Some(0) => format!(": nothing had to be changed for {whose}"),
+        Some(1) => format!(": 1 setting of {whose} is held"),
+        Some(count) => format!(": {count} settings of {whose} are held"),
+    }
+}
+
+/// Whether the killer is on under `config`, where `doers` kill as well, and why.
+pub fn killer(config: &KillerConfig, doers: Option<&str>, state: KillerState) -> Part {
+    let (on, reason) = decide(KILLER, config.enabled, doers);
+    let (on, reason) = match (config.enabled, state) {
+        (Enabled::On, KillerState::AfterZram) => (false, format!("{reason}; it starts once zram is set up as planned")),
+        (Enabled::On, KillerState::Starts) => (false, format!("{reason}, but it does not run yet: it is started")),
+        (Enabled::On, KillerState::Runs(pid)) => (on, format!("{reason}; it is process {pid}")),
+        _ => (on, reason),
+    };
+    Part { name: KILLER.to_owned(), on, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::tests::phone;
+    use super::*;
+    use brisk_sys::memory::zram::Module;
+
+    // Verifies ON-4.
+    #[test]
+    fn zram_says_whether_it_is_on_and_why() {
+        const GENERATOR: &str = "zram-generator (/etc/systemd/zram-generator.conf)";
+        let nothing = ZramState::default();
+        let left = ZramState { doers: Some(GENERATOR), ..nothing };
+        let lacking = ZramState { obstacle: Some("the kernel has no zram"), ..nothing };
+        let refused = ZramState { refusal: Some("EBUSY"), held: Some(0), ..nothing };
+        let holding = |held| ZramState { held: Some(held), ..nothing };
+        for (enabled, state, on, reason) in [
+            (Enabled::Off, left, false, "memory.zram.enabled is false"),
+            (Enabled::Auto, left, false, "off by itself: this is left to zram-generator (/etc/systemd/"),
+            (Enabled::Auto, ZramState { obstacle: Some("no"), ..left }, false, "left to zram-generator"),
+            (Enabled::Auto, lacking, false, "off by itself: the kernel has no zram"),
+            (Enabled::Auto, nothing, false, "off by itself: zram can be removed only while"),
+            (Enabled::On, left, true, "memory.zram.enabled is true"),
+            (Enabled::On, lacking, false, "memory.zram.enabled is true, but the kernel has no zram"),
+            (Enabled::On, refused, false, "refused a change, and what was done is restored: EBUSY"),
+            (Enabled::On, nothing, true, "memory.zram.enabled is true"),
+            (Enabled::On, holding(0), true, "is true: nothing had to be changed for the plan"),
+            (Enabled::On, holding(1), true, "is true: 1 setting of the plan is held"),
+            (Enabled::On, holding(4), true, "is true: 4 settings of the plan are held"),
+        ] {
+            let part = zram(&ZramConfig { enabled, ..ZramConfig::default() }, state);
+            assert!(
+                part.name == ZRAM && part.on == on && part.reason.contains(reason),
+                "{enabled} {state:?}: {part:?}"
+            );
+        }
+    }
+
+    // Verifies ON-4.
+    #[test]
+    fn the_killer_says_whether_it_is_on_and_why() {
+        for (enabled, doers, state, on, reason) in [
+            (Enabled::Off, None, KillerState::Unknown, false, "memory.killer.enabled is false"),
+            (Enabled::Auto, Some("lmkd (process 7)"), KillerState::Unknown, false, "left to lmkd (process 7)"),
+            (Enabled::Auto, None, KillerState::Unknown, false, "off by itself: a process that was killed cannot"),
+            (Enabled::On, Some("lmkd (process 7)"), KillerState::Unknown, true, "memory.killer.enabled is true"),
+            (Enabled::On, None, KillerState::AfterZram, false, "is true; it starts once zram is set up as planned"),
+            (Enabled::On, None, KillerState::Starts, false, "is true, but it does not run yet"),
+            (Enabled::On, None, KillerState::Runs(9), true, "is true; it is process 9"),
+        ] {
+            let part = killer(&KillerConfig { enabled, ..KillerConfig::default() }, doers, state);
+            assert!(
+                part.name == KILLER && part.on == on && part.reason.contains(reason),
+                "{enabled} {state:?}: {part:?}"
+            );
+        }
+    }
+
+    // Verifies ON-4.
+    #[test]
+    fn what_zram_needs_is_told_where_the_device_lacks_it() {
+        let config = |enabled| ZramConfig { enabled, ..ZramConfig::default() };
+        let mut facts = phone();
+        for enabled in [Enabled::Off, Enabled::Auto, Enabled::On] {
+            assert_eq!(obstacle(&facts, &config(enabled)), None);
+        }
+        facts.zram = Ok(Vec::new());
+        facts.module = Module::Loadable;
+        assert_eq!(obstacle(&facts, &config(Enabled::Auto)), None, "loading it would not switch it on");
+        assert!(obstacle(&facts, &config(Enabled::On)).unwrap().contains("load it first (modprobe zram)"));
+        facts.module = Module::Missing;
+        assert!(obstacle(&facts, &config(Enabled::Auto)).unwrap().contains("no zram module (CONFIG_ZRAM)"));
+        assert_eq!(obstacle(&facts, &config(Enabled::On)), None, "the tunables of reclaim can be set without it");
+        assert_eq!(obstacle(&facts, &config(Enabled::Off)), None);
+    }
+}

@@ -1,0 +1,401 @@
+//! What should be set on this device and why: pure, from its facts. Nothing is written by it.
+
+use serde::Serialize;
+
+use super::config::{Arm, ZramConfig};
+use super::place::Place;
+use super::probe::DeviceFacts;
+use brisk_sys::memory::swaps::Swap;
+use brisk_sys::memory::vm_tunables::{LRU_GEN, MIN_FREE, PAGE_CLUSTER, SWAPPINESS, WATERMARK_SCALE_FACTOR};
+use brisk_sys::memory::zram::Zram;
+
+/// What a byte on zram is taken to cost in memory before this device's own has been seen: compression to a half.
+pub const ASSUMED_RATIO: f64 = 0.5;
+/// A full device takes at most this share of memory. With a quarter, half of what applications hold fits there, and when
+/// it is full every further page must be killed for (`experiments/memory-brisk.toml`).
+const FULL_SHARE: f64 = 0.375;
+/// No device is larger.
+const SIZE_LIMIT_KIB: u64 = 4 << 20;
+/// The paper's share of memory.
+const PAPER_SHARE: f64 = 0.15;
+/// The quickest to decompress first: every page that comes back is waited for.
+const ALGORITHMS: [&str; 5] = ["lz4", "lzo-rle", "lzo", "842", "zstd"];
+/// The paper's algorithm, and what took its place in Linux 5.1.
+const PAPER_ALGORITHMS: [&str; 2] = ["lzo", "lzo-rle"];
+/// Before every other swap unless one has a higher one.
+const PRIORITY: i32 = 100;
+/// The kernel's greatest.
+const PRIORITY_LIMIT: i32 = 32_767;
+/// A page from zram is taken to come back three times sooner than one from flash: 200 x 3/4 (sysctl/vm.rst).
+const SWAPPINESS_OF_ZRAM: u32 = 150;
+/// What swappiness could be at most before Linux 5.8.
+const OLD_SWAPPINESS_LIMIT: u32 = 100;
+/// What an application may allocate while kswapd is still waking up.
+const BURST_KIB: u64 = 8 << 10;
+/// Two per cent: more would take from applications what it gives to kswapd.
+const WATERMARK_LIMIT: u32 = 200;
+
+/// What is to be done about a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It would be changed.
+    Change,
+    /// It is right as it is.
+    Keep,
+    /// It is another's.
+    LeaveAlone,
+    /// This device has no such thing.
+    Unsupported,
+}
+
+/// One thing that could be set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// What it is, in the field's words.
+    pub name: &'static str,
+    /// The file behind it, where it is known before anything is written.
+    pub file: Option<String>,
+    /// What is in force, where that is known.
+    pub now: Option<String>,
+    /// What would be, if it is to be changed.
+    pub planned: Option<String>,
+    /// Change, keep, leave alone, or not to be had.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: String,
+}
+
+/// The whole plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// Whose.
+    pub arm: Arm,
+    /// Each setting, in the order in which they would be written.
+    pub settings: Vec<Setting>,
+    /// True when the zram device that is to be set up is there already.
+    #[serde(skip)]
+    pub has_device: bool,
+}
+
+impl Plan {
+    /// What `arm` would set on a device of these facts.
+    pub fn of(facts: &DeviceFacts, arm: Arm) -> Self {
+        Self::wished(facts, &ZramConfig { plan: arm, ..ZramConfig::default() })
+    }
+
+    /// What would be set there under the configuration `wishes`.
+    pub fn wished(facts: &DeviceFacts, wishes: &ZramConfig) -> Self {
+        let arm = wishes.plan;
+        let planner = Planner { facts, arm, wishes, place: Place::of(facts) };
+        let mut settings = vec![planner.device(), planner.algorithm(), planner.streams()];
+        settings.extend(planner.backing());
+        settings.extend([
+            planner.size(),
+            planner.priority(),
+            planner.swappiness(),
+            planner.page_cluster(),
+            planner.watermarks(),
+            planner.reserve(),
+            planner.lru_gen(),
+        ]);
+        Self { arm, settings, has_device: planner.zram().is_some() }
+    }
+
+    /// What would be changed.
+    pub fn changes(&self) -> impl Iterator<Item = &Setting> {
+        self.settings.iter().filter(|setting| setting.outcome == Outcome::Change)
+    }
+
+    /// The setting of this name.
+    pub fn setting(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.name == name)
+    }
+}
+
+struct Planner<'facts> {
+    facts: &'facts DeviceFacts,
+    arm: Arm,
+    wishes: &'facts ZramConfig,
+    place: Place,
+}
+
+impl Planner<'_> {
+    fn device(&self) -> Setting {
+        let (outcome, planned) = match &self.place {
+            Place::Unused(_) | Place::New | Place::Module => {
+                (Outcome::Change, Some(self.place.device().unwrap_or("the next number").to_owned()))
+            }
+            Place::Owned(..) => (Outcome::LeaveAlone, None),
+            Place::Nowhere(_) => (Outcome::Unsupported, None),
+        };
+        let now = match &self.place {
+            Place::Owned(name, _) => Some(name.clone()),
+            _ => None,
+        };
+        Setting { name: "zram device", file: None, now, planned, outcome, reason: self.place.reason() }
+    }
+
+    fn size(&self) -> Setting {
+        let now = self.zram().filter(|zram| zram.disk_size_bytes > 0);
+        let now = now.map(|zram| format!("{} KiB", zram.disk_size_bytes >> 10));
+        self.of_device("zram size", "disksize", now, |planner| {
+            if planner.wishes.size_kib > 0 {
+                let kib = whole_pages(planner.wishes.size_kib);
+                return Ok((format!("{kib} KiB"), "as configured (memory.zram.size_kib)".to_owned()));
+            }
+            let total_kib = planner.facts.memory.as_ref().ok_or("how much memory there is cannot be read")?.total_kib;
+            let (kib, reason) = planned_size(planner.arm, total_kib);
+            Ok((format!("{kib} KiB"), reason))
+        })
+    }
+
+    fn algorithm(&self) -> Setting {
+        let now = self.zram().and_then(|zram| zram.algorithm.clone());
+        self.of_device("zram algorithm", "comp_algorithm", now, |planner| {
+            let wish = [planner.wishes.algorithm.as_str()];
+            let (wanted, why) = match planner.arm {
+                _ if !wish[0].is_empty() => (&wish[..], "as configured (memory.zram.algorithm)"),
+                Arm::Brisk => (&ALGORITHMS[..], "the quickest to decompress: a page that comes back is waited for"),
+                Arm::Paper => (&PAPER_ALGORITHMS[..], "the paper's, or what has taken its place"),
+            };
+            let Some(zram) = planner.zram() else {
+                return Ok((wanted[0].to_owned(), format!("{why}; what is offered is known when the device is there")));
+            };
+            let offered = &zram.algorithms_offered;
+            if offered.is_empty() {
+                return Err("this kernel has lzo alone (others since Linux 3.15)");
+            }
+            let name = wanted.iter().find(|&&name| offered.iter().any(|offer| offer == name));
+            let name = name.ok_or("none of the algorithms that are wanted is offered")?;
+            Ok(((*name).to_owned(), format!("of {}: {why}", offered.join(", "))))
+        })
+    }
+
+    fn streams(&self) -> Setting {
+        let now = self.zram().and_then(|zram| zram.streams).map(|streams| streams.to_string());
+        self.of_device("zram streams", "max_comp_streams", now, |planner| {
+            let chosen = planner.facts.kernel.is_some_and(|version| ((3, 15)..(4, 7)).contains(&version));
+            match (planner.arm, chosen) {
+                (Arm::Paper, _) => Err("the paper leaves it"),
+                (Arm::Brisk, false) => Err("this kernel needs no choice (Linux 4.7 has one a CPU, 3.14 one in all)"),
+                (Arm::Brisk, true) => {
+                    let reason = "one a CPU: else CPUs wait for each other when they swap".to_owned();
+                    Ok((planner.facts.cpu_count.to_string(), reason))
+                }
+            }
+        })
+    }
+
+    /// No flash is written to unless the configuration says which.
+    fn backing(&self) -> Option<Setting> {
+        let wish = Some(&self.wishes.backing_device).filter(|wish| !wish.is_empty())?;
+        let zram = self.zram();
+        let now = zram.map(|zram| zram.backing.as_ref().map_or("none", |backing| &backing.path).to_owned());
+        Some(self.of_device("zram backing device", "backing_dev", now, |_| match zram {
+            Some(zram) if !zram.writeback => Err("this kernel writes nothing back (CONFIG_ZRAM_WRITEBACK)"),
+            _ => Ok((wish.clone(), "as configured (memory.zram.backing_device)".to_owned())),
+        }))
+    }
+
+    fn priority(&self) -> Setting {
+        let zram_swap = self.swaps().iter().find(|swap| swap.zram_name().is_some());
+        let now = zram_swap.map(|swap| swap.priority.to_string());
+        let mut setting = self.of_device("swap priority", "", now, |planner| {
+            let highest = planner.swaps().iter().map(|swap| swap.priority).max();
+            let priority = highest.map_or(PRIORITY, |highest| PRIORITY.max(highest.saturating_add(1)));
+            let reason = match planner.swaps() {
+                [] => "there is no other swap: any will do".to_owned(),
+                [first, ..] => {
+                    format!("above {} ({}): memory is filled before a disk", first.path.display(), first.priority)
+                }
+            };
+            Ok((priority.min(PRIORITY_LIMIT).to_string(), reason))
+        });
+        setting.file = None;
+        setting
+    }
+
+    fn swappiness(&self) -> Setting {
+        let limit = if self.facts.kernel >= Some((5, 8)) { 200 } else { OLD_SWAPPINESS_LIMIT };
+        let planned = SWAPPINESS_OF_ZRAM.min(limit);
+        let reason = match planned {
+            SWAPPINESS_OF_ZRAM => "a page from zram is taken to come back three times sooner than one from flash",
+            _ => "as high as this kernel lets it be (200 since Linux 5.8): zram is quicker than flash",
+        };
+        self.of_zram_swap("swappiness", SWAPPINESS, self.facts.tunables.swappiness, planned, reason, |now| {
+            now >= planned
+        })
+    }
+
+    fn page_cluster(&self) -> Setting {
+        let reason = "zram has no seek to save: reading ahead decompresses pages that no process has asked for";
+        self.of_zram_swap("page-cluster", PAGE_CLUSTER, self.facts.tunables.page_cluster, 0, reason, |now| now == 0)
+    }
+
+    fn watermarks(&self) -> Setting {
+        let now = self.facts.tunables.watermark_scale_factor;
+        let total_kib = self.facts.memory.as_ref().map_or(0, |memory| memory.total_kib);
+        let distance_kib = |factor: u32| total_kib.saturating_mul(u64::from(factor)) / 10_000;
+        let planned = (BURST_KIB * 10_000 / total_kib.max(1)).min(u64::from(WATERMARK_LIMIT)) as u32;
+        // The kernel takes a quarter of its reserve where that is more.
+        let least_kib = self.facts.tunables.min_free_kib.unwrap_or(0) / 4;
+        let choice = match (now, self.arm) {
+            (_, Arm::Paper) => Err("the paper leaves it"),
+            (None, _) => Err("Linux has it since 4.6"),
+            _ if total_kib == 0 => Err("how much memory there is cannot be read"),
+            (Some(now), _) if now >= planned || least_kib >= distance_kib(planned) => {
+                Err("kswapd wakes early enough for a launch's burst")
+            }
+            _ => {
+                let kib = distance_kib(planned);
+                let reason = format!(
+                    "kswapd then wakes {kib} KiB before an application must reclaim for itself: a launch allocates in \
+                     bursts"
+                );
+                Ok((planned.to_string(), reason))
+            }
+        };
+        tunable("watermark_scale_factor", WATERMARK_SCALE_FACTOR, now.map(|now| now.to_string()), choice)
+    }
+
+    fn reserve(&self) -> Setting {
+        let now = self.facts.tunables.min_free_kib.map(|kib| kib.to_string());
+        let reason = match &now {
+            Some(_) => "the kernel's reserve for what cannot wait: raising it would take memory from all processes",
+            None => "it cannot be read",
+        };
+        tunable("min_free_kbytes", MIN_FREE, now, Err(reason))
+    }
+
+    fn lru_gen(&self) -> Setting {
+        let now = self.facts.tunables.lru_gen;
+        let choice = match (now, self.arm) {
+            (None, _) => Err("Linux has it since 6.1 (CONFIG_LRU_GEN)"),
+            (_, Arm::Paper) => Err("the paper's kernel had none"),
+            (Some(mask), _) if mask & 1 == 1 => Err("it is on"),
+            _ => Ok((
+                "y".to_owned(),
+                "it is made to find cold pages with less CPU time, and to be wrong less often".to_owned(),
+            )),
+        };
+        tunable("multi-generational LRU", LRU_GEN, now.map(|mask| format!("{mask:#06x}")), choice)
+    }
+
+    fn swaps(&self) -> &[Swap] {
+        self.facts.swaps.as_deref().unwrap_or_default()
+    }
+
+    /// The device in question, where it is there already.
+    fn zram(&self) -> Option<&Zram> {
+        let name = self.place.device()?;
+        self.facts.zram.as_ref().ok()?.iter().find(|zram| zram.name == name)
+    }
+
+    /// A setting of the zram device: another's is left alone; an error is a reason to keep what is there.
+    fn of_device(
+        &self,
+        name: &'static str,
+        leaf: &str,
+        now: Option<String>,
+        choose: impl Fn(&Self) -> Result<(String, String), &'static str>,
+    ) -> Setting {
+        let file = self.place.device().map(|device| format!("/sys/block/{device}/{leaf}"));
+        match &self.place {
+            Place::Nowhere(_) => Setting {
+                name,
+                file: None,
+                now: None,
+                planned: None,
+                outcome: Outcome::Unsupported,
+                reason: "there is no zram".to_owned(),
+            },
+            Place::Owned(..) => Setting {
+                name,
+                file,
+                now,
+                planned: None,
+                outcome: Outcome::LeaveAlone,
+                reason: "its owner has chosen it".to_owned(),
+            },
+            _ => {
+                let mut setting = tunable(name, "", now, choose(self));
+                // A device that is not set up has no size or priority yet; what cannot be chosen is kept, not missing.
+                if setting.outcome == Outcome::Unsupported {
+                    setting.outcome = Outcome::Keep;
+                }
+                Setting { file, ..setting }
+            }
+        }
+    }
+
+    /// A tunable of all swap, to be changed only where all swap is on zram.
+    fn of_zram_swap(
+        &self,
+        name: &'static str,
+        file: &'static str,
+        now: Option<u32>,
+        planned: u32,
+        reason: &str,
+        suffices: impl Fn(u32) -> bool,
+    ) -> Setting {
+        let on_disk = self.swaps().iter().find(|swap| swap.zram_name().is_none());
+        let choice = match (now, on_disk) {
+            (None, _) => Err("it cannot be read".to_owned()),
+            _ if self.arm == Arm::Paper => Err("the paper leaves it".to_owned()),
+            _ if !self.place.has_zram() => Err("without zram there is no reason to change it".to_owned()),
+            (_, Some(swap)) => Err(format!("{} is slower than zram, and it counts for both", swap.path.display())),
+            (Some(now), None) if suffices(now) => Err(reason.to_owned()),
+            _ => Ok((planned.to_string(), reason.to_owned())),
+        };
+        tunable(name, file, now.map(|now| now.to_string()), choice)
+    }
+}
+
+/// A setting that is changed where `choice` is a value with its reason, and kept where it is a reason alone.
+fn tunable(
+    name: &'static str,
+    file: &str,
+    now: Option<String>,
+    choice: Result<(String, String), impl Into<String>>,
+) -> Setting {
+    let (planned, reason) = match choice {
+        Ok((planned, reason)) => (Some(planned), reason),
+        Err(reason) => (None, reason.into()),
+    };
+    let outcome = match (&planned, &now) {
+        (Some(planned), Some(now)) if planned == now => Outcome::Keep,
+        (Some(_), _) => Outcome::Change,
+        (None, Some(_)) => Outcome::Keep,
+        (None, None) => Outcome::Unsupported,
+    };
+    let planned = planned.filter(|_| outcome == Outcome::Change);
+    Setting { name, file: Some(file.to_owned()), now, planned, outcome, reason }
+}
+
+/// The kernel rounds up to whole pages, of 4 KiB at least.
+fn whole_pages(kib: u64) -> u64 {
+    kib / 4 * 4
+}
+
+/// The size of the device and its reason.
+fn planned_size(arm: Arm, total_kib: u64) -> (u64, String) {
+    let share = |share: f64| (total_kib as f64 * share) as u64;
+    if arm == Arm::Paper {
+        let kib = whole_pages(share(PAPER_SHARE));
+        return (kib, format!("15 % of {total_kib} KiB, as in the paper"));
+    }
+    let wanted_kib = share(FULL_SHARE / ASSUMED_RATIO);
+    let kib = whole_pages(wanted_kib.min(SIZE_LIMIT_KIB));
+    let full_kib = (kib as f64 * ASSUMED_RATIO) as u64;
+    let mut reason = format!(
+        "full it takes about {full_kib} KiB of the {total_kib} KiB of memory, if pages compress to a half as is assumed"
+    );
+    if wanted_kib > SIZE_LIMIT_KIB {
+        reason += "; no device is made larger than 4 GiB";
+    }
+    (kib, reason)
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,277 @@
+use std::any::Any;
+
+use super::*;
+use crate::simulated::Kernel;
+use crate::{Enabled, Settings};
+
+struct Section(MemoryConfig);
+
+impl Settings for Section {
+    fn section(&self, name: &str) -> Option<&dyn Any> {
+        (name == NAME).then_some(&self.0 as &dyn Any)
+    }
+}
+
+fn at(seconds: u64) -> BootTime {
+    BootTime::from_milliseconds(seconds * 1000)
+}
+
+fn zram(value: &str) -> Change {
+    let target = match value {
+        "lz4" => Target::ZramAlgorithm("zram0".into()),
+        "4096" => Target::ZramSize("zram0".into()),
+        _ => Target::ZramSwap("zram0".into()),
+    };
+    Change { target, value: value.to_owned(), reason: "the plan".to_owned() }
+}
+
+fn with_killer(daily_kib: u64) -> MemoryConfig {
+    let mut config = MemoryConfig::default();
+    config.killer.enabled = Enabled::On;
+    config.killer.prefetch = true;
+    config.killer.writeback.daily_kib = daily_kib;
+    config
+}
+
+/// The policy on a simulated device, which refuses the values and releases that it is told to.
+struct Device {
+    policy: MemoryPolicy,
+    kernel: Kernel,
+    said: Vec<String>,
+}
+
+impl Device {
+    fn refusing(refuses: &'static [&'static str]) -> Self {
+        let refuses = move |_: BootTime, action: &Action| {
+            let name = match action {
+                Action::Lease { value, .. } => value.clone(),
+                Action::Release { target } => format!("release {target}"),
+                _ => String::new(),
+            };
+            refuses.contains(&name.as_str()).then(|| Effect::Refused("EBUSY".to_owned()))
+        };
+        Self { policy: MemoryPolicy::default(), kernel: Kernel::refusing(refuses), said: Vec::new() }
+    }
+
+    fn carry_out(&mut self, mut decisions: Vec<Decision>) {
+        while !decisions.is_empty() {
+            let carry_out = |decision| self.kernel.carry_out(at(1), decision, &mut |_| Ok(()));
+            let outcomes: Vec<_> = decisions.iter().map(carry_out).collect();
+            self.said.extend(decisions.iter().map(|decision| match &decision.action {
+                Action::Lease { value, .. } => value.clone(),
+                Action::Release { target } => format!("release {target}"),
+                other => panic!("{other:?}"),
+            }));
+            decisions.clear();
+            self.policy.on_outcomes(at(1), &outcomes, &mut decisions);
+        }
+    }
+
+    fn plan(&mut self, values: &[&str]) {
+        let mut decisions = Vec::new();
+        self.policy.plan.begin(values.iter().map(|value| zram(value)).collect());
+        self.policy.go_on(&mut decisions);
+        self.carry_out(decisions);
+    }
+
+    /// Another configuration, on a device that offers nothing.
+    fn configure(&mut self, config: MemoryConfig) {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, settings) = (Root::at(folder.path()), Section(config));
+        let surroundings = Surroundings { root: &root, settings: &settings, is_new_configuration: true };
+        for step in [MemoryPolicy::let_go, |policy: &mut MemoryPolicy, around: &Surroundings<'_>, decisions: &mut _| {
+            policy.follow(at(2), around, decisions);
+        }] {
+            let mut decisions = Vec::new();
+            step(&mut self.policy, &surroundings, &mut decisions);
+            self.carry_out(decisions);
+        }
+    }
+
+    fn hear(&mut self, now: BootTime, event: &Event) {
+        let mut decisions = Vec::new();
+        self.policy.on_event(now, event, &mut decisions);
+        self.carry_out(decisions);
+    }
+
+    fn asked(&mut self) -> Vec<Question> {
+        let mut questions = Vec::new();
+        self.policy.take_questions(&mut questions);
+        questions
+    }
+}
+
+// Verifies MEMORY-2.
+#[test]
+fn the_plan_is_held_one_change_after_the_other() {
+    let mut device = Device::refusing(&[]);
+    device.plan(&["lz4", "4096", "on 100"]);
+    assert_eq!(device.said, ["lz4", "4096", "on 100"]);
+    assert_eq!(device.kernel.held().len(), 3);
+    let reason = &device.policy.support().reason;
+    assert!(reason.contains("zram0") && reason.contains("is lz4") && reason.contains("is on 100"), "{reason}");
+    assert_eq!(device.policy.support().state, SupportState::Active);
+    device.configure(MemoryConfig {
+        zram: super::super::config::ZramConfig { size_kib: 1, ..Default::default() },
+        ..Default::default()
+    });
+    let released: Vec<&String> = device.said.iter().filter(|said| said.starts_with("release")).collect();
+    assert_eq!(released.len(), 3);
+    assert!(device.kernel.held().is_empty() && device.said[3].contains("swap"), "the latest first: {:?}", device.said);
+    assert_ne!(device.policy.support().state, SupportState::Active);
+}
+
+// Verifies MEMORY-2.
+#[test]
+fn a_refusal_ends_the_plan_and_restores_what_was_done() {
+    let mut device = Device::refusing(&["4096"]);
+    device.plan(&["lz4", "4096", "on 100"]);
+    assert_eq!(device.said[..2], ["lz4", "4096"]);
+    assert!(device.said[2].starts_with("release") && device.said.len() == 3, "{:?}", device.said);
+    assert!(device.kernel.held().is_empty() && device.policy.activity().is_none());
+}
+
+// Verifies MEMORY-2.
+#[test]
+fn what_cannot_be_restored_is_told_until_it_is() {
+    let algorithm = Target::ZramAlgorithm("zram0".into());
+    let release: &'static str = format!("release {algorithm}").leak();
+    let mut device = Device::refusing(vec!["4096", release].leak());
+    device.plan(&["lz4", "4096"]);
+    let reason = device.policy.support().reason.clone();
+    assert!(reason.contains("is still lz4, for it could not be restored"), "{reason}");
+    device.policy.on_outcomes(
+        at(9),
+        &[Outcome { target: algorithm, effect: Effect::Written, held: None }],
+        &mut Vec::new(),
+    );
+    assert_ne!(device.policy.support().state, SupportState::Active);
+}
+
+// Verifies MEMORY-2.
+#[test]
+fn the_killer_starts_after_the_plan_and_on_a_new_configuration() {
+    let mut device = Device::refusing(&[]);
+    device.configure(with_killer(0));
+    let child = device.policy.child().unwrap().clone();
+    assert_eq!((child.subcommand, child.arguments.len()), (KILLER, 2));
+    device.hear(at(3), &Event::Child { pid: Some(7) });
+    assert_eq!(device.policy.support().reason, "the killer is process 7");
+    // What comes to the foreground is fetched back.
+    let foreground = Event::Foreground { processes: vec![Process { pid: 9, ..Process::default() }] };
+    device.hear(at(4), &foreground);
+    let mut lines = Vec::new();
+    device.policy.take_lines(&mut lines);
+    assert_eq!(lines, ["front 9"]);
+    device.configure(with_killer(0));
+    assert_eq!(device.policy.child(), Some(&child), "nothing has changed");
+    device.configure(MemoryConfig { restraint_s: 60, ..with_killer(0) });
+    assert!(device.policy.child().is_some_and(|other| *other != child), "another configuration, another killer");
+    device.configure(MemoryConfig::default());
+    assert_eq!(device.policy.child(), None);
+    assert!(!device.policy.interest().foreground);
+}
+
+// Verifies MEMORY-2.
+#[test]
+fn the_kernel_limits_writeback_where_no_other_limit_is_set() {
+    const SWITCH: &str = "/sys/block/zram0/writeback_limit_enable";
+    let switch = Target::Tunable(SWITCH.into());
+    for (found, refuses, limits) in
+        [(Some(switch.clone()), &[][..], true), (Some(switch.clone()), &["1"][..], false), (None, &[][..], false)]
+    {
+        let mut device = Device::refusing(refuses);
+        device.configure(with_killer(1024));
+        assert_eq!(device.policy.child(), None, "the kernel's limit comes first");
+        assert_eq!(device.asked(), [Question::WritebackLimit]);
+        device.hear(at(3), &Event::Facts(Facts::WritebackLimit { switch: found }));
+        let arguments = &device.policy.child().unwrap().arguments;
+        assert_eq!(arguments.contains(&"--limits".to_owned()), limits, "{arguments:?}");
+        assert_eq!(device.kernel.held().contains_key(&switch), limits);
+        device.configure(MemoryConfig::default());
+        assert!(device.kernel.held().is_empty() && device.policy.child().is_none());
+    }
+}
+
+// Verifies MEMORY-6.
+#[test]
+fn the_killer_is_told_if_a_backing_device_is_configured() {
+    for backing_device in ["", "/dev/mmcblk0p9"] {
+        let mut device = Device::refusing(&[]);
+        let mut config = with_killer(1024);
+        config.zram.backing_device = backing_device.to_owned();
+        device.configure(config);
+        device.hear(at(3), &Event::Facts(Facts::WritebackLimit { switch: None }));
+        let arguments = &device.policy.child().unwrap().arguments;
+        assert_eq!(arguments.contains(&"--names-backing".to_owned()), !backing_device.is_empty(), "{arguments:?}");
+    }
+}
+
+// Verifies MEMORY-2.
+#[test]
+fn groups_are_held_back_once_when_tasks_wait_for_memory() {
+    let mut device = Device::refusing(&[]);
+    device.configure(MemoryConfig { restraint_s: 60, ..MemoryConfig::default() });
+    assert_eq!(device.policy.interest().stall, Some(STALL));
+    device.hear(at(3), &Event::StallsWatched { is_on: true });
+    assert!(device.policy.support().reason.contains("held back"));
+    let group = |folder: &str, resident_kib, stalled_us, lowest_adj| GroupLook {
+        folder: folder.into(),
+        resident_kib,
+        swap_kib: 0,
+        stalled_us,
+        is_free: true,
+        lowest_adj,
+    };
+    for second in 1..=4u64 {
+        device.hear(at(second), &Event::MemoryStall);
+        assert_eq!(device.asked(), [Question::MemoryGroups]);
+        let groups = vec![group("/cg/front", 9000, second * 500_000, 0), group("/cg/back", second * 20_000, 0, 900)];
+        device.hear(at(second), &Event::Facts(Facts::MemoryGroups { groups }));
+    }
+    assert_eq!(device.said, [((40_000u64 + 1024) << 10).to_string()], "once, while it is held");
+}
+
+// Verifies ON-4.
+#[test]
+fn each_part_says_whether_it_is_on_and_why() {
+    let mut device = Device::refusing(&[]);
+    let parts = |device: &Device| -> Vec<(String, bool)> {
+        device.policy.parts().iter().map(|part| (part.reason.clone(), part.on)).collect()
+    };
+    device.configure(MemoryConfig::default());
+    assert!(
+        parts(&device).iter().all(|(reason, on)| !on && reason.starts_with("off by itself: ")),
+        "{:?}",
+        parts(&device)
+    );
+    let mut both = with_killer(0);
+    both.zram.enabled = Enabled::On;
+    device.configure(both);
+    let [(zram, zram_on), (killer, killer_on)] = &parts(&device)[..] else { panic!() };
+    assert!(!zram_on && zram.contains("memory.zram.enabled is true, but /proc/swaps does not exist"), "{zram}");
+    assert!(!killer_on && killer.contains("does not run yet"), "{killer}");
+    device.hear(at(3), &Event::Child { pid: Some(7) });
+    assert_eq!(parts(&device)[1], ("memory.killer.enabled is true; it is process 7".to_owned(), true));
+}
+
+// Verifies ON-4.
+#[test]
+fn the_parts_name_other_managers_as_they_are_when_a_client_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::at(folder.path());
+    let mut device = Device::refusing(&[]);
+    device.configure(MemoryConfig::default());
+    let mut killer_at = |seconds| {
+        device.policy.refresh(at(seconds), &root);
+        device.policy.parts()[1].reason.clone()
+    };
+    assert!(killer_at(10).contains("cannot be restored"));
+    let group = folder.path().join("sys/fs/cgroup/system.slice/earlyoom.service");
+    std::fs::create_dir_all(&group).unwrap();
+    std::fs::write(group.join("cgroup.procs"), "7\n").unwrap();
+    assert!(killer_at(11).contains("cannot be restored"), "/proc is not read for each request");
+    assert!(killer_at(15).contains("left to earlyoom (/sys/fs/cgroup/system.slice/earlyoom.service)"));
+    std::fs::remove_dir_all(&group).unwrap();
+    assert!(killer_at(20).contains("cannot be restored"));
+}

@@ -1,0 +1,59 @@
+//! What memory this device has and what is done with it: read once, decided upon in `plan.rs`.
+
+use brisk_sys::Root;
+use brisk_sys::cpu::hotplug;
+use brisk_sys::memory::meminfo::{self, MemoryInfo};
+use brisk_sys::memory::swaps::{self, Swap};
+use brisk_sys::memory::vm_tunables::VmTunables;
+use brisk_sys::memory::zram::{self, Module, Zram};
+use brisk_sys::memory::zram_owner::{self, ZramOwner};
+use brisk_sys::system::kernel;
+
+/// Facts about a device, as plain data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceFacts {
+    /// How much memory there is; `None` when the kernel does not say.
+    pub memory: Option<MemoryInfo>,
+    /// CPUs online; at least one.
+    pub cpu_count: u32,
+    /// Linux's version, where it could be read.
+    pub kernel: Option<(u32, u32)>,
+    /// The zram devices that are there, or why they cannot be known.
+    pub zram: Result<Vec<Zram>, String>,
+    /// Whether zram could be had.
+    pub module: Module,
+    /// Swap areas in use, the first to be filled first, or why they cannot be known.
+    pub swaps: Result<Vec<Swap>, String>,
+    /// Who else is told to set zram up.
+    pub owners: Vec<ZramOwner>,
+    /// How the kernel reclaims now.
+    pub tunables: VmTunables,
+    /// What is there but could not be read, in words.
+    pub faults: Vec<String>,
+}
+
+impl DeviceFacts {
+    /// Reads the device below `root`. What is missing is a fact, what is broken is in `faults`.
+    pub fn probe(root: &Root) -> Self {
+        let release = kernel::release(root);
+        let (tunables, tunable_faults) = VmTunables::read(root);
+        let mut faults: Vec<String> = tunable_faults.iter().map(|fault| root.as_on_device(fault)).collect();
+        let memory = meminfo::read(root).map_err(|error| faults.push(root.as_on_device(&error))).ok();
+        let swaps = swaps::read(root).map_err(|error| match error.is_missing() {
+            true => "/proc/swaps does not exist (CONFIG_SWAP)".to_owned(),
+            false => root.as_on_device(&error),
+        });
+        let zram = zram::devices(root).map_err(|error| root.as_on_device(&error));
+        Self {
+            memory,
+            cpu_count: hotplug::online(root).map_or(1, |cpus| cpus.len().max(1) as u32),
+            kernel: release.as_deref().and_then(kernel::version),
+            zram,
+            module: zram::module(root, release.as_deref().unwrap_or_default()),
+            swaps,
+            owners: zram_owner::owners(root),
+            tunables,
+            faults,
+        }
+    }
+}

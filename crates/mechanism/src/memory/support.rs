@@ -1,0 +1,80 @@
+//! What this device offers: zram that could be set up, tunables that would be set, or nothing; and what is set already.
+
+use super::config::Arm;
+use super::place::Place;
+use super::plan::{Outcome, Plan};
+use super::probe::DeviceFacts;
+use crate::{Support, SupportState};
+use brisk_sys::Root;
+use brisk_undo::journal::{Holder, JournalState};
+
+/// What this device offers to the memory mechanism, and what `brisk memory apply` does with it. What a daemon does is for
+/// the daemon to say.
+pub fn support(root: &Root, facts: &DeviceFacts) -> Support {
+    // A journal that cannot be read is a fault of its own in `brisk doctor`'s report.
+    let held = JournalState::of(&Holder::Memory.folder(root)).ok().and_then(|state| applied(&state));
+    held.unwrap_or_else(|| of_facts(facts))
+}
+
+/// What a journal of `brisk memory apply` says; `None` when it holds nothing.
+fn applied(journal: &JournalState) -> Option<Support> {
+    let (reason, advice) = match journal {
+        JournalState::InUse { held: 1.., pid } => {
+            let process = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+            (format!("`brisk memory apply`{process} holds what it has set"), "")
+        }
+        JournalState::LeftBehind { held: 1.. } => {
+            ("what `brisk memory apply` has set is kept".to_owned(), "`brisk restore` gives it back.")
+        }
+        _ => return None,
+    };
+    Some(Support { state: SupportState::Active, reason, advice: advice.to_owned() })
+}
+
+fn of_facts(facts: &DeviceFacts) -> Support {
+    let plan = Plan::of(facts, Arm::Brisk);
+    let place = Place::of(facts);
+    let changes: Vec<String> = plan
+        .changes()
+        .filter(|setting| setting.name != "zram device")
+        .map(|setting| format!("{} {}", setting.name, setting.planned.as_deref().unwrap_or_default()))
+        .collect();
+    if changes.is_empty() && !place.has_zram() {
+        return Support { state: SupportState::Unsupported, reason: place.reason(), advice: String::new() };
+    }
+    let is_owned = plan.setting("zram device").is_some_and(|device| device.outcome == Outcome::LeaveAlone);
+    let then = match (changes.is_empty(), is_owned) {
+        (true, true) => "the rest is set as brisk would set it".to_owned(),
+        (true, false) => "everything is set as brisk would set it".to_owned(),
+        (false, _) => format!("brisk would set {}", changes.join(", ")),
+    };
+    Support {
+        state: SupportState::Available,
+        reason: format!("{}; {then}", place.reason()),
+        advice: "`brisk memory plan` gives each setting's reason, `brisk memory apply` sets them.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Verifies ON-4.
+    #[test]
+    fn what_is_applied_is_active() {
+        for (journal, expected) in [
+            (JournalState::Empty, None),
+            (JournalState::InUse { pid: Some(7), held: 0 }, None),
+            (JournalState::Damaged { malformed_lines: 2 }, None),
+            (JournalState::InUse { pid: Some(7), held: 3 }, Some(("(process 7) holds", ""))),
+            (JournalState::InUse { pid: None, held: 3 }, Some(("apply` holds", ""))),
+            (JournalState::LeftBehind { held: 3 }, Some(("is kept", "`brisk restore`"))),
+        ] {
+            let found = applied(&journal);
+            assert_eq!(found.is_some(), expected.is_some(), "{journal:?}");
+            let Some((support, (reason, advice))) = found.zip(expected) else { continue };
+            assert_eq!(support.state, SupportState::Active);
+            assert!(support.reason.contains(reason) && support.advice.starts_with(advice), "{support:?}");
+        }
+    }
+}

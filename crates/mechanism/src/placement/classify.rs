@@ -1,0 +1,428 @@
+//! What kind of task this is: from what it ran, what it waited for a CPU, and how often it was put on one.
+//!
+//! A plain share of time says more of the competition than of the task: one that wants 37 % and gets a tenth of a busy
+//! CPU looks like 11 %. Time in the run queue is not the task's own choice, so demand = run / (wall - wait).
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use brisk_sys::sched::schedstat::Usage;
+
+/// How long the past counts: a burst of 200 ms in 4 s stays far below bulk, a hog is known after 1.4 s.
+const MEMORY: Duration = Duration::from_secs(2);
+/// No thread that has been known for less is classified as bulk.
+const ACQUAINTANCE: Duration = Duration::from_secs(1);
+/// No thread that has been known for less is deprioritised: most of those end before that helps.
+const NEWCOMER: Duration = Duration::from_millis(300);
+/// The kernel tells of a wait when it is over: so long a one may have begun before a sample.
+const LONGEST_WAIT_S: f64 = 8.0;
+
+/// Demand from which a task is bulk, and below which it is so no longer.
+const BULK: [f64; 2] = [0.50, 0.35];
+/// Demand below which a task is light, and from which it is so no longer.
+const LIGHT: [f64; 2] = [0.15, 0.25];
+/// A light task's bursts are shorter.
+const LIGHT_BURST: Duration = Duration::from_millis(20);
+/// A light task that is put on a CPU more often than this has a rhythm that can be missed.
+const RHYTHM_HZ: f64 = 5.0;
+/// Below this a task is as good as asleep, however long its bursts were.
+const ASLEEP: f64 = 0.005;
+
+/// What a task is to the others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// Short bursts that must come in time: audio, input, timers, and tasks that sleep.
+    #[default]
+    Light,
+    /// Neither.
+    Interactive,
+    /// It takes what it can get for as long as it can.
+    Bulk,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Light => "light",
+            Self::Interactive => "interactive",
+            Self::Bulk => "bulk",
+        })
+    }
+}
+
+/// What is known of a task's habits: exponentially weighted means over [`MEMORY`].
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Habits {
+    class: Class,
+    /// Seconds that it ran of those that are remembered.
+    run_s: f64,
+    /// Seconds that are remembered: those in which it had the choice.
+    own_s: f64,
+    wait: f64,
+    /// Seconds on a CPU at a time.
+    burst_s: f64,
+    /// Times that it was put on a CPU in a second.
+    wakes_hz: f64,
+    /// Seconds in the run queue before it was put on a CPU.
+    delay_s: f64,
+    /// The greatest share of a sample's time that it ever ran: the thesis's measure.
+    greatest_share: f64,
+    known_for: Duration,
+}
+
+/// The weight of what was learned in `part` of all the time that something is known: the first looks count as a plain
+/// mean, because nothing is known before them, not even zero.
+fn weight(part: Duration, all: Duration) -> f64 {
+    let memory = 1.0 - (-part.as_secs_f64() / MEMORY.as_secs_f64()).exp();
+    memory.max(part.as_secs_f64() / all.as_secs_f64())
+}
+
+impl Habits {
+    /// Learns from one look.
+    pub fn learn(&mut self, usage: &Usage) {
+        let wall = Duration::from_nanos(usage.wall_ns);
+        if wall.is_zero() {
+            return;
+        }
+        self.known_for += wall;
+        let weight = weight(wall, self.known_for);
+        let towards = |mean: &mut f64, value: f64| *mean += weight * (value - *mean);
+        self.learn_demand(usage);
+        let share = |part_ns: u64| (part_ns as f64 / usage.wall_ns as f64).min(1.0);
+        towards(&mut self.wait, share(usage.wait_ns));
+        towards(&mut self.wakes_hz, f64::from(usage.slices) / wall.as_secs_f64());
+        self.greatest_share = self.greatest_share.max(share(usage.run_ns));
+        if usage.slices > 0 {
+            let each_s = |ns: u64| ns as f64 / 1e9 / f64::from(usage.slices);
+            towards(&mut self.delay_s, each_s(usage.wait_ns));
+            // Others may have cut it short: what a light task is must also be seen by its demand.
+            towards(&mut self.burst_s, each_s(usage.run_ns));
+        }
+        self.class = self.classify();
+    }
+
+    /// A task that only waits says nothing of what it wants: a hog that is starved does not become light by that. What a wait has
+    /// taken of the looks before, which seemed to be the task's own time, is taken from what they taught.
+    fn learn_demand(&mut self, usage: &Usage) {
+        let memory_s = MEMORY.as_secs_f64();
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let own_s = (seconds(usage.wall_ns) - seconds(usage.wait_ns)).max(-LONGEST_WAIT_S);
+        let kept = (-own_s / memory_s).exp();
+        let learned_s = memory_s * (1.0 - kept);
+        let share = if own_s.abs() > 1e-9 { learned_s / own_s } else { 1.0 };
+        self.run_s = (self.run_s * kept + seconds(usage.run_ns) * share).min(memory_s);
+        self.own_s = (self.own_s * kept + learned_s).max(self.run_s);
+    }
+
+    /// Each border is crossed at one demand upwards and at a lower one downwards, so that a task at a border stays what
+    /// it is.
+    fn classify(&self) -> Class {
+        let bulk = BULK[usize::from(self.class == Class::Bulk)];
+        let light = LIGHT[usize::from(self.class == Class::Light)];
+        let demand = self.demand();
+        if demand >= bulk && self.known_for >= ACQUAINTANCE {
+            Class::Bulk
+        } else if demand < light && (self.burst_s <= LIGHT_BURST.as_secs_f64() || demand < ASLEEP) {
+            Class::Light
+        } else {
+            Class::Interactive
+        }
+    }
+
+    /// What it is.
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// What it asks for while it has the choice, 0 to 1.
+    pub fn demand(&self) -> f64 {
+        if self.own_s > 0.0 { self.run_s / self.own_s } else { 0.0 }
+    }
+
+    /// The share of time that it waits for a CPU, 0 to 1.
+    pub fn wait(&self) -> f64 {
+        self.wait
+    }
+
+    /// How long it runs at a time.
+    pub fn burst(&self) -> Duration {
+        Duration::from_secs_f64(self.burst_s)
+    }
+
+    /// True for one that has just come, and may be gone as soon.
+    pub fn is_newcomer(&self) -> bool {
+        self.known_for < NEWCOMER
+    }
+
+    /// How often it is put on a CPU.
+    pub fn wakes_hz(&self) -> f64 {
+        self.wakes_hz
+    }
+
+    /// How long it waits each time.
+    pub fn delay(&self) -> Duration {
+        Duration::from_secs_f64(self.delay_s)
+    }
+
+    /// True for a light task that wakes regularly, so that a longer wait would be noticed.
+    pub fn has_rhythm(&self) -> bool {
+        self.class == Class::Light && self.wakes_hz >= RHYTHM_HZ
+    }
+
+    /// The thesis's class.
+    pub fn thesis_class(&self) -> ThesisClass {
+        match self.greatest_share {
+            share if share >= 0.5 => ThesisClass::OwnCore,
+            share if share >= 0.3 => ThesisClass::HalfCore,
+            _ => ThesisClass::Rest,
+        }
+    }
+}
+
+/// The thesis's classes, by the greatest share of a CPU that a task ever took: once up, a task never comes down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThesisClass {
+    /// 50 % and more: a core of its own.
+    OwnCore,
+    /// 30 to 50 %: half a core.
+    HalfCore,
+    /// Whatever is left.
+    Rest,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brisk_base::random::Random;
+
+    /// One look of `wall_ms`, in which the task ran `run_us` and waited `wait_us` in `slices` pieces.
+    fn look(wall_ms: u64, run_us: u64, wait_us: u64, slices: u32) -> Usage {
+        Usage { wall_ns: wall_ms * 1_000_000, run_ns: run_us * 1000, wait_ns: wait_us * 1000, slices }
+    }
+
+    #[test]
+    fn demand_leaves_out_what_others_took() {
+        for (usage, expected) in [
+            (look(100, 0, 0, 0), 0.0),
+            (look(100, 37_000, 0, 3), 0.37),
+            // 15 ms of work, then 25 ms of rest, on a CPU shared with three hogs: 15 of 85 ms, 45 of them waiting.
+            (look(85, 15_000, 45_000, 4), 0.375),
+            (look(100, 50_000, 50_000, 20), 1.0),
+            (look(100, 1000, 99_000, 1), 1.0),
+            (look(100, 120_000, 100_000, 20), 1.0),
+            (look(0, 0, 0, 0), 0.0),
+        ] {
+            let mut habits = Habits::default();
+            habits.learn(&usage);
+            assert!((habits.demand() - expected).abs() < 1e-9, "{usage:?}: {}", habits.demand());
+        }
+    }
+
+    /// A task as a repeated pattern of looks, each 100 ms.
+    struct Pattern {
+        name: &'static str,
+        looks: &'static [(u64, u64, u32)],
+        class: Class,
+        thesis: ThesisClass,
+        rhythm: bool,
+    }
+
+    const BURSTS: [(u64, u64, u32); 20] = {
+        let mut looks = [(0, 0, 0); 20];
+        looks[0] = (100_000, 0, 1);
+        looks[1] = (100_000, 0, 1);
+        looks
+    };
+
+    const PATTERNS: [Pattern; 9] = [
+        Pattern { name: "sleeper", looks: &[(0, 0, 0)], class: Class::Light, thesis: ThesisClass::Rest, rhythm: false },
+        Pattern {
+            name: "music: 1 ms in 20",
+            looks: &[(5_000, 200, 5)],
+            class: Class::Light,
+            thesis: ThesisClass::Rest,
+            rhythm: true,
+        },
+        Pattern {
+            name: "music that has to wait a little",
+            looks: &[(5_000, 8_000, 5)],
+            class: Class::Light,
+            thesis: ThesisClass::Rest,
+            rhythm: true,
+        },
+        Pattern {
+            name: "download: 15 ms in 40",
+            looks: &[(37_500, 1_000, 3)],
+            class: Class::Interactive,
+            thesis: ThesisClass::HalfCore,
+            rhythm: false,
+        },
+        Pattern {
+            name: "the same beside a hog: 15 ms in 55",
+            looks: &[(27_300, 27_300, 8)],
+            class: Class::Interactive,
+            thesis: ThesisClass::Rest,
+            rhythm: false,
+        },
+        Pattern {
+            name: "bursts: 200 ms in 2 s, 10 % in all",
+            looks: &BURSTS,
+            class: Class::Interactive,
+            thesis: ThesisClass::OwnCore,
+            rhythm: false,
+        },
+        Pattern {
+            name: "hog alone",
+            looks: &[(100_000, 0, 1)],
+            class: Class::Bulk,
+            thesis: ThesisClass::OwnCore,
+            rhythm: false,
+        },
+        Pattern {
+            name: "hog among four",
+            looks: &[(25_000, 75_000, 8)],
+            class: Class::Bulk,
+            thesis: ThesisClass::Rest,
+            rhythm: false,
+        },
+        Pattern {
+            name: "compiler that reads: 80 %",
+            looks: &[(80_000, 5_000, 12)],
+            class: Class::Bulk,
+            thesis: ThesisClass::OwnCore,
+            rhythm: false,
+        },
+    ];
+
+    // Verifies PLACE-1.
+    #[test]
+    fn tasks_are_what_their_habits_say() {
+        for pattern in &PATTERNS {
+            let mut habits = Habits::default();
+            for round in 0..30_usize {
+                for &(run_us, wait_us, slices) in pattern.looks {
+                    habits.learn(&look(100, run_us, wait_us, slices));
+                }
+                assert!(round * pattern.looks.len() < 20 || habits.class() == pattern.class, "{}", pattern.name);
+            }
+            assert_eq!(habits.class(), pattern.class, "{}: {habits:?}", pattern.name);
+            assert_eq!(habits.thesis_class(), pattern.thesis, "{}", pattern.name);
+            assert_eq!(habits.has_rhythm(), pattern.rhythm, "{}", pattern.name);
+        }
+    }
+
+    // Verifies PLACE-1.
+    #[test]
+    fn how_often_one_looks_changes_nothing() {
+        for pattern in &PATTERNS {
+            let mut seldom = Habits::default();
+            for second in 0..30_usize {
+                let mut sum = Usage::default();
+                for tick in 0..10 {
+                    let (run_us, wait_us, slices) = pattern.looks[(second * 10 + tick) % pattern.looks.len()];
+                    sum += look(100, run_us, wait_us, slices);
+                }
+                seldom.learn(&sum);
+            }
+            assert_eq!(seldom.class(), pattern.class, "{} once a second: {seldom:?}", pattern.name);
+        }
+    }
+
+    // Verifies PLACE-1.
+    #[test]
+    fn a_hog_is_bulk_within_1500_ms_and_forgotten_when_it_ends() {
+        let mut habits = Habits::default();
+        (0..100).for_each(|_| habits.learn(&look(100, 0, 0, 0)));
+        let mut looks = 0;
+        while habits.class() != Class::Bulk {
+            habits.learn(&look(100, 100_000, 0, 1));
+            looks += 1;
+            assert!(looks <= 15, "{habits:?}");
+        }
+        assert!(looks >= 10, "a burst of a second is no hog: {looks}");
+        (0..1000).for_each(|_| habits.learn(&look(100, 0, 100_000, 0)));
+        assert_eq!(habits.class(), Class::Bulk, "it waits all the time: {habits:?}");
+        let mut rests = 0;
+        while habits.class() == Class::Bulk {
+            habits.learn(&look(100, 0, 0, 0));
+            rests += 1;
+        }
+        assert!((5..=30).contains(&rests), "{rests}");
+    }
+
+    /// What schedstat has counted at `now_ms` of a task that runs for five seconds and then `run_ms` after every `wait_ms`
+    /// that it waits: a wait counts when it is over.
+    fn starved(now_ms: u64, run_ms: u64, wait_ms: u64) -> [u64; 3] {
+        let since = now_ms.saturating_sub(5000);
+        let (turns, rest) = (since / (run_ms + wait_ms), since % (run_ms + wait_ms));
+        let (ran, turn) = if rest >= wait_ms { (rest - wait_ms, 1) } else { (0, 0) };
+        [now_ms.min(5000) + turns * run_ms + ran, (turns + turn) * wait_ms, 1 + turns + turn]
+    }
+
+    // Verifies PLACE-1.
+    #[test]
+    fn a_hog_that_waits_for_longer_than_a_look_stays_one() {
+        for (run_ms, wait_ms) in [(3, 30), (3, 60), (3, 97), (8, 90), (3, 250), (3, 1000), (3, 1900)] {
+            for look_ms in [50, 100, 1000] {
+                let mut habits = Habits::default();
+                let mut before = [0; 3];
+                for now_ms in (look_ms..120_000).step_by(look_ms as usize) {
+                    let now = starved(now_ms, run_ms, wait_ms);
+                    let [run_ms_since, wait_ms_since, slices] = [0, 1, 2].map(|field| now[field] - before[field]);
+                    before = now;
+                    habits.learn(&look(look_ms, run_ms_since * 1000, wait_ms_since * 1000, slices as u32));
+                    let case = (run_ms, wait_ms, look_ms, now_ms);
+                    assert!(now_ms < 2000 || habits.class() == Class::Bulk, "{case:?}: {habits:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_task_is_not_called_bulk_at_once() {
+        let mut habits = Habits::default();
+        for _ in 0..9 {
+            habits.learn(&look(100, 100_000, 0, 1));
+            assert_ne!(habits.class(), Class::Bulk);
+        }
+        habits.learn(&look(100, 100_000, 0, 1));
+        assert_eq!(habits.class(), Class::Bulk);
+    }
+
+    // Verifies PLACE-1.
+    #[test]
+    fn a_task_at_a_border_stays_what_it_is() {
+        let mut random = Random::new(5);
+        let mut habits = Habits::default();
+        let (mut changes, mut before) = (0, habits.class());
+        for _ in 0..3000 {
+            // Between 30 and 60 %, on both sides of the border at 50 %.
+            habits.learn(&look(100, 30_000 + random.below(30_000) as u64, 0, 5));
+            changes += u32::from(habits.class() != before);
+            before = habits.class();
+        }
+        assert!(changes <= 4, "{changes} changes in five minutes");
+    }
+
+    #[test]
+    fn any_numbers_make_sound_habits() {
+        let mut random = Random::new(11);
+        for _ in 0..200 {
+            let mut habits = Habits::default();
+            for _ in 0..50 {
+                let any = |random: &mut Random| random.bits() >> random.below(64);
+                let slices = (random.bits() >> 32) as u32 >> random.below(32);
+                let [wall_ns, run_ns, wait_ns] = [any(&mut random), any(&mut random), any(&mut random)];
+                habits.learn(&Usage { wall_ns, run_ns, wait_ns, slices });
+                for share in [habits.demand(), habits.wait(), habits.greatest_share] {
+                    assert!((0.0..=1.0).contains(&share), "{habits:?}");
+                }
+                assert!(habits.wakes_hz().is_finite() && habits.burst_s.is_finite() && habits.delay_s.is_finite());
+            }
+        }
+    }
+}

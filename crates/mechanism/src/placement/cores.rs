@@ -1,0 +1,178 @@
+//! Which cores can be kept free for the foreground, equal or not.
+
+use serde::{Deserialize, Serialize};
+
+use brisk_base::insertion_sort::insertion_sort;
+use brisk_sys::sched::uclamp::Fitting;
+
+/// The capacity of the fastest core (`cpu_capacity`, Documentation/scheduler/sched-capacity.rst).
+pub const FULL_CAPACITY: u32 = 1024;
+
+/// One CPU that is online.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Core {
+    /// Its number.
+    pub cpu: u32,
+    /// What it can do, of [`FULL_CAPACITY`].
+    pub capacity: u32,
+}
+
+/// The CPUs that are online, those kept free first first: the fastest, and of equals those with the highest number,
+/// because interrupts and the kernel's own work tend to be on CPU 0.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    cores: Vec<Core>,
+    /// How its scheduler fits a clamped thread on a core, where it knows of capacities and clamps.
+    fitting: Option<Fitting>,
+}
+
+/// The CPUs, shared out. Neither list is ever empty; both ascend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Split {
+    /// Free of bulk work.
+    pub reserved: Vec<u32>,
+    /// For all threads.
+    pub rest: Vec<u32>,
+}
+
+impl Machine {
+    /// The machine of `cores`, each once.
+    pub fn new(mut cores: Vec<Core>) -> Self {
+        insertion_sort(&mut cores, |one, next| (one.capacity, one.cpu) < (next.capacity, next.cpu));
+        cores.dedup_by_key(|core| core.cpu);
+        Self { cores, fitting: None }
+    }
+
+    /// The same, with a scheduler that fits clamped threads so.
+    #[must_use]
+    pub fn with_fitting(self, fitting: Option<Fitting>) -> Self {
+        Self { fitting, ..self }
+    }
+
+    /// Of `(cpu, capacity)`.
+    pub fn of(cores: &[(u32, u32)]) -> Self {
+        Self::new(cores.iter().map(|&(cpu, capacity)| Core { cpu, capacity }).collect())
+    }
+
+    /// `count` equal cores.
+    pub fn equal(count: u32) -> Self {
+        Self::new((0..count).map(|cpu| Core { cpu, capacity: FULL_CAPACITY }).collect())
+    }
+
+    /// The cores, those that are reserved first first.
+    pub fn cores(&self) -> &[Core] {
+        &self.cores
+    }
+
+    /// The numbers of all of them, ascending.
+    pub fn cpus(&self) -> Vec<u32> {
+        ascending(&self.cores)
+    }
+
+    /// The upper utilisation clamp with which a thread gives up its claim to bigger cores and fits on the smallest; `None`
+    /// where there are none that are bigger, or the scheduler does not look at it.
+    pub fn modest_clamp(&self) -> Option<u32> {
+        let (biggest, smallest) = (self.cores.first()?.capacity, self.cores.last()?.capacity);
+        self.fitting.filter(|_| smallest < biggest).map(|fitting| fitting.highest(smallest))
+    }
+
+    /// True when one of `cpus` is among the smallest cores.
+    pub fn has_smallest(&self, cpus: &[u32]) -> bool {
+        let smallest = self.cores.last().map(|core| core.capacity);
+        self.cores.iter().any(|core| Some(core.capacity) == smallest && cpus.contains(&core.cpu))
+    }
+
+    /// Keeps `count` cores free; `None` when that would leave none for the others, or none is asked for.
+    pub fn reserve(&self, count: usize) -> Option<Split> {
+        if count == 0 || count >= self.cores.len() {
+            return None;
+        }
+        let (reserved, rest) = self.cores.split_at(count);
+        Some(Split { reserved: ascending(reserved), rest: ascending(rest) })
+    }
+
+    /// The same cores without those that are not in `online`; one that came stays unknown until the device is looked at
+    /// again.
+    #[must_use]
+    pub fn only(&self, online: &[u32]) -> Self {
+        let cores = self.cores.iter().copied().filter(|core| online.contains(&core.cpu)).collect();
+        Self { cores, fitting: self.fitting }
+    }
+}
+
+fn ascending(cores: &[Core]) -> Vec<u32> {
+    let mut cpus: Vec<u32> = cores.iter().map(|core| core.cpu).collect();
+    cpus.sort_unstable();
+    cpus
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brisk_base::random::Random;
+
+    #[test]
+    fn the_fastest_are_kept_free_and_cpu_0_last() {
+        // Four little cores, three big ones and a prime one, as phones have them.
+        let phone: Vec<(u32, u32)> =
+            (0..8).map(|cpu| (cpu, [320, 320, 320, 320, 780, 780, 780, 1024][cpu as usize])).collect();
+        for (machine, count, expected) in [
+            (Machine::equal(1), 1, None),
+            (Machine::equal(2), 1, Some((vec![1], vec![0]))),
+            (Machine::equal(2), 2, None),
+            (Machine::equal(4), 3, Some((vec![1, 2, 3], vec![0]))),
+            (Machine::equal(4), 0, None),
+            (Machine::of(&phone), 1, Some((vec![7], vec![0, 1, 2, 3, 4, 5, 6]))),
+            (Machine::of(&phone), 3, Some((vec![5, 6, 7], vec![0, 1, 2, 3, 4]))),
+            (Machine::of(&[(0, 1024), (1, 500)]), 1, Some((vec![0], vec![1]))),
+            (Machine::of(&[(3, 1024)]), 1, None),
+            (Machine::default(), 1, None),
+        ] {
+            let expected = expected.map(|(reserved, rest)| Split { reserved, rest });
+            assert_eq!(machine.reserve(count), expected, "{count} of {machine:?}");
+        }
+    }
+
+    // Verifies PLACE-4.
+    #[test]
+    fn clamps_to_the_smallest_online_core_if_another_is_bigger() {
+        let exactly = Some(Fitting::Exactly);
+        let phone = [(0, 320), (1, 320), (4, 780), (7, 1024)];
+        for (cores, fitting, online, expected) in [
+            (&phone[..], exactly, &[0, 1, 4, 7][..], Some(320)),
+            (&phone, Some(Fitting::WithMargin), &[0, 1, 4, 7], Some(255)),
+            (&phone, None, &[0, 1, 4, 7], None),
+            (&phone, exactly, &[4, 7], Some(780)),
+            (&phone, exactly, &[0, 1], None),
+            (&[(0, 1024), (1, 1024)], exactly, &[0, 1], None),
+            (&[], exactly, &[], None),
+        ] {
+            let machine = Machine::of(cores).with_fitting(fitting).only(online);
+            assert_eq!(machine.modest_clamp(), expected, "{machine:?}");
+        }
+        let machine = Machine::of(&phone);
+        assert!(machine.has_smallest(&[1, 7]) && !machine.has_smallest(&[4, 7]) && !machine.has_smallest(&[]));
+    }
+
+    // Verifies PLACE-4.
+    #[test]
+    fn no_split_is_empty_or_loses_a_core() {
+        let mut random = Random::new(7);
+        for _ in 0..500 {
+            let count = 1 + random.below(64) as u32;
+            let cores: Vec<_> = (0..count).map(|cpu| (cpu, 1 + random.below(1024) as u32)).collect();
+            let machine = Machine::of(&cores);
+            for wanted in 0..=count as usize + 1 {
+                let Some(Split { reserved, rest }) = machine.reserve(wanted) else {
+                    assert!(wanted == 0 || wanted >= count as usize);
+                    continue;
+                };
+                assert_eq!((reserved.len(), rest.len()), (wanted, count as usize - wanted));
+                assert!(!rest.is_empty() && reserved.iter().all(|cpu| !rest.contains(cpu)));
+                let slowest = reserved.iter().map(|&cpu| cores[cpu as usize].1).min();
+                let fastest = rest.iter().map(|&cpu| cores[cpu as usize].1).max();
+                assert!(slowest >= fastest, "bulk work has no core that is faster than a reserved one");
+            }
+        }
+    }
+}

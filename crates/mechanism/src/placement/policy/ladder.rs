@@ -1,0 +1,255 @@
+//! The ladder: which step is chosen, how its trial is judged, and when it is given back.
+
+use std::time::Duration;
+
+use super::{AT_REST, EVIDENCE, Held, PlacementPolicy, WINDOW};
+use crate::placement::cores::Split;
+use crate::placement::gain::{Advice, CORE_SLACK, Totals, advise};
+use crate::placement::step::{Rung, Step};
+use crate::placement::trial::{Missed, Rhythms, Trial, Verdict, is_less};
+use crate::{Action, Decision, Target};
+use brisk_sys::BootTime;
+use brisk_sys::sched::threads::Look;
+
+/// What a foreground runs at its start says little of what it runs afterwards: a step under which it waits less and runs
+/// less is looked at without it after this long.
+const START: Duration = Duration::from_secs(5);
+/// A step that was refused is compared with as much time without it.
+const SECOND_LOOK: Duration = Duration::from_millis(500);
+/// Why cores are not kept free any more.
+const OUTGROWS: &str = "the foreground needs more cores than are kept free";
+/// A foreground outgrows the cores that are kept free for it when it needs this much more than all of them, and what it lacks
+/// is as much of what it needs as anything is done for.
+const MORE_THAN_RESERVED: f64 = 0.25;
+/// While cores are being kept free on trial, this much more says so.
+const OUTGROWN: f64 = 0.15;
+/// A foreground that asks for less than this share of a CPU is light itself: the scheduler serves it at once.
+const LIGHT_FRONT: f64 = 0.1;
+
+impl PlacementPolicy {
+    /// Judges what is held, or chooses something, and has it done.
+    pub(super) fn climb(&mut self, now: BootTime, totals: Totals, look: &Look, decisions: &mut Vec<Decision>) {
+        if self.held.is_some() {
+            self.watch(now, totals, look, decisions);
+        }
+        match &self.held {
+            None => self.choose(now, decisions),
+            Some(_) => {
+                let parted = self.part_front(now);
+                decisions.extend(parted);
+                self.apply(now, decisions);
+            }
+        }
+    }
+
+    /// Judges what is held.
+    fn watch(&mut self, now: BootTime, totals: Totals, look: &Look, decisions: &mut Vec<Decision>) {
+        let least = self.least_gain();
+        let Some(held) = &mut self.held else { return };
+        let missed = held.rhythms.take(now, look, &self.roster);
+        if !self.hear(now, &missed, decisions) {
+            return;
+        }
+        let Some(held) = &mut self.held else { return };
+        if let Some(trial) = &mut held.trial {
+            match trial.take(now, totals) {
+                Verdict::Open => {
+                    if lacking(&held.step, trial.after().runnable(), least) > OUTGROWN {
+                        self.take_back(now, OUTGROWS, decisions);
+                    }
+                    return;
+                }
+                Verdict::Useless(why) => {
+                    let rung = held.step.rung();
+                    if !self.back_off.knows(rung) {
+                        self.refused = Some((rung, trial.after().wait_share()));
+                    }
+                    return self.take_back(now, &format!("it did not help: {why}"), decisions);
+                }
+                Verdict::Unclear(why) => return self.doubt(now, &why, decisions),
+                Verdict::Helps => {
+                    let after = trial.after();
+                    held.trial = trial.again(now);
+                    let missed = held.rhythms.judge(now, &self.roster);
+                    if self.hear(now, &missed, decisions) {
+                        self.confirm(now, after, decisions);
+                    }
+                    return;
+                }
+            }
+        }
+        if self.window.span() >= WINDOW.mul_f64(0.9) && self.window.totals().runnable() < AT_REST {
+            return self.release_all("the foreground has come to rest", decisions);
+        }
+        if now >= held.until {
+            return self.release_all("chosen again after a while", decisions);
+        }
+        if lacking(&held.step, self.window.parallelism(), least) > MORE_THAN_RESERVED {
+            self.release_all(OUTGROWS, decisions);
+        }
+    }
+
+    /// Light tasks that `missed` their rhythm may come back to the free cores; where they need not leave those, the step
+    /// ends. True while it goes on.
+    fn hear(&mut self, now: BootTime, missed: &[Missed], decisions: &mut Vec<Decision>) -> bool {
+        let goes_on = self.free_light(missed);
+        if !goes_on {
+            let missed: Vec<&str> = missed.iter().map(|missed| missed.text.as_str()).collect();
+            self.take_back(now, &format!("a light task misses its rhythm: {}", missed.join(", ")), decisions);
+        }
+        goes_on
+    }
+
+    /// The trial has shown that the step helps.
+    pub(super) fn confirm(&mut self, now: BootTime, after: Totals, decisions: &mut Vec<Decision>) {
+        let Some(held) = &self.held else { return };
+        let step = held.step.clone();
+        if held.trial.is_none() {
+            self.back_off.forgive(step.rung());
+            self.doubted = None;
+        }
+        self.reason =
+            format!("{}: the foreground waits {:.0} % of its busy time", self.words(&step), after.wait_share() * 100.0);
+        let next = match &step {
+            Step::Weight => Some(Step::Idle),
+            // On the cores that are free for it, it waits for itself.
+            Step::Isolate(split) if after.runnable() > split.reserved.len() as f64 + CORE_SLACK => Some(Step::Weight),
+            _ => None,
+        };
+        let next = next.filter(|next| self.back_off.allows(now, next.rung()));
+        if let Some(next) = next.filter(|_| after.gain_bound() >= self.least_gain()) {
+            let reason = format!("{:.0} % could still be gained", after.gain_bound() * 100.0);
+            self.begin(now, next, after, Some(step), &reason, decisions);
+        }
+    }
+
+    fn least_gain(&self) -> f64 {
+        self.config.minimum_gain_percent / 100.0
+    }
+
+    /// Chooses a rung when there is evidence enough.
+    fn choose(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+        if self.window.span() < EVIDENCE {
+            return;
+        }
+        let (totals, parallelism) = (self.window.totals(), self.window.parallelism());
+        let advice = advise(totals.gain_bound(), parallelism, self.least_gain(), &self.machine);
+        let seen = format!(
+            "the foreground waits {:.0} % of its busy time on {parallelism:.2} CPUs while bulk work takes {:.2}: {:.0} % \
+             to gain at most",
+            totals.wait_share() * 100.0,
+            totals.bulk_rate(),
+            totals.gain_bound() * 100.0
+        );
+        let isolate = match advice {
+            _ if totals.runnable() < LIGHT_FRONT => {
+                return self.reason = "nothing is done: the foreground asks for little".to_owned();
+            }
+            Advice::Nothing => return self.reason = format!("nothing is done: {seen}"),
+            Advice::Isolate { cores } => self.machine.reserve(cores).map(Step::Isolate),
+            Advice::Weight => None,
+        };
+        let may_be_tried = |step: &Step| {
+            let rung = step.rung();
+            self.back_off.allows(now, rung) || self.was_refused_by_chance(rung, &totals)
+        };
+        match isolate.into_iter().chain([Step::Weight]).find(may_be_tried) {
+            Some(step) => {
+                self.refused = self.refused.filter(|(rung, _)| *rung != step.rung());
+                self.begin(now, step, totals, None, &seen, decisions);
+            }
+            None => self.reason = format!("nothing is done, because it did not help a moment ago: {seen}"),
+        }
+    }
+
+    /// True where the foreground waits so much longer without the step than under it that it helped after all: what was seen
+    /// before the trial was too short. Once, or a foreground that changes all the time would be tried with all the time.
+    fn was_refused_by_chance(&self, rung: Rung, without: &Totals) -> bool {
+        let is_seen = self.window.span() >= SECOND_LOOK;
+        self.refused.is_some_and(|(refused, waits)| is_seen && refused == rung && is_less(waits, without.wait_share()))
+    }
+
+    /// Tries `step`, where it can deprioritise a thread.
+    fn begin(
+        &mut self,
+        now: BootTime,
+        step: Step,
+        before: Totals,
+        in_force: Option<Step>,
+        seen: &str,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let trial = Trial::new(now, Duration::from_millis(self.config.trial_ms), before);
+        let rhythms = Rhythms::of(&self.roster, trial.settles());
+        self.reason = format!("{}, on trial: {seen}", self.words(&step));
+        self.held = Some(Held::new(step, now, Some(trial), rhythms, in_force));
+        let begun = decisions.len();
+        self.apply(now, decisions);
+        if self.leased.is_empty() {
+            if self.leased.refusals().next().is_none() {
+                self.reason = format!("nothing is done, because all bulk work is bound or known too little: {seen}");
+            }
+            return;
+        }
+        // Masks move threads at once, and groups take their time.
+        let is_mask = |decision: &Decision| {
+            matches!(decision.action, Action::Lease { target: Target::CpuAffinity { .. }, .. } | Action::Release { .. })
+        };
+        let masks = decisions[begun..].iter().take_while(|decision| is_mask(decision)).count();
+        let moved = [self.fetch_front(now), self.part_front(now)].concat();
+        decisions.splice(begun + masks..begun + masks, moved);
+    }
+
+    /// The cores that are kept free now, and the others.
+    pub fn split(&self) -> Option<&Split> {
+        match &self.held.as_ref()?.step {
+            Step::Isolate(split) => Some(split),
+            _ => None,
+        }
+    }
+
+    /// The foreground waits less, and runs less. Once, at its start, that is most likely its own doing; later it is looked
+    /// at without the step: where it runs no more then, the next trial compares with that.
+    fn doubt(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
+        let Some(held) = &mut self.held else { return };
+        let rung = held.step.rung();
+        let is_known = held.before.is_some() || self.doubted == Some(rung) || self.back_off.knows(rung);
+        if is_known {
+            self.doubted = None;
+            return self.take_back(now, &format!("it did not help: {why}"), decisions);
+        }
+        self.doubted = Some(rung);
+        if std::mem::take(&mut self.is_start) {
+            held.trial = None;
+            held.until = now + START;
+            let step = held.step.clone();
+            return self.reason = format!("{}, for now: {why}", self.words(&step));
+        }
+        self.release_all(&format!("looked at without it: {why}"), decisions);
+    }
+
+    /// Undoes the step in force, and does not try it again for a while.
+    pub(super) fn take_back(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
+        let Some(held) = self.held.take() else { return };
+        let rung = held.step.rung();
+        self.back_off.add(now, rung);
+        self.window.clear();
+        match held.before {
+            Some(step) => {
+                self.reason = format!("{} again: {why}", self.words(&step));
+                let rhythms = Rhythms::of(&self.roster, now);
+                self.held = Some(Held::new(step, now, None, rhythms, None));
+                self.apply(now, decisions);
+            }
+            None => self.release_all(why, decisions),
+        }
+    }
+}
+
+/// The cores that a foreground of this parallelism lacks where some are kept free for it, if it could gain as much by more.
+/// Waits are told of when they are over: what is chosen soon is a few in a hundred too few, and to choose again would find
+/// the same.
+fn lacking(step: &Step, parallelism: f64, least_gain: f64) -> f64 {
+    let Step::Isolate(split) = step else { return 0.0 };
+    Some(parallelism - split.reserved.len() as f64).filter(|lacking| *lacking > parallelism * least_gain).unwrap_or(0.0)
+}

@@ -1,0 +1,425 @@
+//! What is done for the foreground, when it is judged, and when it ends: pure decisions from looks and the time.
+//!
+//! A ladder: nothing, bulk work weighs less, bulk work runs on what no other task wants, all else that is busy leaves cores
+//! free. The gain bound chooses the rung, a trial keeps it or takes it back, and after a minute everything is chosen again,
+//! so that nothing stays that no longer helps.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::back_off::BackOff;
+use super::config::{PlacementConfig, Rule};
+use super::contention::Contention;
+use super::cores::Machine;
+use super::gain::Window;
+use super::heirs::Heirs;
+use super::neighbours::Neighbours;
+use super::probe;
+use super::roster::Roster;
+use super::sessions::Sessions;
+use super::step::{Rung, Step};
+use super::thesis;
+use super::trial::{Rhythms, Trial};
+use crate::{
+    Decision, Effect, Event, Holdings, Interest, Mechanism, Outcome, Question, Support, SupportState, Surroundings,
+    Target, ThreadDemand, ThreadSampling,
+};
+use brisk_sys::BootTime;
+use brisk_sys::cgroup::membership::Choice;
+use brisk_sys::cgroup::weight::WeighedGroup;
+use brisk_sys::sched::thread_facts::ThreadFacts;
+use brisk_sys::sched::threads::Look;
+
+/// Nothing is decided before so much was seen of a foreground.
+const EVIDENCE: Duration = Duration::from_millis(100);
+/// What parallelism and gain are measured over.
+const WINDOW: Duration = Duration::from_secs(1);
+/// A step is released and chosen again after this long.
+const CHOSEN_FOR: Duration = Duration::from_secs(60);
+/// Leases last longer than that: they end by themselves only where the daemon hangs.
+const LEASE: Duration = Duration::from_secs(90);
+/// Facts of bulk threads are asked for again after this long, so that a person's change is noticed.
+const FACTS_AGE: Duration = Duration::from_secs(5);
+/// A step that was taken back is tried again after this long, then after twice as long each time up to the longest.
+const BACK_OFF: Duration = Duration::from_secs(2);
+const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
+/// Why everything is released before a probe.
+const CHANGED: &str = "the device or the configuration changed";
+/// A foreground that asks for less than this share of a CPU is at rest.
+const AT_REST: f64 = 0.01;
+
+/// The placement mechanism's state and its decisions.
+#[derive(Debug)]
+pub struct PlacementPolicy {
+    config: PlacementConfig,
+    support: Support,
+    /// All CPUs of the device.
+    present: Machine,
+    /// Those of them that are online.
+    machine: Machine,
+    roster: Roster,
+    window: Window,
+    looked_at: Option<BootTime>,
+    /// The foreground has changed since the last sample, which will tell more of what was before.
+    has_changed: bool,
+    facts_at: BootTime,
+    unknown: Vec<u32>,
+    held: Option<Held>,
+    /// What threads have been made to give up.
+    leased: Holdings,
+    heirs: Heirs,
+    /// Masks of foreground threads, until the next sample.
+    parted: Holdings,
+    neighbours: Neighbours,
+    sessions: Sessions,
+    /// A group could not be made or entered: masks and nice values say the same of each thread.
+    without_groups: bool,
+    back_off: BackOff<Rung>,
+    /// A step under which the foreground ran less, and that was given back to see whether it was why.
+    doubted: Option<Rung>,
+    /// The first step that a trial refused, and what share of its busy time the foreground waited under it.
+    refused: Option<(Rung, f64)>,
+    /// The foreground may still be starting.
+    is_start: bool,
+    /// Light tasks that missed their rhythm away from the cores that are kept free: they go where they like.
+    late: BTreeSet<u32>,
+    /// Who keeps the foreground waiting for storage.
+    storage: Contention,
+    /// Why it does what it does.
+    reason: String,
+}
+
+/// The step in force.
+#[derive(Debug)]
+struct Held {
+    step: Step,
+    since: BootTime,
+    /// When everything is chosen again.
+    until: BootTime,
+    trial: Option<Trial>,
+    rhythms: Rhythms,
+    /// What was in force before it and is again when it fails.
+    before: Option<Step>,
+    /// The foreground was put apart for it, or need not be.
+    is_parted: bool,
+}
+
+impl Held {
+    fn new(step: Step, now: BootTime, trial: Option<Trial>, rhythms: Rhythms, before: Option<Step>) -> Self {
+        Self { step, since: now, until: now + CHOSEN_FOR, trial, rhythms, before, is_parted: false }
+    }
+}
+
+impl Default for PlacementPolicy {
+    fn default() -> Self {
+        Self::new(PlacementConfig::default(), Support::default(), Machine::equal(1))
+    }
+}
+
+impl PlacementPolicy {
+    /// A policy for `machine` under what `support` says of it.
+    pub fn new(config: PlacementConfig, support: Support, machine: Machine) -> Self {
+        Self {
+            config,
+            support,
+            present: machine.clone(),
+            machine,
+            roster: Roster::default(),
+            window: Window::default(),
+            looked_at: None,
+            has_changed: false,
+            facts_at: BootTime::default(),
+            unknown: Vec::new(),
+            held: None,
+            leased: Holdings::default(),
+            heirs: Heirs::default(),
+            parted: Holdings::default(),
+            neighbours: Neighbours::default(),
+            sessions: Sessions::default(),
+            without_groups: false,
+            back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
+            doubted: None,
+            refused: None,
+            is_start: true,
+            late: BTreeSet::new(),
+            storage: Contention::default(),
+            reason: "nothing was looked at yet".to_owned(),
+        }
+    }
+
+    /// Takes another configuration or machine; which tasks there are and which are the foreground stays known.
+    pub fn replace(
+        &mut self,
+        config: PlacementConfig,
+        support: Support,
+        machine: Machine,
+        decisions: &mut Vec<Decision>,
+    ) {
+        self.release_all(CHANGED, decisions);
+        self.config = config;
+        self.support = support;
+        self.present = machine.clone();
+        self.machine = machine;
+        self.back_off.clear();
+        self.without_groups = false;
+        self.leased.forget_refusals(|_| true);
+        self.neighbours.clear();
+        self.sessions.clear();
+        if !self.is_on() {
+            self.roster = Roster::default();
+            self.looked_at = None;
+        }
+    }
+
+    /// True when the groups of the delegated sub-tree are wanted with the next sample.
+    fn wants_groups(&self, now: BootTime) -> bool {
+        let has_tree = matches!(self.config.groups, Choice::Tree(_));
+        has_tree && self.roster.has_front() && self.neighbours.are_due(now)
+    }
+
+    fn is_on(&self) -> bool {
+        self.support.state == SupportState::Active
+    }
+
+    fn maximum(&self) -> usize {
+        usize::try_from(self.config.maximum_threads).unwrap_or(usize::MAX)
+    }
+
+    fn put_in_foreground(&mut self, pids: BTreeSet<u32>, decisions: &mut Vec<Decision>) {
+        if self.roster.put_in_foreground(pids) {
+            self.release_all("something else came to the front", decisions);
+            self.back_off.clear();
+            self.neighbours.clear();
+            self.doubted = None;
+            self.refused = None;
+            self.is_start = true;
+            self.late.clear();
+            self.window.clear();
+            self.has_changed = true;
+        }
+    }
+
+    fn on_look(
+        &mut self,
+        now: BootTime,
+        (look, facts, groups): (&Look, &[ThreadFacts], Option<&[WeighedGroup]>),
+        online: &[u32],
+        decisions: &mut Vec<Decision>,
+    ) {
+        self.rejoin_foreground(decisions);
+        let wall_ns = self.looked_at.replace(now).map_or(0, |before| now.since(before).as_nanos() as u64);
+        self.roster.take_fork_parents(now, facts, self.machine.cores().len());
+        let totals = self.roster.take(now, wall_ns, look);
+        self.release_where("it has ended", decisions, |tid| look.ended.contains(&tid));
+        self.late.retain(|tid| !look.ended.contains(tid));
+        self.sessions.forget(&look.ended);
+        self.sessions.take(facts, &self.roster, &self.leased);
+        self.heirs.note(look, &self.leased, &self.roster);
+        // A task that shows what was made of it, or what it was born with, does not show what is its own.
+        let mut changed = self.heirs.disinherit(facts, decisions);
+        changed.extend(self.leased_threads());
+        let tells_own = |facts: &&ThreadFacts| !changed.contains(&facts.tid) && !self.sessions.asked_alone(facts.tid);
+        self.roster.take_facts(facts.iter().filter(tells_own));
+        if now.since(self.facts_at) >= FACTS_AGE {
+            self.facts_at = now;
+            self.doubt_facts();
+            self.sessions.doubt();
+        }
+        self.follow_online(online, decisions);
+        self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
+        self.unknown.extend(self.heirs.tids());
+        self.unknown.extend(self.roster.unknown_fork_parents(now));
+        let light: Vec<u32> = self.unknown_light().collect();
+        self.unknown.extend(light);
+        if !self.roster.has_front() {
+            self.window.clear();
+            return self.release_all("there is no foreground", decisions);
+        }
+        self.spare_sessions();
+        if let Some(groups) = groups {
+            self.neighbours.take(now, groups, self.roster.front(), &self.leased);
+        }
+        self.neighbours.spare(&self.roster, &self.config.excluded_commands);
+        if !std::mem::take(&mut self.has_changed) && wall_ns > 0 {
+            self.window.add(totals, WINDOW);
+        }
+        match self.config.rule {
+            Rule::Brisk => self.climb(now, totals, look, decisions),
+            Rule::Weight => self.always_weigh(now, decisions),
+            Rule::Thesis => self.follow_thesis(now, decisions),
+        }
+    }
+
+    /// CPUs come and go, with or without a word of it.
+    fn follow_online(&mut self, online: &[u32], decisions: &mut Vec<Decision>) {
+        if online.is_empty() {
+            return;
+        }
+        let machine = self.present.only(online);
+        if machine != self.machine {
+            self.release_all("CPUs came or went", decisions);
+            self.back_off.clear();
+            self.machine = machine;
+        }
+    }
+
+    /// Weight whenever there is a foreground and bulk work.
+    fn always_weigh(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+        if self.held.is_none() && !self.busy(&Step::Weight).is_empty() {
+            let rhythms = Rhythms::default();
+            self.held = Some(Held::new(Step::Weight, now, None, rhythms, None));
+            self.reason = format!("{}, by the rule of weight", self.words(&Step::Weight));
+        }
+        if self.held.as_ref().is_some_and(|held| now >= held.until) {
+            return self.release_all("chosen again after a while", decisions);
+        }
+        self.apply(now, decisions);
+    }
+
+    fn follow_thesis(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+        let wanted = thesis::assign(&self.roster, &self.machine, &self.config.excluded_commands, self.maximum());
+        self.unknown.extend(thesis::unknown(&self.roster, self.maximum()));
+        self.reason = "by the thesis's classes".to_owned();
+        self.make(now, &wanted, "the thesis's classes", decisions);
+    }
+}
+
+impl Mechanism for PlacementPolicy {
+    fn name(&self) -> &'static str {
+        "placement"
+    }
+
+    fn support(&self) -> &Support {
+        &self.support
+    }
+
+    fn follow(&mut self, _now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        let (config, support, machine) = probe::on(surroundings);
+        self.storage.replace(probe::lowest_io_priority(surroundings.root, &config), &config);
+        self.replace(config, support, machine, decisions);
+    }
+
+    fn let_go(&mut self, _surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        self.release_all(CHANGED, decisions);
+        self.storage.leave(CHANGED, decisions);
+    }
+
+    fn stop(&mut self, decisions: &mut Vec<Decision>) {
+        self.release_all("the daemon stops", decisions);
+        self.storage.leave("the daemon stops", decisions);
+    }
+
+    fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
+        if !self.is_on() {
+            return;
+        }
+        match event {
+            Event::Facts(facts) => self.storage.take(now, facts, self.roster.front(), decisions),
+            Event::Deadline => self.storage.on_deadline(now, self.roster.front()),
+            Event::Threads { look, facts, online, groups } => {
+                self.on_look(now, (look, facts, groups.as_deref()), online, decisions);
+            }
+            Event::Foreground { processes } => {
+                self.put_in_foreground(processes.iter().map(|process| process.pid).collect(), decisions);
+            }
+            Event::Session { pids } => self.put_in_foreground(pids.iter().copied().collect(), decisions),
+            Event::LaunchAnnounced { process: Some(process), .. } => {
+                self.put_in_foreground(BTreeSet::from([process.pid]), decisions);
+            }
+            _ => {}
+        }
+        self.storage.follow_front(now, self.roster.has_front(), decisions);
+    }
+
+    fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], decisions: &mut Vec<Decision>) {
+        let (mut makes_do, mut refusal) = (false, None);
+        let is_of_storage = |outcome: &&Outcome| matches!(outcome.target, Target::IoPriority { .. });
+        let of_storage: Vec<Outcome> = outcomes.iter().filter(is_of_storage).cloned().collect();
+        self.storage.on_outcomes(now, &of_storage);
+        for outcome in outcomes.iter().filter(|outcome| !is_of_storage(outcome)) {
+            self.leased.take(now, outcome);
+            self.parted.take(now, outcome);
+            let Some(error) = outcome.error().filter(|_| outcome.held.is_none()) else { continue };
+            let is_gone = matches!(outcome.effect, Effect::Missing(_));
+            match &outcome.target {
+                // A thread may end at any time.
+                target if is_gone && target.thread().is_some() => continue,
+                Target::Group(_) | Target::GroupMember { .. } => {
+                    self.without_groups = true;
+                    makes_do = true;
+                }
+                Target::Autogroup(_) if is_gone => continue,
+                Target::Autogroup(_) => makes_do = true,
+                Target::GroupWeight(folder) => {
+                    self.neighbours.forget(folder);
+                    makes_do = true;
+                }
+                _ => {}
+            }
+            refusal = Some(error);
+        }
+        if makes_do {
+            return self.apply(now, decisions);
+        }
+        if let Some(error) = refusal.filter(|_| self.leased.is_empty()) {
+            self.give_up(now, error);
+        }
+    }
+
+    fn interest(&self) -> Interest {
+        if !self.is_on() {
+            return Interest::default();
+        }
+        let is_new = self.config.rule == Rule::Brisk && self.window.span() < EVIDENCE * 2;
+        let look_ms = match (self.roster.has_front(), is_new) {
+            (false, _) => self.config.idle_look_ms,
+            // Twice as often at first: a new foreground should not have to wait for evidence.
+            (true, true) => self.config.look_ms.div_ceil(2),
+            (true, false) => self.config.look_ms,
+        };
+        Interest {
+            foreground: true,
+            session: true,
+            look_period: Some(Duration::from_millis(look_ms)),
+            ..Interest::default()
+        }
+    }
+
+    fn demand_threads(&self, now: BootTime, demand: &mut ThreadDemand) {
+        demand.facts.extend(&self.unknown);
+        demand.groups |= self.wants_groups(now);
+    }
+
+    fn thread_sampling(&self) -> Option<ThreadSampling<'_>> {
+        Some(ThreadSampling { sensing: self.config.sensing, groups: &self.config.groups })
+    }
+
+    fn take_questions(&mut self, questions: &mut Vec<Question>) {
+        self.storage.take_questions(questions);
+    }
+
+    fn unreserved_cpus(&self) -> Option<&[u32]> {
+        self.split().map(|split| split.rest.as_slice())
+    }
+
+    fn details(&self) -> Option<serde_json::Value> {
+        serde_json::to_value(self.snapshot()).ok()
+    }
+
+    fn deadline(&self) -> Option<BootTime> {
+        self.storage.deadline()
+    }
+
+    fn activity(&self) -> Option<(BootTime, String)> {
+        let held = self.held.as_ref()?;
+        Some((held.since, format!("{} ({} changed)", self.reason, self.leased.held().count())))
+    }
+}
+
+mod demands;
+mod front;
+mod ladder;
+mod light;
+#[cfg(test)]
+mod tests;
+mod view;

@@ -1,0 +1,548 @@
+//! A simulated device: CPUs, threads that work and sleep, a fair scheduler in steps of a millisecond, and the policy on top.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::super::*;
+use crate::placement::snapshot::ThreadView;
+use crate::simulated::Kernel;
+use crate::{Action, Effect, Enabled};
+use brisk_sys::cgroup::hierarchy::Hierarchy;
+use brisk_sys::cgroup::membership::{Choice, Membership, Memberships};
+use brisk_sys::cgroup::weight::WeighedGroup;
+use brisk_sys::cpu::hotplug::{format_list, parse_list};
+use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
+use brisk_sys::sched::schedstat::{Schedstat, Usage};
+use brisk_sys::sched::scheduling_group::SchedulingGroup;
+use brisk_sys::sched::threads::{Thread, ThreadUsage};
+use brisk_sys::sched::uclamp::{self, Clamps, Fitting};
+
+/// What a thread does, over and over.
+#[derive(Debug, Clone, Copy)]
+pub struct Habit {
+    /// Work at full capacity, in milliseconds; zero never comes to an end.
+    pub work_ms: u32,
+    /// Sleep after it.
+    pub sleep_ms: u32,
+    /// The next work begins so long after this one began, however long it took; zero is off.
+    pub period_ms: u32,
+}
+
+pub const HOG: Habit = Habit { work_ms: 0, sleep_ms: 0, period_ms: 0 };
+pub const FRAMES: Habit = Habit { work_ms: 7, sleep_ms: 0, period_ms: 17 };
+pub const MUSIC: Habit = Habit { work_ms: 1, sleep_ms: 0, period_ms: 20 };
+pub const DOWNLOAD: Habit = Habit { work_ms: 15, sleep_ms: 25, period_ms: 0 };
+/// One of many that pass messages around.
+pub const MESSAGE: Habit = Habit { work_ms: 1, sleep_ms: 1, period_ms: 0 };
+
+/// How far a thread may lag behind the others, whatever its mask has kept from it.
+const MOST_LAG_MS: f64 = 24.0;
+/// A thread keeps its CPU this long, whichever other one wakes.
+const LEAST_SLICE_MS: u32 = 4;
+
+#[derive(Debug, Clone)]
+pub struct Sim {
+    pub thread: Thread,
+    pub habit: Habit,
+    pub facts: ThreadFacts,
+    pub mask: Vec<u32>,
+    pub priority: Priority,
+    /// Its upper clamp.
+    pub clamp: u32,
+    counters: Schedstat,
+    /// A wait that is not over: the kernel does not tell of it before.
+    wait_ns: u64,
+    reported: Schedstat,
+    looked_at: u64,
+    virtual_time: f64,
+    work_left: f64,
+    began_at: u64,
+    /// Asleep until then.
+    pub wakes_at: u64,
+    ran_last: bool,
+    ran_at: u64,
+    /// How long it has been on a CPU without a break.
+    slice_ms: u32,
+    is_new: bool,
+    /// Its group's weight.
+    pub group_weight: Option<f64>,
+    /// Milliseconds of full capacity that it got.
+    pub progress: f64,
+    /// Works that were finished.
+    pub finished: u32,
+    /// The longest that a work took, in milliseconds.
+    pub slowest_ms: u64,
+}
+
+/// The device and its policy.
+pub struct Device {
+    pub policy: PlacementPolicy,
+    pub threads: BTreeMap<u32, Sim>,
+    cores: Vec<(u32, u32)>,
+    pub online: Vec<u32>,
+    pub now_ms: u64,
+    next_look_ms: u64,
+    /// Everything that was decided.
+    pub decisions: Vec<(u64, Decision)>,
+    pub kernel: Kernel,
+    acts: bool,
+    /// Control groups: those that were made, with their settings, and who is in which.
+    pub groups: BTreeMap<PathBuf, String>,
+    pub members: BTreeMap<(Hierarchy, u32), PathBuf>,
+    /// A delegated sub-tree, and what its groups are made to weigh.
+    pub tree: Vec<WeighedGroup>,
+    pub weights: BTreeMap<PathBuf, String>,
+    /// The nice values that sessions are made to have.
+    pub sessions: BTreeMap<u64, i32>,
+}
+
+/// Where a device has groups: weights beside all others, CPUs below the own one.
+const CPU_FOLDER: &str = "/cpu/brisk-threads";
+const CPUSET_FOLDER: &str = "/cpuset/others/brisk-threads";
+
+fn memberships() -> Memberships {
+    let from = |hierarchy, folder: &str, group: &str, taken_as: &str| Membership {
+        hierarchy,
+        group: group.into(),
+        taken_into: folder.into(),
+        taken_as: taken_as.into(),
+        whole_process: false,
+    };
+    Memberships {
+        cpu: Some(from(Hierarchy::Cpu, CPU_FOLDER, "/", "/brisk-threads")),
+        cpuset: Some(from(Hierarchy::Cpuset, CPUSET_FOLDER, "/others", "/others/brisk-threads")),
+    }
+}
+
+fn active() -> Support {
+    Support { state: SupportState::Active, reason: "simulated".into(), advice: String::new() }
+}
+
+impl Device {
+    pub fn new(cores: &[(u32, u32)], config: PlacementConfig) -> Self {
+        let mut all = cores.to_vec();
+        // A task that may choose takes the fastest first, and of equals those that others are kept from.
+        all.sort_by_key(|&(cpu, capacity)| std::cmp::Reverse((capacity, cpu)));
+        let acts = config.enabled.is_on();
+        Self {
+            policy: PlacementPolicy::new(
+                PlacementConfig { enabled: Enabled::On, ..config },
+                active(),
+                Machine::of(cores),
+            ),
+            threads: BTreeMap::new(),
+            cores: all,
+            online: cores.iter().map(|&(cpu, _)| cpu).collect(),
+            now_ms: 0,
+            next_look_ms: 0,
+            decisions: Vec::new(),
+            kernel: Kernel::default(),
+            acts,
+            groups: BTreeMap::new(),
+            members: BTreeMap::new(),
+            tree: Vec::new(),
+            weights: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+        }
+    }
+
+    /// The same device with a kernel that clamps utilisation.
+    pub fn with_clamps(mut self) -> Self {
+        let machine = Machine::of(&self.cores).with_fitting(Some(Fitting::Exactly));
+        self.policy = PlacementPolicy::new(self.policy.config, active(), machine);
+        self
+    }
+
+    fn offered(&self) -> Memberships {
+        if self.policy.config.groups == Choice::Auto { memberships() } else { Memberships::default() }
+    }
+
+    /// A thread of process `pid` that begins now.
+    pub fn start(&mut self, tid: u32, pid: u32, parent: u32, habit: Habit) -> &mut Sim {
+        let mut allowed: Vec<u32> = self.cores.iter().map(|&(cpu, _)| cpu).collect();
+        allowed.sort_unstable();
+        let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
+        let facts = ThreadFacts {
+            tid,
+            start_time_ticks: u64::from(tid),
+            allowed: allowed.clone(),
+            priority,
+            clamps: Clamps::default(),
+            groups: self.offered(),
+            scheduling_group: SchedulingGroup::default(),
+            children_ticks: 0,
+        };
+        let running = self.threads.values().filter(|sim| sim.ran_last).map(|sim| sim.virtual_time);
+        let least = running.fold(f64::INFINITY, f64::min);
+        let sim = Sim {
+            thread: Thread { tid, pid, parent, command: format!("t{tid}") },
+            habit,
+            facts,
+            mask: allowed,
+            priority,
+            clamp: uclamp::MAXIMUM,
+            counters: Schedstat::default(),
+            wait_ns: 0,
+            reported: Schedstat::default(),
+            looked_at: self.now_ms,
+            virtual_time: if least.is_finite() { least } else { 0.0 },
+            work_left: f64::from(habit.work_ms),
+            began_at: self.now_ms,
+            // Not all at once, or they would stay in step.
+            wakes_at: self.now_ms + u64::from(tid % 7),
+            ran_last: false,
+            ran_at: 0,
+            slice_ms: 0,
+            group_weight: None,
+            is_new: true,
+            progress: 0.0,
+            finished: 0,
+            slowest_ms: 0,
+        };
+        self.threads.insert(tid, sim);
+        self.threads.get_mut(&tid).unwrap()
+    }
+
+    /// A process that is a child of another one, and begins as that one is now.
+    pub fn fork(&mut self, tid: u32, parent: u32, habit: Habit) {
+        let Sim { mask, priority, clamp, group_weight, .. } = self.threads[&parent].clone();
+        let child = self.start(tid, tid, parent, habit);
+        (child.mask, child.priority, child.clamp, child.group_weight) = (mask, priority, clamp, group_weight);
+    }
+
+    pub fn end(&mut self, tid: u32) {
+        let ended = self.threads.remove(&tid);
+        if let Some(ended) = ended
+            && let Some(parent) = self.threads.get_mut(&ended.thread.parent)
+        {
+            parent.facts.children_ticks += ended.counters.run_ns / 10_000_000;
+        }
+        self.members.retain(|&(_, member), _| member != tid);
+        let look = Look { ended: vec![tid], ..Look::default() };
+        let event = Event::Threads { look, facts: Vec::new(), online: self.online.clone(), groups: None };
+        self.tell(&event);
+    }
+
+    pub fn put_in_foreground(&mut self, pids: &[u32]) {
+        let process = |&pid: &u32| crate::Process { pid, ..Default::default() };
+        self.tell(&Event::Foreground { processes: pids.iter().map(process).collect() });
+        self.next_look_ms = self.now_ms;
+    }
+
+    pub fn run(&mut self, milliseconds: u64) {
+        let until = self.now_ms + milliseconds;
+        while self.now_ms < until {
+            if self.now_ms >= self.next_look_ms {
+                self.look();
+            }
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        let now = self.now_ms;
+        let mut runnable: Vec<(f64, u32)> = Vec::new();
+        let running = || self.threads.values().filter(|sim| sim.ran_last).map(|sim| sim.virtual_time);
+        let least = running().fold(f64::INFINITY, f64::min);
+        // Who shares the same CPUs; those with equally many do.
+        let mut most: BTreeMap<usize, f64> = BTreeMap::new();
+        for sim in self.threads.values().filter(|sim| sim.ran_last) {
+            let most = most.entry(sim.mask.len()).or_insert(sim.virtual_time);
+            *most = most.max(sim.virtual_time);
+        }
+        for sim in self.threads.values_mut() {
+            if sim.wakes_at == now && least.is_finite() {
+                // Who slept begins a little ahead of the others, and not with all the time that it slept.
+                sim.virtual_time = sim.virtual_time.max(least - 3.0);
+            }
+            if sim.wakes_at <= now {
+                let most = most.get(&sim.mask.len()).copied().unwrap_or(f64::NEG_INFINITY);
+                sim.virtual_time = sim.virtual_time.max(most - MOST_LAG_MS);
+                // Who has just begun is not interrupted at once.
+                let keeps = sim.ran_last && sim.slice_ms < LEAST_SLICE_MS;
+                runnable.push((if keeps { f64::NEG_INFINITY } else { sim.virtual_time }, sim.thread.tid));
+            }
+        }
+        let ran = |tid: &u32| self.threads[tid].ran_at;
+        runnable.sort_by(|one, other| {
+            one.0.total_cmp(&other.0).then_with(|| (ran(&one.1), one.1).cmp(&(ran(&other.1), other.1)))
+        });
+        let mut free: Vec<(u32, u32)> =
+            self.cores.iter().copied().filter(|(cpu, _)| self.online.contains(cpu)).collect();
+        for (_, tid) in runnable {
+            let sim = self.threads.get_mut(&tid).unwrap();
+            let confined = sim.mask.iter().any(|cpu| self.online.contains(cpu));
+            let may = |(cpu, _): &(u32, u32)| !confined || sim.mask.contains(cpu);
+            // Who fits on the smallest goes there.
+            let is_modest =
+                self.cores.iter().any(|&(_, capacity)| sim.clamp <= capacity && sim.clamp < uclamp::MAXIMUM);
+            match if is_modest { free.iter().rposition(may) } else { free.iter().position(may) } {
+                Some(index) => sim.get(free.remove(index).1, now),
+                None => {
+                    sim.wait_ns += 1_000_000;
+                    sim.ran_last = false;
+                    sim.slice_ms = 0;
+                }
+            }
+        }
+        self.now_ms += 1;
+        self.expire();
+    }
+
+    /// Ends the leases whose deadline has come, and tells the policy so.
+    pub fn expire(&mut self) {
+        let now = BootTime::from_milliseconds(self.now_ms);
+        let mut kernel = std::mem::take(&mut self.kernel);
+        let outcomes = kernel.expire(now, &mut |action| self.act(action));
+        self.kernel = kernel;
+        if !outcomes.is_empty() {
+            let mut decisions = Vec::new();
+            self.policy.on_outcomes(now, &outcomes, &mut decisions);
+            self.carry_out(decisions);
+        }
+    }
+
+    /// Runs up to and including the next look.
+    pub fn next_look(&mut self) {
+        let ahead = self.next_look_ms + 1 - self.now_ms;
+        self.run(ahead);
+    }
+
+    fn look(&mut self) {
+        let asked = self.policy.unknown.to_vec();
+        let mut look = Look::default();
+        for sim in self.threads.values_mut() {
+            if std::mem::take(&mut sim.is_new) {
+                look.born.push(sim.thread.clone());
+                sim.looked_at = self.now_ms;
+                continue;
+            }
+            let usage = sim.counters.since(sim.reported, (self.now_ms - sim.looked_at) * 1_000_000);
+            if usage.wall_ns > 0 && (usage != Usage { wall_ns: usage.wall_ns, ..Usage::default() }) {
+                look.used.push(ThreadUsage { tid: sim.thread.tid, usage });
+                (sim.reported, sim.looked_at) = (sim.counters, self.now_ms);
+            } else if usage.wall_ns >= 1_000_000_000 {
+                sim.looked_at = self.now_ms;
+            }
+        }
+        let facts = |tid: &u32| {
+            let sim = self.threads.get(tid)?;
+            let clamps = Clamps { maximum: sim.clamp, ..sim.facts.clamps };
+            let mut scheduling_group = sim.facts.scheduling_group.clone();
+            if let SchedulingGroup::Autogroup(group) = &mut scheduling_group {
+                group.nice = self.sessions.get(&group.id).copied().unwrap_or(group.nice);
+            }
+            let facts = sim.facts.clone();
+            Some(ThreadFacts { allowed: sim.mask.clone(), priority: sim.priority, clamps, scheduling_group, ..facts })
+        };
+        let facts = asked.iter().filter_map(facts).collect();
+        let groups = self.policy.wants_groups(BootTime::from_milliseconds(self.now_ms)).then(|| self.tree.clone());
+        self.tell(&Event::Threads { look, facts, online: self.online.clone(), groups });
+        let period = self.policy.interest().look_period.unwrap();
+        self.next_look_ms = self.now_ms + period.as_millis() as u64;
+    }
+
+    pub fn tell(&mut self, event: &Event) {
+        let mut decisions = Vec::new();
+        self.policy.on_event(BootTime::from_milliseconds(self.now_ms), event, &mut decisions);
+        self.carry_out(decisions);
+    }
+
+    /// Does what was decided, and tells the policy what became of it.
+    pub fn carry_out(&mut self, mut decisions: Vec<Decision>) {
+        let now = BootTime::from_milliseconds(self.now_ms);
+        while !decisions.is_empty() {
+            let mut kernel = std::mem::take(&mut self.kernel);
+            let outcomes: Vec<_> =
+                decisions.iter().map(|it| kernel.carry_out(now, it, &mut |action| self.act(action))).collect();
+            self.kernel = kernel;
+            self.decisions.extend(decisions.drain(..).map(|decision| (self.now_ms, decision)));
+            self.policy.on_outcomes(now, &outcomes, &mut decisions);
+        }
+        self.check_belief();
+    }
+
+    /// What the policy believes to hold is what the kernel holds, and what its threads show.
+    fn check_belief(&self) {
+        let believed = self.policy.leased.held().chain(self.policy.parted.held());
+        let believed: BTreeMap<Target, String> =
+            believed.map(|(target, value)| (target.clone(), value.to_owned())).collect();
+        assert_eq!(believed, self.kernel.held(), "at {} ms: {}", self.now_ms, self.policy.reason);
+        assert!(
+            self.policy.leased.is_empty()
+                || self.policy.leased.in_force().all(|(target, _)| believed.contains_key(target))
+        );
+        for sim in self.threads.values().filter(|_| self.acts) {
+            let (tid, start_time_ticks) = (sim.thread.tid, sim.facts.start_time_ticks);
+            let held = |target: Target| believed.get(&target).cloned();
+            if let Some(value) = held(Target::CpuAffinity { tid, start_time_ticks }) {
+                assert_eq!(format_list(&sim.mask), value, "mask of {tid}");
+            }
+            if let Some(value) = held(Target::Priority { tid, start_time_ticks }) {
+                assert_eq!(sim.priority.to_string(), value, "priority of {tid}");
+            }
+        }
+        assert_eq!(self.policy.snapshot().threads.iter().filter(|view| self.shows_more_than_held(view)).count(), 0);
+    }
+
+    /// True when `brisk placement explain` would say of a thread that it holds what the kernel does not.
+    fn shows_more_than_held(&self, view: &ThreadView) -> bool {
+        let is_its = |target: &Target| {
+            target.thread() == Some(view.tid) || matches!(target, Target::GroupWeight(_) | Target::Autogroup(_))
+        };
+        view.leased.is_some() && !self.kernel.held().keys().any(is_its)
+    }
+
+    fn act(&mut self, action: &Action) -> Result<(), Effect> {
+        if !self.acts {
+            return Ok(());
+        }
+        let (target, value) = match action {
+            Action::Lease { target, value, .. } => (target, Some(value)),
+            Action::Release { target } => (target, None),
+            Action::Disinherit { target, original, .. } => (target, Some(original)),
+            _ => panic!("{action:?}"),
+        };
+        if let Target::Group(folder) = target {
+            let is_empty = !self.members.values().any(|group| group == folder);
+            match value {
+                Some(settings) => drop(self.groups.insert(folder.clone(), settings.clone())),
+                None if !is_empty => return Err(Effect::Refused("EBUSY".to_owned())),
+                None => assert!(self.groups.remove(folder).is_some(), "{folder:?} is there"),
+            }
+            self.weigh();
+            return Ok(());
+        }
+        if let Target::GroupWeight(folder) = target {
+            match value {
+                Some(weight) => drop(self.weights.insert(folder.clone(), weight.clone())),
+                None => assert!(self.weights.remove(folder).is_some(), "{folder:?} weighs what it did"),
+            }
+            return Ok(());
+        }
+        if let Target::Autogroup(id) = target {
+            match value {
+                Some(nice) => drop(self.sessions.insert(*id, nice.parse().unwrap())),
+                None => assert!(self.sessions.remove(id).is_some(), "autogroup {id} has its own value"),
+            }
+            self.weigh();
+            return Ok(());
+        }
+        let Some(tid) = target.thread().filter(|tid| self.threads.contains_key(tid)) else {
+            return Err(Effect::Missing("ESRCH".to_owned()));
+        };
+        let allowed = self.threads[&tid].facts.allowed.clone();
+        match target {
+            Target::CpuAffinity { .. } => {
+                let cpus = value.map_or(allowed, |list| parse_list(list).unwrap());
+                assert!(!cpus.is_empty(), "no mask is empty");
+                // Time counts from zero among those that share the new CPUs.
+                let others = self.threads.values().filter(|sim| sim.mask.len() == cpus.len() && sim.ran_last);
+                let least = others.map(|sim| sim.virtual_time).fold(f64::INFINITY, f64::min);
+                let sim = self.threads.get_mut(&tid).unwrap();
+                if least.is_finite() {
+                    sim.virtual_time = least;
+                }
+                sim.mask = cpus;
+            }
+            Target::Priority { .. } => {
+                let sim = self.threads.get_mut(&tid).unwrap();
+                sim.priority = value.map_or(sim.facts.priority, |text| text.parse().unwrap());
+            }
+            Target::UtilizationClampMaximum { .. } => {
+                let sim = self.threads.get_mut(&tid).unwrap();
+                sim.clamp = value.map_or(sim.facts.clamps.maximum, |text| text.parse().unwrap());
+                assert!(sim.facts.clamps.minimum <= sim.clamp, "the kernel refuses it");
+            }
+            Target::GroupMember { hierarchy, .. } => {
+                let folder = if *hierarchy == Hierarchy::Cpu { CPU_FOLDER } else { CPUSET_FOLDER };
+                match action {
+                    Action::Lease { .. } => {
+                        if !self.groups.contains_key(Path::new(folder)) {
+                            return Err(Effect::Refused("ENOENT".to_owned()));
+                        }
+                        self.members.insert((*hierarchy, tid), folder.into());
+                    }
+                    _ => drop(self.members.remove(&(*hierarchy, tid))),
+                }
+                self.weigh();
+            }
+            _ => panic!("{target:?}"),
+        }
+        Ok(())
+    }
+
+    /// Each member weighs as much as its group: how they share it is the kernel's, and not modelled.
+    fn weigh(&mut self) {
+        let weight = |settings: &String| match settings.split_once('=') {
+            Some(("cpu.shares", shares)) => shares.parse().unwrap(),
+            Some(("cpu.idle", "1")) => 3.0,
+            _ => panic!("{settings}"),
+        };
+        let weight = self.groups.get(Path::new(CPU_FOLDER)).map(weight);
+        for (&tid, sim) in &mut self.threads {
+            let of_session = match &sim.facts.scheduling_group {
+                SchedulingGroup::Autogroup(group) => self.sessions.get(&group.id),
+                _ => None,
+            };
+            let of_session = of_session.map(|&nice| 1024.0 / 1.25f64.powi(nice));
+            let of_group = weight.filter(|_: &f64| self.members.contains_key(&(Hierarchy::Cpu, tid)));
+            sim.group_weight = of_group.or(of_session);
+        }
+    }
+
+    /// Who is treated in some way now.
+    pub fn treated(&self) -> Vec<u32> {
+        let is_treated = |sim: &&Sim| {
+            sim.mask != sim.facts.allowed || sim.priority != sim.facts.priority || sim.group_weight.is_some()
+        };
+        self.threads.values().filter(is_treated).map(|sim| sim.thread.tid).collect()
+    }
+
+    /// Who claims less than its own now.
+    pub fn clamped(&self) -> Vec<u32> {
+        let is_clamped = |sim: &&Sim| sim.clamp != sim.facts.clamps.maximum;
+        self.threads.values().filter(is_clamped).map(|sim| sim.thread.tid).collect()
+    }
+}
+
+impl Sim {
+    pub fn sleep_until(&mut self, moment_ms: u64) {
+        self.wakes_at = moment_ms;
+        self.ran_last = false;
+    }
+
+    /// Gets a millisecond of a CPU.
+    fn get(&mut self, capacity: u32, now: u64) {
+        let weight = match (self.group_weight, self.priority) {
+            (Some(weight), _) => weight,
+            (None, Priority { policy: SchedulingPolicy::Idle, .. }) => 3.0,
+            (None, Priority { nice, .. }) => 1024.0 / 1.25f64.powi(nice),
+        };
+        self.counters.run_ns += 1_000_000;
+        self.counters.wait_ns += std::mem::take(&mut self.wait_ns);
+        self.counters.slices += u64::from(!self.ran_last);
+        self.virtual_time += 1024.0 / weight;
+        self.slice_ms = if self.slice_ms == LEAST_SLICE_MS { 1 } else { self.slice_ms + 1 };
+        self.ran_last = true;
+        self.ran_at = now;
+        let done = f64::from(capacity) / 1024.0;
+        self.progress += done;
+        if self.habit.work_ms == 0 {
+            return;
+        }
+        self.work_left -= done;
+        if self.work_left <= 0.001 {
+            self.finished += 1;
+            self.slowest_ms = self.slowest_ms.max(now + 1 - self.began_at);
+            self.work_left = f64::from(self.habit.work_ms);
+            self.wakes_at = match self.habit.period_ms {
+                0 => now + 1 + u64::from(self.habit.sleep_ms),
+                period => (self.began_at + u64::from(period)).max(now + 1),
+            };
+            self.began_at = self.wakes_at;
+            self.ran_last = false;
+            self.slice_ms = 0;
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What this device offers to placement: its CPUs and what they can do, and whether the kernel tells who waits.
+
+use super::NAME;
+use super::config::PlacementConfig;
+use super::cores::{Core, FULL_CAPACITY, Machine};
+use crate::enabled::decide;
+use crate::{Support, SupportState, Surroundings};
+use brisk_sys::Root;
+use brisk_sys::cgroup::membership::Groups;
+use brisk_sys::cpu::{capacity, hotplug};
+use brisk_sys::io::io_priority::{self, IoPriority};
+use brisk_sys::process::foreground;
+use brisk_sys::sched::autogroup;
+use brisk_sys::sched::threads::{self, Sensing};
+use brisk_sys::sched::uclamp::Fitting;
+
+/// The configuration, what it makes of this device, and the device's CPUs.
+pub(super) fn on(surroundings: &Surroundings<'_>) -> (PlacementConfig, Support, Machine) {
+    let config: PlacementConfig = surroundings.section(NAME);
+    let machine = machine(surroundings.root);
+    let support = support(surroundings.root, &config, &machine);
+    (config, support, machine)
+}
+
+/// The lowest rank that a thread's requests to storage can have under `config`; `None` where nothing is done about storage.
+pub(super) fn lowest_io_priority(root: &Root, config: &PlacementConfig) -> Option<IoPriority> {
+    if !config.enabled.is_on() || !config.storage {
+        return None;
+    }
+    let lowest = io_priority::lowest(root);
+    if lowest.is_none() {
+        tracing::warn!(
+            "placement: no thread's I/O priority is lowered: no disk has bfq or mq-deadline as its scheduler"
+        );
+    }
+    lowest
+}
+
+/// The CPUs that are online, each with its capacity, and what clamps do there. A device that does not say has one CPU.
+pub fn machine(root: &Root) -> Machine {
+    let online = hotplug::online(root).unwrap_or_else(|_| vec![0]);
+    let capacities = capacity::of(root, &online);
+    let core = |&cpu: &u32| Core { cpu, capacity: capacities.get(&cpu).copied().unwrap_or(FULL_CAPACITY) };
+    // A scheduler that does not tell capacities fits no thread by them.
+    let fitting = Fitting::of(root).filter(|_| capacity::is_told(root, &online));
+    Machine::new(online.iter().map(core).collect()).with_fitting(fitting)
+}
+
+/// What `config` makes of this device.
+pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine) -> Support {
+    const FILE: &str = "/proc/self/schedstat";
+    let support = |state, reason: String, advice: &str| Support { state, reason, advice: advice.to_owned() };
+    if !root.exists(FILE) {
+        let reason = format!("{FILE} does not exist: the kernel does not tell what a thread waits for a CPU");
+        return support(SupportState::Unsupported, reason, "Build the kernel with CONFIG_SCHED_INFO.");
+    }
+    let cores = machine.cores();
+    let unequal = cores.iter().any(|core| core.capacity != cores[0].capacity);
+    let what = format!("{} {} online", cores.len(), if unequal { "unequal CPUs are" } else { "CPUs are" });
+    if !config.enabled.is_on() {
+        let (_, why) = decide(NAME, config.enabled, None);
+        let reason = format!("{what}; {why}");
+        let is_told = foreground::group(root).is_some();
+        let advice = if is_told { "" } else { ", and tell what is in the foreground" };
+        return support(SupportState::Available, reason, &format!("Set placement.enabled = true{advice}."));
+    }
+    let groups = Groups::of(root, &config.groups);
+    let by = match &groups.refusal {
+        None => format!("groups ({})", groups.describe()),
+        Some(_) => "masks and nice values".to_owned(),
+    };
+    let by = match config.sessions && autogroup::is_enabled(root) {
+        true => format!("{by}, and between sessions by their autogroups' nice values"),
+        false => by,
+    };
+    let clamp = machine.modest_clamp().map(|clamp| format!(" and by utilisation clamps (uclamp.max {clamp})"));
+    let clamp = clamp.unwrap_or_default();
+    let (seen, advice) = sensing(root, config.sensing);
+    let reason = format!("{what}; bulk work makes room, by {by}{clamp}, where a trial shows that it helps{seen}");
+    support(SupportState::Active, reason, &advice)
+}
+
+/// By what threads are seen where that is not the usual, and what can be done where it is not what was asked for.
+fn sensing(root: &Root, asked: Sensing) -> (String, String) {
+    match (asked, threads::refusal(root, asked)) {
+        (Sensing::Schedstat, _) => (String::new(), String::new()),
+        (_, None) => ("; threads are seen by BPF".to_owned(), String::new()),
+        (_, Some(refusal)) => {
+            let advice = if asked == Sensing::Bpf { refusal.advice() } else { "" };
+            (format!("; threads are seen by schedstat and not by BPF: {refusal}"), advice.to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::Enabled;
+
+    #[test]
+    fn states_follow_the_device_and_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let enabled = PlacementConfig { enabled: Enabled::On, ..PlacementConfig::default() };
+        let state = |config: &PlacementConfig| support(&root, config, &machine(&root)).state;
+        assert_eq!(state(&enabled), SupportState::Unsupported);
+        fs::create_dir_all(root.path("/proc/self")).unwrap();
+        fs::write(root.path("/proc/self/schedstat"), "1 2 3\n").unwrap();
+        assert_eq!(state(&enabled), SupportState::Active);
+        assert_eq!(state(&PlacementConfig::default()), SupportState::Available);
+    }
+
+    // Verifies PLACE-1.
+    #[test]
+    fn where_threads_cannot_be_seen_by_bpf_the_reason_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        fs::create_dir_all(root.path("/proc/self")).unwrap();
+        fs::write(root.path("/proc/self/schedstat"), "1 2 3\n").unwrap();
+        for (sensing, told) in [(Sensing::Schedstat, false), (Sensing::Bpf, true), (Sensing::Auto, true)] {
+            let config = PlacementConfig { enabled: Enabled::On, sensing, ..PlacementConfig::default() };
+            let support = support(&root, &config, &machine(&root));
+            let reason = "seen by schedstat and not by BPF: this is not the running system";
+            assert_eq!((support.state, support.reason.contains(reason)), (SupportState::Active, told), "{support:?}");
+        }
+    }
+
+    // Verifies PLACE-4.
+    #[test]
+    fn a_machine_is_what_is_online() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        assert_eq!(machine(&root), Machine::equal(1));
+        let write = |path: std::path::PathBuf, text: &str| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let cpu = |file: &str| root.path(hotplug::CPU_FOLDER).join(file);
+        for (file, text) in [("online", "0,2-3"), ("cpu2/cpu_capacity", "446"), ("cpu0/cpu_capacity", "446")] {
+            write(cpu(file), text);
+        }
+        let unequal = Machine::of(&[(0, 446), (2, 446), (3, 1024)]);
+        assert_eq!(machine(&root), unequal);
+        write(root.path("/proc/sys/kernel/sched_util_clamp_min"), "1024");
+        write(root.path("/proc/sys/kernel/osrelease"), "6.6.1");
+        assert_eq!(machine(&root), unequal, "not every capacity is told: its scheduler knows of none");
+        write(cpu("cpu3/cpu_capacity"), "1024");
+        assert_eq!(machine(&root), unequal.with_fitting(Some(Fitting::Exactly)));
+        write(root.path("/proc/self/schedstat"), "1 2 3");
+        let enabled = PlacementConfig { enabled: Enabled::On, ..PlacementConfig::default() };
+        let support = support(&root, &enabled, &machine(&root));
+        assert!(support.reason.contains("nice values and by utilisation clamps (uclamp.max 446)"), "{support:?}");
+    }
+}

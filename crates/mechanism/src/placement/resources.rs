@@ -1,0 +1,211 @@
+//! What each process takes of the CPUs, memory, storage and GPU, and how much of the resource that is: by the bounds that
+//! the thesis sets for CPUs and means to hold for whatever processes contend for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use brisk_base::insertion_sort::insertion_sort;
+use brisk_sys::io::process_io::StorageIo;
+use brisk_sys::process::drm_clients::{Clients, EngineShare};
+use brisk_sys::process::{Life, TICK_MS};
+
+/// Shares of storage say nothing while all processes together move less than this in a second.
+const STORAGE_BYTES_PER_S: f64 = 1024.0 * 1024.0;
+
+/// What one process has taken since it began, and holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// Its name.
+    pub command: String,
+    /// CPU time of all its threads, in clock ticks.
+    pub cpu_ticks: u64,
+    /// Its own memory, resident or on swap.
+    pub memory_kib: u64,
+    /// What it has moved; `None` where that may not be seen or is not counted.
+    pub storage: Option<StorageIo>,
+}
+
+/// All processes at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct ResourceLook {
+    /// By process.
+    pub processes: BTreeMap<Life, Taken>,
+    /// Who has GPUs open.
+    pub gpu: Clients,
+}
+
+/// How much of a resource a process takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Intensity {
+    /// Half of it or more.
+    Heavy,
+    /// 30 to 50 %.
+    Middling,
+    /// Less.
+    Light,
+}
+
+/// A share of a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Share {
+    /// 0 to 1; of CPUs, how many.
+    pub share: f64,
+    /// How much that is.
+    pub intensity: Intensity,
+}
+
+/// What one process took.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProcessResources {
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub command: String,
+    /// In CPUs.
+    pub cpu: Share,
+    /// Of all memory.
+    pub memory: Share,
+    /// The same in KiB.
+    pub memory_kib: u64,
+    /// Of what all processes together moved; `None` where it may not be seen.
+    pub storage: Option<Share>,
+    /// The same in KiB a second.
+    pub storage_kib_per_s: Option<f64>,
+    /// Of the GPU's engine that it used most; `None` where it uses none.
+    pub gpu: Option<Share>,
+    /// That engine.
+    pub gpu_engine: Option<String>,
+}
+
+impl Share {
+    fn of(share: f64) -> Self {
+        let intensity = match share {
+            share if share >= 0.5 => Intensity::Heavy,
+            share if share >= 0.3 => Intensity::Middling,
+            _ => Intensity::Light,
+        };
+        Self { share, intensity }
+    }
+}
+
+/// What each process that was there all the time took between two looks, `wall` apart, on a device with
+/// `memory_total_kib`: those first that are heavy in most, then those that took most CPU.
+pub fn between(
+    before: &ResourceLook,
+    after: &ResourceLook,
+    wall: Duration,
+    memory_total_kib: u64,
+) -> Vec<ProcessResources> {
+    let seconds = wall.as_secs_f64();
+    let both = || after.processes.iter().filter_map(|(life, now)| Some((life, before.processes.get(life)?, now)));
+    let moved: f64 = both().filter_map(|(_, then, now)| moved_bytes(then, now)).sum();
+    let is_storage_used = moved >= STORAGE_BYTES_PER_S * seconds;
+    let mut gpu = after.gpu.shares_since(&before.gpu, wall);
+    let of_process = |(life, then, now): (&Life, &Taken, &Taken)| {
+        let bytes = moved_bytes(then, now);
+        let (gpu, gpu_engine) =
+            gpu.remove(&life.pid).map(|EngineShare { engine, share }| (Share::of(share), engine)).unzip();
+        ProcessResources {
+            pid: life.pid,
+            command: now.command.clone(),
+            cpu: Share::of(
+                (now.cpu_ticks.saturating_sub(then.cpu_ticks).saturating_mul(TICK_MS)) as f64 / 1000.0 / seconds,
+            ),
+            memory: Share::of(now.memory_kib as f64 / memory_total_kib.max(1) as f64),
+            memory_kib: now.memory_kib,
+            storage: bytes.map(|bytes| Share::of(if is_storage_used { bytes / moved } else { 0.0 })),
+            storage_kib_per_s: bytes.map(|bytes| bytes / 1024.0 / seconds),
+            gpu,
+            gpu_engine,
+        }
+    };
+    let mut processes: Vec<ProcessResources> = both().map(of_process).collect();
+    insertion_sort(&mut processes, |one, next| {
+        let (heaviness, of_next) = (one.heaviness(), next.heaviness());
+        heaviness < of_next || heaviness == of_next && one.cpu.share < next.cpu.share
+    });
+    processes
+}
+
+fn moved_bytes(then: &Taken, now: &Taken) -> Option<f64> {
+    let (then, now) = (then.storage?, now.storage?);
+    let read = now.read_bytes.saturating_sub(then.read_bytes);
+    Some((read + now.written_bytes.saturating_sub(then.written_bytes)) as f64)
+}
+
+impl ProcessResources {
+    /// In how many resources it is more than light.
+    fn heaviness(&self) -> usize {
+        let shares = [Some(self.cpu), Some(self.memory), self.storage, self.gpu];
+        shares.into_iter().flatten().filter(|share| share.intensity != Intensity::Light).count()
+    }
+
+    /// True when it takes nothing worth a line.
+    pub fn is_at_rest(&self) -> bool {
+        self.heaviness() == 0 && self.cpu.share < 0.01 && self.gpu.is_none_or(|gpu| gpu.share < 0.01)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn taken(cpu_ticks: u64, memory_kib: u64, read_bytes: u64) -> Taken {
+        let storage = Some(StorageIo { read_bytes, written_bytes: 0 });
+        Taken { command: "some".to_owned(), cpu_ticks, memory_kib, storage }
+    }
+
+    fn look(processes: &[(u32, u64, Taken)]) -> ResourceLook {
+        let processes =
+            processes.iter().map(|(pid, start, taken)| (Life { pid: *pid, start_time_ticks: *start }, taken.clone()));
+        ResourceLook { processes: processes.collect(), gpu: Clients::default() }
+    }
+
+    // Verifies ON-4.
+    #[test]
+    fn each_resource_is_judged_by_itself() {
+        let before = look(&[(1, 1, taken(0, 0, 0)), (2, 1, taken(0, 0, 0)), (3, 1, taken(0, 0, 0))]);
+        let after = look(&[(1, 1, taken(60, 100, 0)), (2, 1, taken(40, 600, 2 << 20)), (3, 1, taken(1, 350, 6 << 20))]);
+        let found = between(&before, &after, SECOND, 1000);
+        let found_to_be: Vec<_> = found
+            .iter()
+            .map(|process| {
+                (process.pid, process.cpu.intensity, process.memory.intensity, process.storage.unwrap().intensity)
+            })
+            .collect();
+        use Intensity::{Heavy, Light, Middling};
+        assert_eq!(found_to_be, [(2, Middling, Heavy, Light), (3, Light, Middling, Heavy), (1, Heavy, Light, Light)]);
+        assert_eq!(found[1].storage_kib_per_s, Some(6144.0));
+    }
+
+    #[test]
+    fn the_one_that_moves_the_only_byte_is_not_heavy() {
+        let (before, after) = (look(&[(1, 1, taken(0, 1, 0))]), look(&[(1, 1, taken(0, 1, 4096))]));
+        let found = between(&before, &after, SECOND, 1000);
+        assert_eq!(found[0].storage.unwrap(), Share { share: 0.0, intensity: Intensity::Light });
+        assert!(found[0].is_at_rest());
+    }
+
+    #[test]
+    fn only_who_was_there_all_the_time_is_told() {
+        let before = look(&[(1, 1, taken(90, 1, 0)), (2, 1, taken(0, 1, 0))]);
+        // Process 1 has ended, and its number went to another.
+        let after = look(&[(1, 7, taken(99, 1, 0)), (2, 1, taken(5, 1, 0)), (3, 9, taken(50, 1, 0))]);
+        let found = between(&before, &after, SECOND, 1000);
+        assert_eq!(found.iter().map(|process| process.pid).collect::<Vec<_>>(), [2]);
+    }
+
+    // Verifies ON-4.
+    #[test]
+    fn what_may_not_be_seen_is_unknown() {
+        let hidden = |ticks| Taken { storage: None, ..taken(ticks, 1, 0) };
+        let found = between(&look(&[(1, 1, hidden(0))]), &look(&[(1, 1, hidden(200))]), SECOND, 0);
+        assert_eq!((found[0].storage, found[0].storage_kib_per_s, found[0].gpu), (None, None, None));
+        assert!((found[0].cpu.share - 2.0).abs() < 1e-9, "two CPUs");
+    }
+}

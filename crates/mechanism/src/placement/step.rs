@@ -1,0 +1,337 @@
+//! The rungs of the ladder, and what each means for one thread.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::cores::{Machine, Split};
+pub use crate::Demands;
+use crate::Target;
+use brisk_sys::cgroup::hierarchy::Hierarchy;
+use brisk_sys::cgroup::membership::Membership;
+use brisk_sys::cgroup::weight;
+use brisk_sys::cpu::hotplug::format_list;
+use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
+use brisk_sys::sched::thread_facts::ThreadFacts;
+
+/// The least that a nice value makes of a thread.
+const LEAST_NICE: i32 = 19;
+/// A nice level is a quarter of weight.
+const LEVEL: f64 = 1.25;
+
+/// What is done to bulk threads for the foreground's sake.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "kebab-case")]
+pub enum Step {
+    /// They weigh less.
+    Weight,
+    /// They run only on CPU time that no other thread wants.
+    Idle,
+    /// They leave some cores free, and so does who is busy without being bulk.
+    Isolate(Split),
+}
+
+/// The rungs without what belongs to each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rung {
+    /// [`Step::Weight`].
+    Weight,
+    /// [`Step::Idle`].
+    Idle,
+    /// [`Step::Isolate`].
+    Isolate,
+}
+
+impl Step {
+    /// Which rung it is.
+    pub fn rung(&self) -> Rung {
+        match self {
+            Self::Weight => Rung::Weight,
+            Self::Idle => Rung::Idle,
+            Self::Isolate(_) => Rung::Isolate,
+        }
+    }
+
+    /// What is changed of the thread with these facts, and to what; nothing when it is left alone: another program has bound it,
+    /// chosen its policy, or made it less already.
+    pub fn demands_of(&self, facts: &ThreadFacts, nice_levels: i32, machine: &Machine) -> Vec<(Target, String)> {
+        self.room_of(facts, nice_levels).into_iter().chain(self.clamp_of(facts, machine)).collect()
+    }
+
+    /// The claim to bigger cores that the thread with these facts gives up where it weighs less: nothing where it has none,
+    /// may not be on the smallest cores anyway, or was promised more. Where cores are kept free, masks say so.
+    pub fn clamp_of(&self, facts: &ThreadFacts, machine: &Machine) -> Option<(Target, String)> {
+        let ThreadFacts { tid, start_time_ticks, allowed, priority, clamps, .. } = facts;
+        let clamp = self.modest_clamp(machine)?;
+        let is_ordinary = priority.policy == SchedulingPolicy::Other;
+        let gives = is_ordinary && clamps.minimum <= clamp && clamp < clamps.maximum && machine.has_smallest(allowed);
+        let target = Target::UtilizationClampMaximum { tid: *tid, start_time_ticks: *start_time_ticks };
+        gives.then(|| (target, clamp.to_string()))
+    }
+
+    /// The upper clamp of a task that gives up a claim by this step.
+    pub fn modest_clamp(&self, machine: &Machine) -> Option<u32> {
+        (self.rung() != Rung::Isolate).then(|| machine.modest_clamp()).flatten()
+    }
+
+    /// What is changed of its mask, its priority or its groups.
+    fn room_of(&self, facts: &ThreadFacts, nice_levels: i32) -> Vec<(Target, String)> {
+        let ThreadFacts { tid, start_time_ticks, allowed, priority, groups, .. } = facts;
+        let (tid, start_time_ticks) = (*tid, *start_time_ticks);
+        if priority.policy != SchedulingPolicy::Other {
+            return Vec::new();
+        }
+        let mask = |cpus: &[u32]| (Target::CpuAffinity { tid, start_time_ticks }, format_list(cpus));
+        match (self, &groups.cpu) {
+            (Self::Isolate(split), _) => {
+                if !split.reserved.iter().chain(&split.rest).all(|cpu| allowed.contains(cpu)) {
+                    return Vec::new();
+                }
+                // The mask as well: it is on record then, and a cpuset may forget it.
+                let cpus = format_list(&split.rest);
+                let group = groups.cpuset.iter().flat_map(|from| taken(facts, from, format!("cpuset.cpus={cpus}")));
+                std::iter::once(mask(&split.rest)).chain(group).collect()
+            }
+            (_, Some(from)) if priority.nice < LEAST_NICE => {
+                let is_unified = from.hierarchy == Hierarchy::Unified;
+                let group = taken(facts, from, self.weight_of_all(is_unified, nice_levels));
+                is_unified.then(|| mask(allowed)).into_iter().chain(group).collect()
+            }
+            _ => {
+                let lower = match self {
+                    Self::Idle => Priority { policy: SchedulingPolicy::Idle, nice: priority.nice },
+                    _ => Priority {
+                        policy: SchedulingPolicy::Other,
+                        nice: (priority.nice + nice_levels).min(LEAST_NICE),
+                    },
+                };
+                let demand = (Target::Priority { tid, start_time_ticks }, lower.to_string());
+                (lower != *priority).then_some(demand).into_iter().collect()
+            }
+        }
+    }
+
+    /// The setting of a group whose members weigh so little together, however many they are.
+    fn weight_of_all(&self, is_unified: bool, nice_levels: i32) -> String {
+        let (file, ordinary, least) = if is_unified { ("cpu.weight", 100.0, 1.0) } else { ("cpu.shares", 1024.0, 2.0) };
+        match self {
+            Self::Idle => "cpu.idle=1".to_owned(),
+            _ => format!("{file}={:.0}", lessened(ordinary, nice_levels).max(least)),
+        }
+    }
+
+    /// What is made of a group that weighs so much by itself, where all in it make room; nothing where it weighs as little
+    /// already, or this step is not about weight.
+    pub fn weight_of_group(&self, own: u32, nice_levels: i32) -> Option<String> {
+        match self {
+            Self::Weight => {
+                let less = lessened(f64::from(own), nice_levels).round().max(1.0) as u32;
+                (less < own).then(|| less.to_string())
+            }
+            Self::Idle => Some(weight::IDLE.to_owned()),
+            Self::Isolate(_) => None,
+        }
+    }
+
+    /// What is made of the nice value of a session that has so much by itself, where `sessions` of them are to weigh together
+    /// what one would; nothing where it has as little already, or this step is not about weight.
+    pub fn nice_of_session(&self, own: i32, nice_levels: i32, sessions: usize) -> Option<String> {
+        let crowd = (sessions.max(1) as f64).ln() / LEVEL.ln();
+        let nice = match self {
+            Self::Weight => (own + nice_levels + crowd.round() as i32).min(LEAST_NICE),
+            Self::Idle => LEAST_NICE,
+            Self::Isolate(_) => return None,
+        };
+        (nice > own).then(|| nice.to_string())
+    }
+}
+
+/// So many nice levels less.
+fn lessened(weight: f64, nice_levels: i32) -> f64 {
+    weight / LEVEL.powi(nice_levels)
+}
+
+/// The mask that puts a thread with these facts on `cpus`, where it may be on all of `machine`.
+pub fn put_on(cpus: &[u32], facts: &ThreadFacts, machine: &Machine) -> Option<(Target, String)> {
+    let ThreadFacts { tid, start_time_ticks, allowed, priority, .. } = facts;
+    let is_free = machine.cores().iter().all(|core| allowed.contains(&core.cpu));
+    let target = Target::CpuAffinity { tid: *tid, start_time_ticks: *start_time_ticks };
+    (is_free && priority.policy == SchedulingPolicy::Other).then(|| (target, format_list(cpus)))
+}
+
+/// What takes a thread with these facts from where it is into a group with `settings`.
+fn taken(facts: &ThreadFacts, from: &Membership, settings: String) -> [(Target, String); 2] {
+    let ThreadFacts { tid, start_time_ticks, .. } = *facts;
+    let Membership { hierarchy, taken_into, taken_as, .. } = from;
+    let member = Target::GroupMember { hierarchy: *hierarchy, tid, start_time_ticks };
+    [(Target::Group(taken_into.clone()), settings), (member, taken_as.clone())]
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Weight => f.write_str("bulk work weighs less"),
+            Self::Idle => f.write_str("bulk work runs only on CPU time that no other thread wants"),
+            Self::Isolate(split) => write!(f, "all else that is busy leaves CPU {} free", format_list(&split.reserved)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brisk_sys::cgroup::membership::Memberships;
+    use brisk_sys::sched::scheduling_group::SchedulingGroup;
+    use brisk_sys::sched::uclamp::{Clamps, Fitting};
+
+    fn facts(allowed: Vec<u32>, priority: Priority) -> ThreadFacts {
+        ThreadFacts {
+            tid: 7,
+            start_time_ticks: 70,
+            allowed,
+            priority,
+            clamps: Clamps::default(),
+            groups: Memberships::default(),
+            scheduling_group: SchedulingGroup::default(),
+            children_ticks: 0,
+        }
+    }
+
+    #[test]
+    fn each_rung_changes_what_may_be_changed() {
+        let split = || Step::Isolate(Split { reserved: vec![1], rest: vec![0, 2] });
+        let (other, idle, special) = (SchedulingPolicy::Other, SchedulingPolicy::Idle, SchedulingPolicy::Special);
+        for (step, allowed, policy, nice, expected) in [
+            (split(), vec![0, 1, 2, 3], other, 0, Some("0,2")),
+            (split(), vec![0, 2], other, 0, None),
+            (split(), vec![0, 1, 2], special, 0, None),
+            (split(), vec![0, 1, 2], idle, 0, None),
+            (Step::Weight, vec![0], other, 0, Some("other 10")),
+            (Step::Weight, vec![0], other, 15, Some("other 19")),
+            (Step::Weight, vec![0], other, 19, None),
+            (Step::Weight, vec![0], special, 0, None),
+            (Step::Idle, vec![0], other, 5, Some("idle 5")),
+            (Step::Idle, vec![0], idle, 5, None),
+        ] {
+            let facts = facts(allowed, Priority { policy, nice });
+            let demands = step.demands_of(&facts, 10, &Machine::equal(4));
+            assert_eq!(demands.iter().map(|(_, value)| value.as_str()).next(), expected, "{step:?} {facts:?}");
+        }
+    }
+
+    // Verifies PLACE-4.
+    #[test]
+    fn on_unequal_cores_who_weighs_less_leaves_the_big_ones() {
+        let split = || Step::Isolate(Split { reserved: vec![3], rest: vec![0, 1, 2] });
+        let (other, idle, special) = (SchedulingPolicy::Other, SchedulingPolicy::Idle, SchedulingPolicy::Special);
+        let exactly = Some(Fitting::Exactly);
+        let (unequal, equal) =
+            ([(0, 446), (1, 446), (2, 1024), (3, 1024)], [(0, 1024), (1, 1024), (2, 1024), (3, 1024)]);
+        let all = || vec![0, 1, 2, 3];
+        for (step, cores, fitting, allowed, policy, (minimum, maximum), expected) in [
+            (Step::Weight, unequal, exactly, all(), other, (0, 1024), Some("446")),
+            (Step::Idle, unequal, exactly, all(), other, (0, 1024), Some("446")),
+            (Step::Weight, unequal, Some(Fitting::WithMargin), all(), other, (0, 1024), Some("356")),
+            (split(), unequal, exactly, all(), other, (0, 1024), None),
+            (Step::Weight, equal, exactly, all(), other, (0, 1024), None),
+            (Step::Idle, equal, exactly, all(), other, (0, 1024), None),
+            (Step::Weight, unequal, None, all(), other, (0, 1024), None),
+            (Step::Weight, unequal, exactly, all(), other, (0, 447), Some("446")),
+            (Step::Weight, unequal, exactly, all(), other, (0, 446), None),
+            (Step::Weight, unequal, exactly, all(), other, (0, 100), None),
+            (Step::Weight, unequal, exactly, all(), other, (446, 1024), Some("446")),
+            (Step::Weight, unequal, exactly, all(), other, (447, 1024), None),
+            (Step::Weight, unequal, exactly, vec![1, 3], other, (0, 1024), Some("446")),
+            (Step::Weight, unequal, exactly, vec![2, 3], other, (0, 1024), None),
+            (Step::Weight, unequal, exactly, all(), special, (0, 1024), None),
+            (Step::Idle, unequal, exactly, all(), idle, (0, 1024), None),
+        ] {
+            let machine = Machine::of(&cores).with_fitting(fitting);
+            let clamps = Clamps { minimum, maximum };
+            let facts = ThreadFacts { clamps, ..facts(allowed, Priority { policy, nice: 0 }) };
+            let demands: Demands = step.demands_of(&facts, 10, &machine).into_iter().collect();
+            let clamp = demands.get(&Target::UtilizationClampMaximum { tid: 7, start_time_ticks: 70 });
+            assert_eq!(clamp.map(String::as_str), expected, "{step:?} {machine:?} {facts:?}");
+        }
+        // One that weighs as little as can be already may still run on a big core.
+        let machine = Machine::of(&unequal).with_fitting(exactly);
+        let least = facts(all(), Priority { policy: other, nice: 19 });
+        assert_eq!(Step::Weight.demands_of(&least, 10, &machine).len(), 1);
+    }
+
+    // Verifies PLACE-4.
+    #[test]
+    fn a_group_weighs_in_proportion_to_what_it_did() {
+        for (own, levels, expected) in [
+            (100, 10, Some("11")),
+            (50, 10, Some("5")),
+            (10_000, 10, Some("1074")),
+            (100, 19, Some("1")),
+            (1, 10, None),
+        ] {
+            assert_eq!(Step::Weight.weight_of_group(own, levels).as_deref(), expected, "{own} {levels}");
+        }
+        assert_eq!(Step::Idle.weight_of_group(1, 10).as_deref(), Some("idle"));
+        let split = Split { reserved: vec![1], rest: vec![0] };
+        assert_eq!(Step::Isolate(split).weight_of_group(100, 10), None);
+    }
+
+    // Verifies PLACE-4.
+    #[test]
+    fn sessions_together_weigh_what_one_would() {
+        for (step, own, levels, sessions, expected) in [
+            (Step::Weight, 0, 10, 1, Some("10")),
+            (Step::Weight, 0, 10, 0, Some("10")),
+            (Step::Weight, 0, 10, 2, Some("13")),
+            (Step::Weight, 0, 10, 4, Some("16")),
+            (Step::Weight, 0, 10, 100, Some("19")),
+            (Step::Weight, -5, 10, 1, Some("5")),
+            (Step::Weight, 15, 10, 1, Some("19")),
+            (Step::Weight, 19, 10, 1, None),
+            (Step::Idle, 0, 10, 1, Some("19")),
+            (Step::Idle, 19, 10, 1, None),
+            (Step::Isolate(Split { reserved: vec![1], rest: vec![0] }), 0, 10, 1, None),
+        ] {
+            let found = step.nice_of_session(own, levels, sessions);
+            assert_eq!(found.as_deref(), expected, "{step:?} {own} {levels} {sessions}");
+        }
+    }
+
+    #[test]
+    fn a_group_deprioritises_all_its_members_together() {
+        let membership = |hierarchy| {
+            let (group, taken_into) = ("/others".to_owned(), "/cgroup/brisk-threads".into());
+            Membership { hierarchy, group, taken_into, taken_as: "/brisk-threads".into(), whole_process: false }
+        };
+        let split = || Step::Isolate(Split { reserved: vec![1], rest: vec![0] });
+        let into = |settings: &str| {
+            let group = (Target::Group("/cgroup/brisk-threads".into()), settings.to_owned());
+            move |hierarchy| {
+                [
+                    group.clone(),
+                    (Target::GroupMember { hierarchy, tid: 7, start_time_ticks: 70 }, "/brisk-threads".into()),
+                ]
+            }
+        };
+        let mask = |cpus: &str| (Target::CpuAffinity { tid: 7, start_time_ticks: 70 }, cpus.to_owned());
+        for (step, hierarchy, masked, settings) in [
+            (Step::Weight, Hierarchy::Cpu, None, "cpu.shares=110"),
+            (Step::Weight, Hierarchy::Unified, Some("0-1"), "cpu.weight=11"),
+            (Step::Idle, Hierarchy::Unified, Some("0-1"), "cpu.idle=1"),
+            (split(), Hierarchy::Cpuset, Some("0"), "cpuset.cpus=0"),
+            (split(), Hierarchy::Unified, Some("0"), "cpuset.cpus=0"),
+        ] {
+            let mut facts = facts(vec![0, 1], Priority { policy: SchedulingPolicy::Other, nice: 0 });
+            facts.groups = Memberships { cpu: Some(membership(hierarchy)), cpuset: Some(membership(hierarchy)) };
+            let expected: Vec<_> = masked.map(mask).into_iter().chain(into(settings)(hierarchy)).collect();
+            assert_eq!(step.demands_of(&facts, 10, &Machine::equal(2)), expected);
+            assert!(expected.is_sorted(), "masks before groups, groups before members");
+            let unequal = Machine::of(&[(0, 446), (1, 1024)]).with_fitting(Some(Fitting::Exactly));
+            let clamped = step.demands_of(&facts, 10, &unequal);
+            assert_eq!(clamped.len() - expected.len(), usize::from(step.rung() != Rung::Isolate), "{clamped:?}");
+            assert_eq!(clamped[..expected.len()], expected, "the clamp is beside them");
+            facts.priority.policy = SchedulingPolicy::Special;
+            assert_eq!(step.demands_of(&facts, 10, &unequal), []);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Whether a step has helped: what the foreground did before and after it, and whether a light task missed its rhythm.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::classify::Class;
+use super::gain::Totals;
+use super::roster::Roster;
+use brisk_sys::BootTime;
+use brisk_sys::sched::schedstat::Usage;
+use brisk_sys::sched::threads::Look;
+
+/// The foreground must wait at most this share of what it waited before.
+const LESS_WAIT: f64 = 0.75;
+/// What it waits less, but not so much less, may come to be: the trial goes on up to this share.
+const A_LITTLE_LESS: f64 = 0.9;
+/// With less than this share of what it ran before nothing can be said: it has less to do, or bulk work does it for it.
+const NO_LESS_RUN: f64 = 0.85;
+/// With less than this it rests, and may go on in a moment.
+const RESTS: f64 = 0.1;
+/// This part of a trial says nothing: threads take their time to move.
+const SETTLES: u32 = 3;
+/// What seems to help is judged once more after so many times as long.
+const CONFIRMED_BY: u32 = 4;
+/// So often a trial goes on because nothing could be said.
+const EXTENSIONS: u32 = 2;
+
+/// A light task that waits this long misses something, when it did not wait long before.
+const MISSED: Duration = Duration::from_millis(3);
+/// It is not judged by fewer wake-ups.
+const WAKES_TO_JUDGE: u32 = 3;
+/// Nor by a time in which it asked for as much as this: it had more to do than to be in time.
+const LIGHT_MEANWHILE: f64 = 0.25;
+/// How often rhythms are judged after the trial.
+const RHYTHM_PERIOD: Duration = Duration::from_secs(1);
+
+/// What a trial has shown.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It goes on.
+    Open,
+    /// The foreground waits less and runs no less.
+    Helps,
+    /// It does not; why.
+    Useless(String),
+    /// The foreground runs less, and only a sample without the step can tell whether the step is why.
+    Unclear(String),
+}
+
+/// A step that is being tried.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    before: Totals,
+    after: Totals,
+    settles: BootTime,
+    ends: BootTime,
+    length: Duration,
+    extensions: u32,
+    is_first: bool,
+}
+
+impl Trial {
+    /// One that begins at `now`, lasts `length`, and compares with `before`.
+    pub fn new(now: BootTime, length: Duration, before: Totals) -> Self {
+        Self {
+            before,
+            after: Totals::default(),
+            settles: now + length / SETTLES,
+            ends: now + length,
+            length,
+            extensions: 0,
+            is_first: true,
+        }
+    }
+
+    /// Adds a sample that ended at `now`, and judges when it is time.
+    pub fn take(&mut self, now: BootTime, look: Totals) -> Verdict {
+        if now.since(self.settles).as_nanos() >= u128::from(look.wall_ns) {
+            self.after += look;
+        }
+        if now < self.ends {
+            return Verdict::Open;
+        }
+        let (ran, runs) = (self.before.run_rate(), self.after.run_rate());
+        // What it waits is what a step takes from it: only what it runs tells how much it has to do.
+        if runs < ran * RESTS && self.extensions < EXTENSIONS {
+            self.extensions += 1;
+            self.ends = now + self.length;
+            self.after = Totals::default();
+            return Verdict::Open;
+        }
+        let (waited, waits) = (self.before.wait_share(), self.after.wait_share());
+        let is_less = is_less(waits, waited);
+        if is_less && runs >= ran * NO_LESS_RUN {
+            return Verdict::Helps;
+        }
+        if !is_less && waits <= waited * A_LITTLE_LESS && self.extensions < EXTENSIONS {
+            self.extensions += 1;
+            self.ends = now + self.length;
+            return Verdict::Open;
+        }
+        let why = format!(
+            "the foreground waited {:.0} % of its busy time before and {:.0} % after, and ran {ran:.2} and {runs:.2} CPUs",
+            waited * 100.0,
+            waits * 100.0
+        );
+        if is_less { Verdict::Unclear(why) } else { Verdict::Useless(why) }
+    }
+
+    /// The same for longer, from `now` on: what one trial shows may be chance. None when this one was that.
+    pub fn again(&self, now: BootTime) -> Option<Self> {
+        let second = || Self { is_first: false, ..Self::new(now, self.length * CONFIRMED_BY, self.before) };
+        self.is_first.then(second)
+    }
+
+    /// Nothing is known of the step yet.
+    pub fn is_first(&self) -> bool {
+        self.is_first
+    }
+
+    /// When the tasks that are moved have moved.
+    pub fn settles(&self) -> BootTime {
+        self.settles
+    }
+
+    /// What it has seen so far.
+    pub fn after(&self) -> Totals {
+        self.after
+    }
+}
+
+/// A light task that waits longer each time than it may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missed {
+    /// Who.
+    pub tid: u32,
+    /// Its name and how long it waits, now and before.
+    pub text: String,
+}
+
+/// True where a foreground that waits this share of its busy time waits so much less than before that a step has helped it.
+pub fn is_less(waits: f64, waited: f64) -> bool {
+    waits <= waited * LESS_WAIT
+}
+
+/// Light tasks that wake regularly, and how long they waited each time before a step.
+#[derive(Debug, Clone, Default)]
+pub struct Rhythms {
+    before: BTreeMap<u32, Duration>,
+    since: BTreeMap<u32, Usage>,
+    judged_at: BootTime,
+}
+
+impl Rhythms {
+    /// Those of all threads that have one now; what happens before `from` is not judged.
+    pub fn of(roster: &Roster, from: BootTime) -> Self {
+        let light = roster.members().filter(|member| member.habits.has_rhythm());
+        let before = light.map(|member| (member.thread.tid, member.habits.delay())).collect();
+        Self { before, since: BTreeMap::new(), judged_at: from }
+    }
+
+    /// The threads that had a rhythm before the step.
+    pub fn regular(&self) -> impl Iterator<Item = u32> {
+        self.before.keys().copied()
+    }
+
+    /// Adds a sample; once a second, names the threads that now wait longer than they may.
+    pub fn take(&mut self, now: BootTime, look: &Look, roster: &Roster) -> Vec<Missed> {
+        if now <= self.judged_at {
+            return Vec::new();
+        }
+        for used in look.used.iter().filter(|used| self.before.contains_key(&used.tid)) {
+            *self.since.entry(used.tid).or_default() += used.usage;
+        }
+        if now.since(self.judged_at) < RHYTHM_PERIOD {
+            return Vec::new();
+        }
+        self.judge(now, roster)
+    }
+
+    /// Names the threads that now wait longer than they may, and begins a new second.
+    pub fn judge(&mut self, now: BootTime, roster: &Roster) -> Vec<Missed> {
+        self.judged_at = now;
+        let missed = |(tid, since): (u32, Usage)| {
+            let member = roster.get(tid).filter(|member| member.habits.class() == Class::Light)?;
+            if since.slices < WAKES_TO_JUDGE || since.demand() >= LIGHT_MEANWHILE {
+                return None;
+            }
+            let before = self.before.get(&tid).copied().unwrap_or_default();
+            let delay = Duration::from_nanos(since.wait_ns / u64::from(since.slices));
+            let (name, ms) = (&member.thread.command, |delay: Duration| delay.as_secs_f64() * 1e3);
+            let text = || format!("{name} ({tid}) waits {:.1} ms each time, {:.1} before", ms(delay), ms(before));
+            (delay > MISSED && delay > before * 2).then(|| Missed { tid, text: text() })
+        };
+        std::mem::take(&mut self.since).into_iter().filter_map(missed).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brisk_sys::sched::threads::{Thread, ThreadUsage};
+
+    fn totals(run_ms: u64, wait_ms: u64) -> Totals {
+        let ns = |ms: u64| ms * 1_000_000;
+        Totals { wall_ns: ns(100), run_ns: ns(run_ms), wait_ns: ns(wait_ms), bulk_run_ns: ns(100) }
+    }
+
+    fn at(milliseconds: u64) -> BootTime {
+        BootTime::from_milliseconds(milliseconds)
+    }
+
+    // Verifies PLACE-2.
+    #[test]
+    fn a_step_is_kept_for_what_it_did_to_the_foreground() {
+        for (case, before, after, verdict) in [
+            ("it need not wait any more", totals(50, 50), totals(100, 0), "helps"),
+            ("it waits a quarter less", totals(60, 40), totals(70, 30), "helps"),
+            ("frames: as many, without waiting", totals(42, 30), totals(42, 1), "helps"),
+            ("frames that waited most of the time", totals(38, 60), totals(42, 0), "helps"),
+            ("nothing changed", totals(50, 50), totals(50, 50), "useless"),
+            ("it waits a little less", totals(60, 40), totals(62, 38), "useless"),
+            ("it waits more", totals(60, 10), totals(60, 30), "useless"),
+            ("its start is over, or another task keeps work from it", totals(60, 40), totals(50, 10), "unclear"),
+        ] {
+            let mut trial = Trial::new(at(0), Duration::from_millis(300), before);
+            assert_eq!(trial.take(at(100), totals(10, 90)), Verdict::Open, "no thread has moved yet");
+            assert_eq!(trial.take(at(200), after), Verdict::Open);
+            let found = match trial.take(at(300), after) {
+                Verdict::Open => "open",
+                Verdict::Helps => "helps",
+                Verdict::Useless(_) => "useless",
+                Verdict::Unclear(_) => "unclear",
+            };
+            assert_eq!(found, verdict, "{case}");
+        }
+    }
+
+    // Verifies PLACE-2.
+    #[test]
+    fn what_helps_a_little_is_tried_for_longer() {
+        for (case, then, verdict) in [
+            ("it came to help", totals(98, 2), "Helps"),
+            ("it stayed a little", totals(67, 33), "Useless"),
+            ("it came to be none", totals(60, 40), "Useless"),
+        ] {
+            let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(60, 40));
+            let little = (1..=3).map(|look| trial.take(at(look * 100), totals(67, 33))).collect::<Vec<_>>();
+            assert_eq!(little, [Verdict::Open, Verdict::Open, Verdict::Open], "{case}");
+            let verdicts = (4..=9).map(|look| trial.take(at(look * 100), then));
+            let end = verdicts.filter(|verdict| *verdict != Verdict::Open).map(|verdict| format!("{verdict:?}")).next();
+            assert!(end.as_ref().is_some_and(|end| end.starts_with(verdict)), "{case}: {end:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_foreground_that_rests() {
+        let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(50, 50));
+        let verdicts: Vec<_> = (1..=9).map(|look| trial.take(at(look * 100), totals(3, 0))).collect();
+        assert_eq!(&verdicts[..8], &vec![Verdict::Open; 8][..]);
+        assert!(matches!(verdicts[8], Verdict::Unclear(_)), "{verdicts:?}");
+        let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(50, 50));
+        (1..=3).for_each(|look| drop(trial.take(at(look * 100), totals(3, 0))));
+        let verdicts: Vec<_> = (4..=6).map(|look| trial.take(at(look * 100), totals(90, 0))).collect();
+        assert_eq!(verdicts, [Verdict::Open, Verdict::Open, Verdict::Helps], "it works again");
+    }
+
+    fn music(tid: u32, run_us: u64, wait_us: u64) -> ThreadUsage {
+        let usage = Usage { wall_ns: 100_000_000, run_ns: run_us * 1000, wait_ns: wait_us * 1000, slices: 5 };
+        ThreadUsage { tid, usage }
+    }
+
+    // Verifies PLACE-3.
+    #[test]
+    fn a_light_task_that_misses_its_rhythm_is_named() {
+        // What it ran and waited in each look of 100 ms before and after the step began.
+        for (before_us, after_us, run_us, missed) in [
+            (100, 100, 5000, false),
+            (100, 14_000, 5000, false),
+            (100, 20_000, 5000, true),
+            (30_000, 35_000, 5000, false),
+            (30_000, 70_000, 5000, true),
+            (100, 60_000, 15_000, false),
+        ] {
+            let mut roster = Roster::default();
+            let born = vec![Thread { tid: 9, pid: 9, parent: 1, command: "music".into() }];
+            roster.take(at(0), 100_000_000, &Look { born, ..Look::default() });
+            let mut play = |tick: u64, run_us, wait_us| {
+                let look = Look { used: vec![music(9, run_us, wait_us)], ..Look::default() };
+                roster.take(at(tick * 100), 100_000_000, &look);
+                look
+            };
+            (1..50).for_each(|tick| drop(play(tick, 5000, before_us)));
+            let looks: Vec<Look> = (50..60).map(|tick| play(tick, run_us, after_us)).collect();
+            let mut rhythms =
+                Rhythms { before: [(9, Duration::from_micros(before_us / 5))].into(), ..Rhythms::default() };
+            rhythms.judged_at = at(4900);
+            let said: Vec<_> =
+                looks.iter().zip(50..).flat_map(|(look, tick)| rhythms.take(at(tick * 100), look, &roster)).collect();
+            assert_eq!(said.len(), usize::from(missed), "{before_us} {after_us}: {said:?}");
+            assert!(said.iter().all(|said| said.tid == 9 && said.text.starts_with("music (9) waits ")), "{said:?}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Where a mechanism works: the device and the configuration as they are now.
+
+use std::any::Any;
+
+use brisk_sys::Root;
+
+/// The configuration, by sections.
+pub trait Settings {
+    /// The section called `name`; `None` when there is none.
+    fn section(&self, name: &str) -> Option<&dyn Any>;
+}
+
+/// The device and the configuration.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'engine> {
+    /// The device.
+    pub root: &'engine Root,
+    /// The configuration.
+    pub settings: &'engine dyn Settings,
+    /// True when the configuration was read since the last time; false when only the device has changed.
+    pub is_new_configuration: bool,
+}
+
+impl Surroundings<'_> {
+    /// The section called `name`; its default where the configuration has none of this type.
+    pub fn section<T: Any + Clone + Default>(&self, name: &str) -> T {
+        self.settings.section(name).and_then(|section| section.downcast_ref::<T>()).cloned().unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings")
+            .field("root", &self.root)
+            .field("is_new_configuration", &self.is_new_configuration)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,303 @@
+//! The proof as one table for a terminal.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
+
+use super::finding::{self, Finding};
+use super::summary::{self, Mark, Outcome, Row, Subject, Tally};
+use crate::proof::{ExperimentResult, Mode, Proof, Verdict};
+
+/// The narrowest table; a narrower terminal breaks its lines.
+pub const LEAST_WIDTH: usize = 80;
+
+const HEADS: [&str; COLUMNS] = ["mechanism, arm", "median", "gain", "95 % interval", "verdict", "paper"];
+const COLUMNS: usize = 6;
+/// No column but the first is wider than this; longer cells go on in the next line.
+const MOST: [usize; COLUMNS] = [usize::MAX, 12, 9, 16, 14, 10];
+/// From this width on there is room for signs beside verdicts and more air between columns.
+const ROOMY_WIDTH: usize = 100;
+
+/// Writes the table (mechanism, arm, median, gain, interval, verdict, the paper's figure), at most `width` columns
+/// wide, and a sentence a mechanism below it. With `colour` it holds ANSI escapes, else none.
+pub fn render(proof: &Proof, width: usize, colour: bool) -> String {
+    let width = width.max(LEAST_WIDTH);
+    let tables: Vec<(&ExperimentResult, Vec<Row<'_>>)> =
+        proof.experiments.iter().map(|experiment| (experiment, summary::rows(experiment))).collect();
+    let columns = Columns::of(tables.iter().flat_map(|(_, rows)| rows), width);
+    let mut out = Output { text: String::new(), width, colour };
+    if !tables.is_empty() {
+        out.row(&HEADS.map(String::from), &columns, [bold(); COLUMNS]);
+        out.rule(&columns);
+    }
+    for (experiment, rows) in &tables {
+        out.experiment(experiment, rows, &columns);
+    }
+    for (name, experiments) in summary::mechanisms(proof) {
+        out.mechanism(name, &experiments);
+    }
+    if proof.experiments.is_empty() {
+        out.text.push_str("No experiment was run.\n");
+    }
+    out.text
+}
+
+pub(super) fn bold() -> Style {
+    Style::new().bold()
+}
+
+pub(super) fn dim() -> Style {
+    Style::new().dimmed()
+}
+
+pub(super) fn style(mark: Mark) -> Style {
+    match mark {
+        Mark::Verdict(Verdict::Shown) => bold().fg_color(Some(AnsiColor::Green.into())),
+        Mark::Verdict(Verdict::NotShown) => bold().fg_color(Some(AnsiColor::Red.into())),
+        Mark::Verdict(Verdict::Inconclusive) => bold().fg_color(Some(AnsiColor::Yellow.into())),
+        Mark::Outcome(Outcome::Worse) => Style::new().fg_color(Some(AnsiColor::Red.into())),
+        Mark::Outcome(_) | Mark::Reported | Mark::Nothing => dim(),
+    }
+}
+
+/// Where the cells stand.
+struct Columns {
+    widths: [usize; COLUMNS],
+    gap: usize,
+    signs: bool,
+}
+
+impl Columns {
+    /// As wide as the cells need; the first column takes what the others leave.
+    fn of<'a>(rows: impl Iterator<Item = &'a Row<'a>>, width: usize) -> Self {
+        let roomy = width >= ROOMY_WIDTH;
+        let mut columns = Self { widths: HEADS.map(UnicodeWidthStr::width), gap: 1 + usize::from(roomy), signs: roomy };
+        for row in rows {
+            let cells = columns.cells(row);
+            for (column, cell) in cells.iter().enumerate() {
+                columns.widths[column] = columns.widths[column].max(cell.width().min(MOST[column]));
+            }
+        }
+        let others = columns.widths[1..].iter().sum::<usize>() + columns.gap * (COLUMNS - 1);
+        columns.widths[0] = columns.widths[0].min(width.saturating_sub(others));
+        columns
+    }
+
+    fn total(&self) -> usize {
+        self.widths.iter().sum::<usize>() + self.gap * (COLUMNS - 1)
+    }
+
+    fn cells(&self, row: &Row<'_>) -> [String; COLUMNS] {
+        let label = match row.subject {
+            Subject::Series(arm, _) => &arm.name,
+            Subject::Claim(claim) => &claim.id,
+        };
+        let sign =
+            if self.signs && !row.mark.sign().is_empty() { format!("{} ", row.mark.sign()) } else { String::new() };
+        [
+            format!("   {}", clean(label)),
+            abbreviated(&clean(&row.median)),
+            clean(&row.gain),
+            clean(&row.interval),
+            format!("{sign}{}", row.mark.words()),
+            clean(&row.paper),
+        ]
+    }
+}
+
+/// Units that are wider than the column; instructions are called as perf does.
+fn abbreviated(median: &str) -> String {
+    median.replace("instructions", "insn").replace("applications", "apps")
+}
+
+struct Output {
+    text: String,
+    width: usize,
+    colour: bool,
+}
+
+impl Output {
+    fn paint(&mut self, style: Style, text: &str) {
+        if self.colour && !text.is_empty() {
+            // Writing to a String cannot fail.
+            let _ = write!(self.text, "{style}{text}{style:#}");
+        } else {
+            self.text.push_str(text);
+        }
+    }
+
+    fn end_line(&mut self) {
+        self.text.truncate(self.text.trim_end_matches(' ').len());
+        self.text.push('\n');
+    }
+
+    fn rule(&mut self, columns: &Columns) {
+        self.paint(dim(), &"\u{2500}".repeat(columns.total()));
+        self.end_line();
+    }
+
+    /// One row; cells that are too long go on below.
+    fn row(&mut self, cells: &[String; COLUMNS], columns: &Columns, styles: [Style; COLUMNS]) {
+        let wrapped: Vec<Vec<String>> =
+            cells.iter().zip(columns.widths).map(|(cell, width)| wrap(cell, width)).collect();
+        let height = wrapped.iter().map(Vec::len).max().unwrap_or(0);
+        for line in 0..height {
+            for column in 0..COLUMNS {
+                let piece = wrapped[column].get(line).map_or("", String::as_str);
+                let padding = " ".repeat(columns.widths[column].saturating_sub(piece.width()));
+                // Words stand left, figures right.
+                let figures = (1..=3).contains(&column);
+                if figures {
+                    self.text.push_str(&padding);
+                }
+                self.paint(styles[column], piece);
+                if !figures {
+                    self.text.push_str(&padding);
+                }
+                self.text.push_str(&" ".repeat(columns.gap));
+            }
+            self.end_line();
+        }
+    }
+
+    fn experiment(&mut self, experiment: &ExperimentResult, rows: &[Row<'_>], columns: &Columns) {
+        let form = if experiment.quick { "quick" } else { "full" };
+        let head = format!("{}  {}", clean(&experiment.mechanism), clean(&experiment.title));
+        self.lines(bold(), "", &head);
+        self.lines(dim(), " ", &format!("{} ({form}, {})", clean(&experiment.name), experiment.mode.word()));
+        if let Some(reason) = summary::failure(experiment) {
+            let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
+            self.lines(red, " ", &clean(&format!("failed: {reason}")));
+        }
+        let mut heading = String::new();
+        for row in rows {
+            match row.subject {
+                Subject::Series(arm, _) => {
+                    let next = [arm.metric.as_str(), arm.point.as_str()].map(clean);
+                    let next = next.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(", ");
+                    if next != heading {
+                        self.lines(Style::new(), " ", &next);
+                        heading = next;
+                    }
+                }
+                Subject::Claim(claim) => {
+                    let point = if claim.point.is_empty() { String::new() } else { format!(" ({})", claim.point) };
+                    self.lines(Style::new(), " ", &clean(&format!("{}{point}", claim.text)));
+                }
+            }
+            let plain = Style::new();
+            let baseline = matches!(row.subject, Subject::Series(arm, _) if arm.baseline);
+            let gain = if baseline { dim() } else { bold() };
+            self.row(&columns.cells(row), columns, [plain, plain, gain, dim(), style(row.mark), dim()]);
+        }
+        let refused = summary::refused(experiment);
+        if refused > 0 {
+            self.lines(dim(), " ", &format!("{refused} replicates refused; the report says why"));
+        }
+        // What was found of the user's own device is not looked for in a report.
+        if experiment.mode == Mode::Native {
+            experiment.notes.iter().for_each(|note| self.lines(Style::new(), " ", &clean(note)));
+        }
+        self.text.push('\n');
+    }
+
+    fn mechanism(&mut self, name: &str, experiments: &[&ExperimentResult]) {
+        let tally = Tally::of(experiments.iter().copied());
+        let verdict = tally.verdict().map_or(bold(), |verdict| style(Mark::Verdict(verdict)));
+        self.lines(verdict, "", &format!("{}: {}.", clean(name), summary::verdict_words(experiments.iter().copied())));
+        for experiment in experiments {
+            for finding in finding::findings(experiment).iter().filter(|finding| !finding.energy) {
+                for sentence in plain_words(finding) {
+                    self.lines(Style::new(), "  ", &clean(&format!("{sentence} ({})", experiment.name)));
+                }
+            }
+        }
+    }
+
+    /// Whole lines with an indent, wrapped at the table's width.
+    fn lines(&mut self, style: Style, indent: &str, text: &str) {
+        for line in wrap(text, self.width - indent.len()) {
+            self.text.push_str(indent);
+            self.paint(style, &line);
+            self.end_line();
+        }
+    }
+}
+
+/// Where the baseline does as well or better, said plainly.
+fn plain_words(finding: &Finding) -> Vec<String> {
+    [finding.same_sentence(), finding.worse_sentence()].into_iter().flatten().collect()
+}
+
+/// Names without what could move the cursor or turn the text: control and direction characters.
+pub(super) fn clean(text: &str) -> String {
+    let hidden = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars()
+        .map(|c| match c {
+            '\t' | '\n' | '\r' => ' ',
+            c if c.is_control() || hidden(c) => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+/// Breaks `text` into lines of at most `width` columns: between words, else after a hyphen and the like, else anywhere.
+/// An indent is kept, and what goes on stands two columns further in.
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let indent = text.chars().take_while(|c| *c == ' ').count().min(width / 2);
+    let hang = if indent > 0 && indent + 2 < width { indent + 2 } else { indent };
+    let mut lines = Vec::new();
+    let mut line = " ".repeat(indent);
+    let mut begun = false;
+    for piece in text.trim_start_matches(' ').split_inclusive([' ', '-', '_', '/']) {
+        let whole = line.width() + piece.trim_end_matches(' ').width();
+        if begun && whole > width {
+            lines.push(std::mem::replace(&mut line, " ".repeat(hang)));
+            begun = false;
+        }
+        for character in piece.chars() {
+            let full = line.width() + character.width().unwrap_or(0) > width;
+            if full && character == ' ' {
+                continue;
+            }
+            if full && begun {
+                lines.push(std::mem::replace(&mut line, " ".repeat(hang)));
+            }
+            line.push(character);
+            begun = true;
+        }
+    }
+    if begun || lines.is_empty() {
+        lines.push(line);
+    }
+    for line in &mut lines {
+        line.truncate(line.trim_end_matches(' ').len());
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wraps_between_words_and_inside_what_is_too_long() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("  abcdefgh", 6), ["  abcd", "    ef", "    gh"]);
+        assert_eq!(wrap("  paper-100-to-50ms", 12), ["  paper-100-", "    to-50ms"]);
+        assert_eq!(wrap("", 5), [""]);
+        assert_eq!(wrap("\u{4e2d}\u{4e2d}\u{4e2d}", 4), ["\u{4e2d}\u{4e2d}", "\u{4e2d}"]);
+    }
+
+    #[test]
+    fn a_figure_stays_on_its_line() {
+        assert_eq!(wrap(&abbreviated("35134.2 instructions"), MOST[1]), ["35134.2 insn"]);
+        assert_eq!(wrap(&abbreviated("\u{2212}9.50 applications"), MOST[1]), ["\u{2212}9.50 apps"]);
+    }
+
+    #[test]
+    fn names_cannot_move_the_cursor() {
+        assert_eq!(clean("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c d");
+    }
+}

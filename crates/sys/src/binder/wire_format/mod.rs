@@ -1,0 +1,398 @@
+//! The wire formats of context managers, release by release (`wire_formats.toml`).
+
+use std::fmt::Write;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Deserializer};
+
+use super::abi;
+use super::cache::{CacheProfile, HEADER_BYTES};
+use super::parcel::{Object, Parcel, Reader};
+
+/// The interface of every context manager.
+pub const DESCRIPTOR: &str = "android.os.IServiceManager";
+/// `DUMP_FLAG_PRIORITY_ALL`.
+const EVERY_PRIORITY: i32 = 15;
+/// `DUMP_FLAG_PRIORITY_DEFAULT`.
+const DEFAULT_PRIORITY: i32 = 8;
+
+/// How one release's context manager is spoken to.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WireFormat {
+    /// Its name here: `android-11`.
+    pub name: String,
+    /// The releases that it is of.
+    pub releases: String,
+    /// What stands first in a request and is no part of the question.
+    #[serde(deserialize_with = "hexadecimal")]
+    pub volatile: Vec<u8>,
+    /// What follows it.
+    #[serde(deserialize_with = "hexadecimal")]
+    pub marker: Vec<u8>,
+    /// The codes that look a service up; the last one does not wait for it.
+    pub look_up: Vec<u32>,
+    /// The codes that look a service up and answer with a union.
+    #[serde(default)]
+    pub look_up_union: Vec<u32>,
+    /// What that union may hold; an own manager answers with the first.
+    #[serde(default)]
+    pub unions: Vec<ServiceUnion>,
+    /// The code that registers one.
+    pub add: u32,
+    /// What follows the binder in such a request.
+    pub add_tail: Vec<AddTail>,
+    /// The code that lists them.
+    pub list: u32,
+    /// How.
+    pub list_style: ListStyle,
+    /// The codes by which a service asks to be told of its clients.
+    pub clients: Vec<u32>,
+    /// Codes that change nothing.
+    pub readonly: Vec<u32>,
+    /// Answers begin with an exception code.
+    pub status: bool,
+    /// What may follow a binder; nothing does when there are none.
+    #[serde(deserialize_with = "hexadecimals")]
+    pub stability: Vec<Vec<u8>>,
+    /// What follows an own binder.
+    #[serde(default, deserialize_with = "hexadecimal")]
+    pub system: Vec<u8>,
+}
+
+/// A union `Service` that holds a service, and not an accessor, which makes connections to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceUnion {
+    /// The binder alone.
+    Binder,
+    /// The binder and whether it is a lazy service.
+    Metadata,
+}
+
+impl ServiceUnion {
+    /// Bytes of the metadata: this number, the binder, its stability, whether the service is lazy.
+    const METADATA_BYTES: i32 = 36;
+
+    /// What stands before the binder: that the union is not null, its first part; that this is not null, its length.
+    fn head(self) -> &'static [i32] {
+        match self {
+            Self::Binder => &[1, 0],
+            Self::Metadata => &[1, 0, 1, Self::METADATA_BYTES],
+        }
+    }
+
+    /// What stands behind it: that the service is not lazy.
+    fn tail(self) -> &'static [i32] {
+        match self {
+            Self::Binder => &[],
+            Self::Metadata => &[0],
+        }
+    }
+}
+
+/// A number after the binder in a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AddTail {
+    /// Whether isolated processes may look it up.
+    AllowIsolated,
+    /// When it is dumped.
+    DumpPriority,
+}
+
+/// How services are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ListStyle {
+    /// One a call, by its index.
+    Index,
+    /// One a call, by its index and for a dump priority.
+    IndexAndPriority,
+    /// All at once, for a dump priority.
+    Array,
+}
+
+/// What a client asks of a context manager.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// For a service.
+    LookUp {
+        /// Its name in UTF-16.
+        name: Vec<u16>,
+    },
+    /// To register one.
+    Add {
+        /// Its name in UTF-16.
+        name: Vec<u16>,
+        /// What it is.
+        object: Object,
+        /// Whether isolated processes may look it up.
+        allow_isolated: bool,
+    },
+    /// For all of them, or for the one at this index.
+    List {
+        /// The index, where they are listed one a call.
+        index: Option<usize>,
+    },
+}
+
+fn hexadecimal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    bytes_of(&text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not pairs of hexadecimal digits")))
+}
+
+fn hexadecimals<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<u8>>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let bytes = texts.iter().map(|text| bytes_of(text)).collect::<Option<_>>();
+    bytes.ok_or_else(|| serde::de::Error::custom("a word is not pairs of hexadecimal digits"))
+}
+
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits?;
+    digits.len().is_multiple_of(2).then(|| digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
+}
+
+/// The binder in `union`, behind the exception code.
+fn read_union(union: ServiceUnion, mut reader: Reader<'_>) -> Option<Object> {
+    union.head().iter().all(|&number| reader.i32() == Some(number)).then(|| reader.object())?
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+impl WireFormat {
+    /// All of them, oldest first.
+    pub fn all() -> &'static [Self] {
+        static ALL: OnceLock<Vec<WireFormat>> = OnceLock::new();
+        #[derive(Deserialize)]
+        struct File {
+            format: Vec<WireFormat>,
+        }
+        ALL.get_or_init(|| {
+            let file: File =
+                toml::from_str(include_str!("../wire_formats.toml")).expect("a test parses this very text");
+            file.format
+        })
+    }
+
+    /// The one called `name`.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        Self::all().iter().find(|format| format.name == name)
+    }
+
+    /// All codes that look a service up.
+    pub fn look_up_codes(&self) -> Vec<u32> {
+        [&self.look_up[..], &self.look_up_union].concat()
+    }
+
+    /// The code that looks a service up without waiting for it.
+    pub fn check_code(&self) -> u32 {
+        self.look_up.last().copied().unwrap_or_default()
+    }
+
+    /// The question for the service `name`.
+    pub fn look_up_request(&self, name: &str) -> Parcel {
+        let mut parcel = self.request();
+        parcel.put_string16(name);
+        parcel
+    }
+
+    /// The question to register the own object `pointer` as `name`, for all users.
+    pub fn add_request(&self, name: &str, pointer: u64) -> Parcel {
+        let mut parcel = self.request();
+        parcel.put_string16(name);
+        parcel.put_own_object(pointer);
+        parcel.put_bytes(&self.system);
+        for tail in &self.add_tail {
+            parcel.put_i32(match tail {
+                AddTail::AllowIsolated => 1,
+                AddTail::DumpPriority => DEFAULT_PRIORITY,
+            });
+        }
+        parcel
+    }
+
+    /// The question for the names of services: of the one at `index`, or of all where they are listed at once.
+    pub fn list_request(&self, index: i32) -> Parcel {
+        let mut parcel = self.request();
+        if self.list_style != ListStyle::Array {
+            parcel.put_i32(index);
+        }
+        if self.list_style != ListStyle::Index {
+            parcel.put_i32(EVERY_PRIORITY);
+        }
+        parcel
+    }
+
+    /// The names in an answer to [`WireFormat::list_request`].
+    pub fn read_names(&self, answer: &[u8]) -> Option<Vec<String>> {
+        let mut reader = self.answer_reader(answer)?;
+        let count = if self.list_style == ListStyle::Array { reader.i32()?.max(0) } else { 1 };
+        (0..count).map(|_| String::from_utf16(&reader.string16()?).ok()).collect()
+    }
+
+    /// The service in the answer to a lookup; `None` when the answer is not of this format.
+    pub fn read_service(&self, answer: &[u8]) -> Option<Object> {
+        let mut reader = self.answer_reader(answer)?;
+        // Before 11, an answer without a binder is a number.
+        if !self.status && reader.rest().len() < abi::OBJECT_BYTES {
+            return Some(Object::Null);
+        }
+        reader.object().or_else(|| self.unions.iter().find_map(|union| read_union(*union, reader.clone())))
+    }
+
+    /// What `code` with this data asks; `None` for other functions, and for what is not of this format.
+    pub fn read_question(&self, code: u32, data: &[u8]) -> Option<Question> {
+        let mut reader = Reader::new(data);
+        reader.bytes(self.volatile.len())?;
+        let header = self.header();
+        (reader.bytes(header.len())? == header).then_some(())?;
+        if self.look_up.contains(&code) || self.look_up_union.contains(&code) {
+            return Some(Question::LookUp { name: reader.string16()? });
+        }
+        if code == self.list {
+            let index = if self.list_style == ListStyle::Array { None } else { Some(reader.i32()?.max(0) as usize) };
+            return Some(Question::List { index });
+        }
+        if code != self.add {
+            return None;
+        }
+        let (name, object) = (reader.string16()?, reader.object()?);
+        reader.bytes(self.system.len())?;
+        let allow_isolated = reader.i32()? != 0;
+        Some(Question::Add { name, object, allow_isolated })
+    }
+
+    /// The answer to a lookup by `code` that is this service, or none.
+    pub fn look_up_answer(&self, code: u32, handle: Option<u32>) -> Parcel {
+        let mut parcel = self.answer();
+        let union = self.unions.first().filter(|_| self.look_up_union.contains(&code));
+        parcel.put_numbers(union.map_or(&[][..], |union| union.head()));
+        match handle {
+            Some(handle) => {
+                parcel.put_handle(handle);
+                parcel.put_bytes(&self.system);
+            }
+            None if self.status => {
+                parcel.put_null();
+                parcel.put_bytes(self.stability.first().map_or(&[], Vec::as_slice));
+            }
+            None => parcel.put_i32(0),
+        }
+        parcel.put_numbers(union.map_or(&[][..], |union| union.tail()));
+        parcel
+    }
+
+    /// The answer that something was done.
+    pub fn done_answer(&self) -> Parcel {
+        let mut parcel = Parcel::default();
+        parcel.put_i32(0);
+        parcel
+    }
+
+    /// The answer that is these names.
+    pub fn names_answer(&self, names: &[String]) -> Parcel {
+        let mut parcel = self.answer();
+        if self.list_style == ListStyle::Array {
+            parcel.put_i32(names.len() as i32);
+        }
+        names.iter().for_each(|name| parcel.put_string16(name));
+        parcel
+    }
+
+    /// What the driver keeps an answer under: the part of a lookup's request that is the question.
+    pub fn cache_key(&self, name: &str) -> Vec<u8> {
+        let mut parcel = Parcel::default();
+        parcel.put_string16(name);
+        parcel.data
+    }
+
+    /// The profile by which the driver's cache understands this format without the manager's help.
+    pub fn transparent_profile(&self) -> String {
+        let codes = |codes: &[u32]| codes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let mut readonly = self.readonly.clone();
+        readonly.extend([abi::PING, abi::DUMP, abi::INTERFACE]);
+        let mut text = format!(
+            "lookup={} readonly={} volatile={} header={}",
+            codes(&self.look_up_codes()),
+            codes(&readonly),
+            self.volatile.len(),
+            hex(&self.header())
+        );
+        if !self.clients.is_empty() {
+            let _ = write!(text, " clients={}", codes(&self.clients));
+        }
+        text += &self.answer_form(&[], &[]);
+        self.unions.iter().for_each(|union| text += &self.answer_form(union.head(), union.tail()));
+        text
+    }
+
+    /// What stands around the binder of an answer, for the driver's cache.
+    fn answer_form(&self, head: &[i32], tail: &[i32]) -> String {
+        let (mut before, mut behind) = (self.answer(), Parcel::default());
+        before.put_numbers(head);
+        behind.put_numbers(tail);
+        let reply = if before.data.is_empty() { String::new() } else { format!(" reply={}", hex(&before.data)) };
+        let tails: Vec<String> = self.stability.iter().map(|level| hex(level) + &hex(&behind.data)).collect();
+        if tails.is_empty() { reply } else { format!("{reply} tail={}", tails.join(",")) }
+    }
+
+    /// What a manager of this format tells the driver that lets it keep marked answers. Android's isolated users get none.
+    pub fn cooperative_profile(&self) -> CacheProfile {
+        let header = self.header();
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..header.len()].copy_from_slice(&header);
+        CacheProfile {
+            lookup_codes: self.look_up_codes().iter().fold(0, |codes, code| codes | 1 << code),
+            volatile_size: self.volatile.len() as u32,
+            header_size: header.len() as u32,
+            uid_span: 100_000,
+            isolated_first: 90_000,
+            isolated_last: 99_999,
+            reserved: 0,
+            header: bytes,
+        }
+    }
+
+    fn header(&self) -> Vec<u8> {
+        let mut parcel = Parcel::default();
+        parcel.put_bytes(&self.marker);
+        parcel.put_string16(DESCRIPTOR);
+        parcel.data
+    }
+
+    /// What every request begins with.
+    pub fn request(&self) -> Parcel {
+        let mut parcel = Parcel::default();
+        parcel.put_bytes(&self.volatile);
+        parcel.put_bytes(&self.header());
+        parcel
+    }
+
+    fn answer(&self) -> Parcel {
+        let mut parcel = Parcel::default();
+        if self.status {
+            parcel.put_i32(0);
+        }
+        parcel
+    }
+
+    /// Behind the exception code; `None` when there is an exception.
+    fn answer_reader<'a>(&self, answer: &'a [u8]) -> Option<Reader<'a>> {
+        let mut reader = Reader::new(answer);
+        if self.status && reader.i32()? != 0 {
+            return None;
+        }
+        Some(reader)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! All threads at once, by a program of ours that the kernel runs for each of them: BPF's iterator of tasks
+//! (Documentation/bpf/bpf_iterators.rst, Linux 5.8).
+//!
+//! Without libbpf: the program is made for the kernel that runs, whose own types say where it keeps what is read.
+
+pub mod btf;
+mod call;
+pub mod layout;
+mod program;
+pub mod task;
+#[cfg(test)]
+mod written_types;
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+
+use rustix::io::{Errno, read};
+use thiserror::Error;
+
+use self::btf::{Mistake, Types};
+use self::layout::Layout;
+use self::task::{RECORD_BYTES, Task};
+use crate::Root;
+use brisk_base::insertion_sort::insertion_sort;
+
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+/// Debian's are 5 MiB; what is larger is not read.
+const TYPES_LIMIT_BYTES: u64 = 64 << 20;
+const NAMESPACE: &str = "/proc/self/ns/pid";
+/// What the first one is called (`PROC_PID_INIT_INO` of linux/proc_ns.h): only there are the kernel's numbers ours.
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+/// The kernel gathers eight pages of records before it hands them out.
+const BUFFER_BYTES: usize = 512 * RECORD_BYTES;
+
+/// Why this device's threads cannot be seen so.
+#[derive(Debug, Error)]
+pub enum Refusal {
+    /// A tree of files has no kernel behind it.
+    #[error("this is not the running system")]
+    NoSystem,
+    /// The kernel would number threads otherwise than /proc does.
+    #[error("this is a PID namespace of its own")]
+    Namespace,
+    /// The kernel does not tell its types.
+    #[error("{TYPES} cannot be read: {0}")]
+    NoTypes(io::Error),
+    /// It tells them otherwise.
+    #[error("{TYPES} is of no use: {0}")]
+    Types(#[from] Mistake),
+    /// It did not do what it was asked; with its remark on the program.
+    #[error("bpf(2) cannot {0}: {1}{2}")]
+    Kernel(&'static str, io::Error, String),
+}
+
+impl Refusal {
+    /// What a person can do about it; empty where that is nothing.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::NoSystem | Self::Types(_) => "",
+            Self::Namespace => "Run brisk outside the container.",
+            Self::NoTypes(_) => "Build the kernel with CONFIG_DEBUG_INFO_BTF.",
+            Self::Kernel(_, error, _) if error.raw_os_error() == Some(libc::EPERM) => {
+                "Give the service CAP_BPF, CAP_PERFMON and the call bpf(2)."
+            }
+            Self::Kernel(..) => "Build the kernel with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS.",
+        }
+    }
+}
+
+/// The program, linked to the kernel's tasks; it is gone when this is dropped.
+#[derive(Debug)]
+pub struct Tasks {
+    link: OwnedFd,
+}
+
+impl Tasks {
+    /// Loads it; the threads of process `own` are left out, and those of the kernel.
+    ///
+    /// # Errors
+    /// Why this device has no such thing.
+    pub fn open(root: &Root, own: u32) -> Result<Self, Refusal> {
+        if !root.is_system() {
+            return Err(Refusal::NoSystem);
+        }
+        if fs::read_link(NAMESPACE).is_ok_and(|name| name.as_os_str() != FIRST_NAMESPACE) {
+            return Err(Refusal::Namespace);
+        }
+        let layout = {
+            let bytes = types().map_err(Refusal::NoTypes)?;
+            Layout::of(&Types::parse(&bytes)?)?
+        };
+        let program = call::load(&program::assemble(&layout, own), layout.hook).map_err(|(error, remark)| {
+            let remark = if remark.is_empty() { remark } else { format!(" ({remark})") };
+            Refusal::Kernel("load the program", error, remark)
+        })?;
+        let link = call::link(&program).map_err(|error| Refusal::Kernel("link it", error, String::new()))?;
+        Ok(Self { link })
+    }
+
+    /// The threads that there are, by their numbers.
+    ///
+    /// # Errors
+    /// When the kernel has no memory for it, or writes anything but records.
+    pub fn look(&self, expected: usize) -> io::Result<Vec<Task>> {
+        let iterator = call::iterate(&self.link)?;
+        let mut tasks = Vec::with_capacity(expected);
+        let mut buffer = [0u8; BUFFER_BYTES];
+        loop {
+            match read(&iterator, &mut buffer[..]) {
+                Ok(0) => break,
+                Ok(length) => tasks.extend(task::parse(&buffer[..length]).ok_or(io::ErrorKind::InvalidData)?),
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        put_in_order(&mut tasks);
+        Ok(tasks)
+    }
+}
+
+/// They come by their numbers, but one that becomes its process's first by an exec changes its number meanwhile. As this
+/// is seldom, an entry out of place just goes back step by step.
+fn put_in_order(tasks: &mut Vec<Task>) {
+    insertion_sort(tasks, |one, next| one.tid > next.tid);
+    tasks.dedup_by_key(|task| task.tid);
+}
+
+fn types() -> io::Result<Vec<u8>> {
+    let file = File::open(TYPES)?;
+    let mut bytes = Vec::with_capacity(file.metadata()?.len().min(TYPES_LIMIT_BYTES) as usize + 1);
+    file.take(TYPES_LIMIT_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_in_the_order_of_their_numbers_each_once() {
+        for (numbers, ordered) in [
+            (&[][..], &[][..]),
+            (&[7], &[7]),
+            (&[1, 2, 3], &[1, 2, 3]),
+            (&[1, 105, 101, 104, 105, 106], &[1, 101, 104, 105, 106]),
+            (&[101, 104, 100, 106], &[100, 101, 104, 106]),
+        ] {
+            let mut tasks: Vec<Task> = numbers.iter().map(|&tid| Task::of(tid, (1, 1), 0, (0, 0, 0))).collect();
+            put_in_order(&mut tasks);
+            assert_eq!(tasks.iter().map(|task| task.tid).collect::<Vec<_>>(), ordered, "{numbers:?}");
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! From which groups threads may be taken for a while, and where the group that takes them may be made.
+//!
+//! A hierarchy has a manager: systemd, Android, a container's. A thread is moved only where that concerns no manager: in
+//! version 1, where systemd does not use `cpuset` and Android leaves its children alone; in version 2, where a person has
+//! named a sub-tree that is delegated to brisk, or there are no groups. No thread escapes a limit by it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::group;
+use super::hierarchy::{self, Hierarchy, Mount, group_in};
+use super::weight::{self, WeighedGroup};
+use crate::Root;
+
+/// Controllers that threads of one process may be shared out by; any other one belongs to whole processes.
+const THREADED: [&str; 4] = ["cpu", "cpuset", "perf_event", "pids"];
+/// Limits of a group's own, and what they hold where there is none.
+const LIMITS: [(&str, &str); 6] = [
+    ("cpu.cfs_quota_us", "-1"),
+    ("cpu.max", "max"),
+    ("memory.max", "max"),
+    ("memory.high", "max"),
+    ("pids.max", "max"),
+    ("cpuset.cpus", ""),
+];
+
+/// Which groups may be used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Choice {
+    /// What the device offers and no manager minds.
+    #[default]
+    Auto,
+    /// None.
+    Off,
+    /// This sub-tree of version 2 alone, by its folder.
+    Tree(PathBuf),
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            _ if hierarchy::is_plain(text) => Ok(Self::Tree(text.into())),
+            _ => Err("expected \"auto\", \"off\", or the folder of a sub-tree that is delegated to brisk".to_owned()),
+        }
+    }
+}
+
+impl TryFrom<String> for Choice {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Choice> for String {
+    fn from(choice: Choice) -> Self {
+        match choice {
+            Choice::Auto => "auto".to_owned(),
+            Choice::Off => "off".to_owned(),
+            Choice::Tree(folder) => folder.display().to_string(),
+        }
+    }
+}
+
+/// The hierarchies in which groups may be made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Groups {
+    mounts: Vec<Mount>,
+    /// The sub-tree of version 2 that was named.
+    tree: Option<String>,
+    /// Why there is none, or none of the one that was named.
+    pub refusal: Option<String>,
+}
+
+/// A thread's group, and where one that takes it for a while may be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    /// In which hierarchy.
+    pub hierarchy: Hierarchy,
+    /// Its group.
+    pub group: String,
+    /// The folder of the group that may take it.
+    pub taken_into: PathBuf,
+    /// The same group in the hierarchy's own terms.
+    pub taken_as: String,
+    /// Only with all its process's threads.
+    pub whole_process: bool,
+}
+
+/// A thread's groups, by what they share out; none where it may not be moved.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memberships {
+    /// Weight.
+    pub cpu: Option<Membership>,
+    /// CPUs.
+    pub cpuset: Option<Membership>,
+}
+
+/// The groups of threads at one moment: those of one group are alike, so its files are read once.
+#[derive(Debug)]
+pub struct Lookup<'a> {
+    groups: &'a Groups,
+    root: &'a Root,
+    known: BTreeMap<String, Memberships>,
+}
+
+impl Lookup<'_> {
+    /// The groups of thread `tid` from which it may be taken.
+    pub fn memberships(&mut self, tid: u32) -> Memberships {
+        if self.groups.mounts.is_empty() {
+            return Memberships::default();
+        }
+        let text = self.root.read(format!("/proc/{tid}/cgroup")).unwrap_or_default();
+        if let Some(known) = self.known.get(&text) {
+            return known.clone();
+        }
+        let memberships = self.groups.memberships(self.root, &text);
+        self.known.insert(text, memberships.clone());
+        memberships
+    }
+}
+
+impl Groups {
+    /// What the device below `root` offers under `choice`.
+    pub fn of(root: &Root, choice: &Choice) -> Self {
+        let none = |why: &str| Self { refusal: Some(why.to_owned()), ..Self::default() };
+        let mut mounts = hierarchy::mounts(root);
+        let is_managed = root.exists("/run/systemd/system") || root.exists("/system/build.prop");
+        let mut tree = None;
+        match choice {
+            Choice::Off => return none("placement.groups is off"),
+            Choice::Tree(folder) => {
+                let unified = mounts.iter().find(|mount| mount.hierarchy == Hierarchy::Unified);
+                let below = unified.and_then(|mount| folder.strip_prefix(&mount.folder).ok()).and_then(Path::to_str);
+                let Some(below) = below else {
+                    return none(&format!("{} is in no mounted cgroup v2 hierarchy", folder.display()));
+                };
+                if root.exists(folder.join("init.scope")) {
+                    return none(&format!("a systemd of its own looks after {}", folder.display()));
+                }
+                if is_managed && !is_delegated(root, folder) {
+                    return none(&format!("{} is not delegated (Delegate=yes in its unit)", folder.display()));
+                }
+                tree = Some(format!("/{below}"));
+                mounts.retain(|mount| mount.hierarchy == Hierarchy::Unified);
+            }
+            // Where a program manages groups, only what it does not manage can be changed unasked.
+            Choice::Auto if root.exists("/run/systemd/system") => {
+                mounts.retain(|mount| mount.hierarchy == Hierarchy::Cpuset);
+            }
+            Choice::Auto if is_managed => mounts.retain(|mount| mount.hierarchy != Hierarchy::Unified),
+            Choice::Auto => {}
+        }
+        let top = tree.as_deref().unwrap_or("/");
+        mounts.retain(|mount| is_writable(root, mount, top));
+        let writable = mounts.len();
+        mounts.retain(|mount| shares_out_cpus(root, mount, top));
+        let refusal = mounts.is_empty().then(|| match is_managed {
+            _ if writable > 0 => "control groups have neither cpu nor cpuset here".to_owned(),
+            true => "the system's manager looks after all groups".to_owned(),
+            false => "no control group can be written here".to_owned(),
+        });
+        Self { mounts, tree, refusal }
+    }
+
+    /// Answers for several threads below `root` at one moment.
+    pub fn at<'a>(&'a self, root: &'a Root) -> Lookup<'a> {
+        Lookup { groups: self, root, known: BTreeMap::new() }
+    }
+
+    /// From which groups a thread may be taken whose /proc/TID/cgroup is `text`.
+    fn memberships(&self, root: &Root, text: &str) -> Memberships {
+        let of = |controller: &str, own: Hierarchy| {
+            let has = |mount: &&Mount| mount.hierarchy == own || has_controller(root, mount, controller);
+            let mount = self.mounts.iter().find(has)?;
+            self.membership(root, mount, controller, group_in(text, mount.hierarchy)?)
+        };
+        Memberships { cpu: of("cpu", Hierarchy::Cpu), cpuset: of("cpuset", Hierarchy::Cpuset) }
+    }
+
+    fn membership(&self, root: &Root, mount: &Mount, controller: &str, group: &str) -> Option<Membership> {
+        let folder = below(mount, group);
+        if group::is_ours(&folder) {
+            return None;
+        }
+        let (made_in, whole_process) = match mount.hierarchy {
+            // Beside all other groups, so that it weighs against them; unless its time would be missed by who counts it.
+            Hierarchy::Cpu if has_limit(root, &folder) || mount.accounts && group != "/" => return None,
+            Hierarchy::Cpu => (mount.folder.clone(), false),
+            // Below its own, so that it stays within what that may use, and falls back into it when CPUs go.
+            Hierarchy::Cpuset => (folder, false),
+            Hierarchy::Unified => self.place(root, mount, controller, group)?,
+        };
+        let taken_into = made_in.join(if whole_process { group::PROCESSES } else { group::THREADS });
+        let taken_as = format!("/{}", taken_into.strip_prefix(&mount.folder).ok()?.display());
+        Some(Membership { hierarchy: mount.hierarchy, group: group.to_owned(), taken_into, taken_as, whole_process })
+    }
+
+    /// Where a group of version 2 may be made for a member of `group`, and whether it takes whole processes only.
+    fn place(&self, root: &Root, mount: &Mount, controller: &str, group: &str) -> Option<(PathBuf, bool)> {
+        let folder = below(mount, group);
+        let Some(tree) = &self.tree else {
+            // Groups that others have made are theirs.
+            return (group == "/" && hands_down(root, &folder, controller)).then_some((folder, false));
+        };
+        if !Path::new(group).starts_with(tree) {
+            return None;
+        }
+        if holds_threads(root, &folder) && hands_down(root, &folder, controller) {
+            return Some((folder, false));
+        }
+        let top = below(mount, tree);
+        // Before Linux 6.2 a thread loses the mask that was set for it when it enters a cpuset; of a process's other threads
+        // there is no record.
+        let forgets = lists(root, &top.join("cgroup.subtree_control"), "cpuset");
+        let is_beside = controller == "cpu" && group != tree && !forgets;
+        (is_beside && hands_down(root, &top, controller) && !has_limit(root, &folder)).then_some((top, true))
+    }
+
+    /// The groups of the sub-tree that was named, and what each weighs against its neighbours; none where there is none.
+    pub fn weighed(&self, root: &Root) -> Vec<WeighedGroup> {
+        let tree = self.mounts.first().zip(self.tree.as_deref());
+        tree.map(|(mount, tree)| weight::groups(root, &below(mount, tree))).unwrap_or_default()
+    }
+
+    /// In words, for `brisk doctor`.
+    pub fn describe(&self) -> String {
+        let name = |mount: &Mount| {
+            let what = match mount.hierarchy {
+                Hierarchy::Cpu => "cpu",
+                Hierarchy::Cpuset => "cpuset",
+                Hierarchy::Unified => "version 2",
+            };
+            format!("{what} at {}", below(mount, self.tree.as_deref().unwrap_or("/")).display())
+        };
+        self.mounts.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn below(mount: &Mount, group: &str) -> PathBuf {
+    match group.trim_start_matches('/') {
+        "" => mount.folder.clone(),
+        group => mount.folder.join(group),
+    }
+}
+
+/// True when `mount` is of version 2 and offers `controller` at its top.
+fn has_controller(root: &Root, mount: &Mount, controller: &str) -> bool {
+    mount.hierarchy == Hierarchy::Unified && lists(root, &mount.folder.join("cgroup.controllers"), controller)
+}
+
+/// True when groups in `group` of `mount` can have anything to do with CPUs.
+fn shares_out_cpus(root: &Root, mount: &Mount, group: &str) -> bool {
+    let offered = below(mount, group).join("cgroup.controllers");
+    mount.hierarchy != Hierarchy::Unified || ["cpu", "cpuset"].iter().any(|name| lists(root, &offered, name))
+}
+
+fn lists(root: &Root, file: &Path, word: &str) -> bool {
+    root.read(file).is_ok_and(|text| text.split_ascii_whitespace().any(|listed| listed == word))
+}
+
+/// True when groups below `folder` have `controller`, or may be given it without any other group's notice.
+fn hands_down(root: &Root, folder: &Path, controller: &str) -> bool {
+    let offered = lists(root, &folder.join("cgroup.controllers"), controller);
+    offered && (lists(root, &folder.join("cgroup.subtree_control"), controller) || !group::has_others(root, folder))
+}
+
+/// True when threads of `folder`'s own processes may be put into groups below it (cgroup-v2.rst, "Threads"): it is the
+/// root, is threaded already, or has handed down no controller of whole processes and has no group below it.
+fn holds_threads(root: &Root, folder: &Path) -> bool {
+    let Ok(kind) = root.read(folder.join("cgroup.type")) else { return true };
+    let handed_down = root.read(folder.join("cgroup.subtree_control")).unwrap_or_default();
+    match kind.as_str() {
+        "threaded" | "domain threaded" => true,
+        "domain" => {
+            let threaded_only = handed_down.split_ascii_whitespace().all(|name| THREADED.contains(&name));
+            threaded_only && !group::has_others(root, folder)
+        }
+        _ => false,
+    }
+}
+
+/// True when a group limits its members, who would escape that elsewhere.
+fn has_limit(root: &Root, folder: &Path) -> bool {
+    LIMITS.iter().any(|(file, none)| {
+        let held = root.read(folder.join(file)).ok();
+        held.is_some_and(|held| held.split(' ').next() != Some(*none))
+    })
+}
+
+/// True when systemd says that it has delegated the group in `folder`.
+fn is_delegated(root: &Root, folder: &Path) -> bool {
+    ["user.delegate", "trusted.delegate"].iter().any(|name| {
+        let mut value = [0u8; 8];
+        rustix::fs::getxattr(root.path(folder), *name, &mut value[..]).is_ok_and(|length| value[..length] == *b"1")
+    })
+}
+
+fn is_writable(root: &Root, mount: &Mount, group: &str) -> bool {
+    let folder = below(mount, group);
+    if !root.is_system() {
+        return root.exists(folder);
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    match accessat(CWD, root.path(folder), Access::WRITE_OK, AtFlags::EACCESS) {
+        // Whatever its capabilities, version 1 lets only root move another user's threads.
+        Ok(()) => is_root || mount.hierarchy == Hierarchy::Unified,
+        // Linux 5.8 asks by the rights in force; before, being root says enough.
+        Err(Errno::NOSYS) => is_root,
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! Disks: what they have done, and for which process.
+
+pub mod disk_stats;
+pub mod io_priority;
+pub mod process_io;

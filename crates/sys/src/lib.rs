@@ -1,0 +1,35 @@
+//! The kernel's interfaces, one file each, over a relocatable root.
+//!
+//! Everything below /proc, /sys and /dev is reached through [`Root`], so that a recorded tree of files
+//! (`tests/golden/`) runs the code that a device runs.
+
+pub mod binder;
+pub mod bpf;
+pub mod cgroup;
+pub mod cpu;
+pub mod descriptors;
+pub mod durable_file;
+pub mod error;
+pub mod fields;
+pub mod io;
+pub mod kept_file;
+pub mod locked_file;
+pub mod memory;
+pub mod process;
+pub mod root;
+pub mod sched;
+pub mod seen;
+pub mod system;
+pub mod target;
+#[cfg(any(test, feature = "for-tests"))]
+pub mod test_trees;
+pub mod time;
+pub mod timer;
+pub mod tunable;
+
+pub use error::{DeviceError, Operation};
+pub use root::Root;
+pub use target::Target;
+pub use time::BootTime;
+pub use timer::Timer;
+pub use tunable::Tunable;

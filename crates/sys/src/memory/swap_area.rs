@@ -1,0 +1,179 @@
+//! Making and using a swap area: the header that mkswap(8) writes, swapon(2) and swapoff(2).
+
+use std::ffi::CString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::memory::{meminfo, swaps, zram};
+use crate::{DeviceError, Operation, Root};
+
+/// The folders of block devices: Linux's, and Android's.
+const FOLDERS: [&str; 2] = ["/dev", "/dev/block"];
+/// Where the header begins in the first page (`union swap_header` of linux/swap.h).
+const HEADER_OFFSET: usize = 1024;
+const HEADER_VERSION: u32 = 1;
+/// Where the label stands behind version, last page, number of bad pages and UUID.
+const LABEL_OFFSET: usize = HEADER_OFFSET + 12 + 16;
+const LABEL: &[u8] = b"brisk";
+/// At the page's end.
+const MAGIC: &[u8] = b"SWAPSPACE2";
+/// The kernel takes areas of no less (a header and something behind it).
+const LEAST_PAGES: u64 = 10;
+/// SWAP_FLAG_PREFER of linux/swap.h: the low bits are a priority.
+const FLAG_PREFER: i32 = 0x8000;
+/// What must be left when a swap area has been emptied into memory.
+const RESERVE_KIB: u64 = 8 << 10;
+
+/// The first page of a swap area of `pages` pages of `page_bytes`.
+pub fn header(pages: u64, page_bytes: usize) -> Option<Vec<u8>> {
+    let last_page = u32::try_from(pages.checked_sub(1)?).ok().filter(|_| pages >= LEAST_PAGES)?;
+    let mut page = vec![0; page_bytes];
+    page[HEADER_OFFSET..HEADER_OFFSET + 4].copy_from_slice(&HEADER_VERSION.to_ne_bytes());
+    page[HEADER_OFFSET + 4..HEADER_OFFSET + 8].copy_from_slice(&last_page.to_ne_bytes());
+    page[LABEL_OFFSET..LABEL_OFFSET + LABEL.len()].copy_from_slice(LABEL);
+    page[page_bytes - MAGIC.len()..].copy_from_slice(MAGIC);
+    Some(page)
+}
+
+/// Where block device `name` (`zram0`) is, as named on the device.
+pub fn path(root: &Root, name: &str) -> PathBuf {
+    let paths = FOLDERS.map(|folder| Path::new(folder).join(name));
+    paths.iter().find(|path| root.exists(path)).unwrap_or(&paths[0]).clone()
+}
+
+/// What block device `name` is to the kernel's swapping: `off`, or `on PRIORITY`.
+///
+/// # Errors
+/// As [`swaps::read`].
+pub fn state(root: &Root, name: &str) -> Result<String, DeviceError> {
+    let mut areas = swaps::read(root)?.into_iter();
+    let ours = areas.find(|swap| FOLDERS.iter().chain(&["/"]).any(|folder| swap.path == Path::new(folder).join(name)));
+    Ok(ours.map_or_else(|| "off".to_owned(), |swap| format!("on {}", swap.priority)))
+}
+
+/// Makes block device `name` swap with a priority (`on 100`), or ends that (`off`).
+///
+/// # Errors
+/// The kernel's answer; and when what lies there would not fit into memory, before anything is moved.
+pub fn switch(root: &Root, name: &str, state: &str) -> Result<(), DeviceError> {
+    let file = root.path(path(root, name));
+    let fault = |cause: io::Error| DeviceError::io(&file, Operation::Swap, cause);
+    if !root.is_system() {
+        return Err(fault(io::Error::new(io::ErrorKind::Unsupported, "a recorded device swaps nothing")));
+    }
+    match state.strip_prefix("on ").map(str::parse) {
+        Some(Ok(priority)) => make(&file).and_then(|()| switch_on(&file, priority)).map_err(fault),
+        Some(Err(_)) => Err(fault(io::ErrorKind::InvalidInput.into())),
+        None => {
+            must_fit(root, name)?.map_err(fault)?;
+            switch_off(&file).map_err(fault)
+        }
+    }
+}
+
+/// Writes a swap header over the start of `file`.
+fn make(file: &Path) -> io::Result<()> {
+    let device = OpenOptions::new().read(true).write(true).open(file)?;
+    let bytes = rustix::fs::seek(&device, rustix::fs::SeekFrom::End(0))?;
+    let page_bytes = rustix::param::page_size();
+    let small = || io::Error::new(io::ErrorKind::InvalidInput, "too small for swap, or too large");
+    let page = header(bytes / page_bytes as u64, page_bytes).ok_or_else(small)?;
+    device.write_all_at(&page, 0)?;
+    device.sync_all()
+}
+
+fn switch_on(file: &Path, priority: u16) -> io::Result<()> {
+    let path = CString::new(file.as_os_str().as_bytes())?;
+    // SAFETY: the kernel reads a string that ends with a zero byte and outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_swapon, path.as_ptr(), FLAG_PREFER | i32::from(priority & 0x7fff)) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn switch_off(file: &Path) -> io::Result<()> {
+    let path = CString::new(file.as_os_str().as_bytes())?;
+    // SAFETY: the kernel reads a string that ends with a zero byte and outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_swapoff, path.as_ptr()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether what lies in swap area `name` fits into memory and the other areas: swapoff(2) would fetch page after page
+/// until the kernel kills a process.
+fn must_fit(root: &Root, name: &str) -> Result<io::Result<()>, DeviceError> {
+    let (area, memory) = (path(root, name), meminfo::read(root)?);
+    let (ours, others): (Vec<_>, Vec<_>) = swaps::read(root)?.into_iter().partition(|swap| swap.path == area);
+    let used_kib: u64 = ours.iter().map(|swap| swap.used_kib).sum();
+    let held = zram::devices(root).unwrap_or_default().into_iter().find(|zram| zram.name == name);
+    let freed_kib = held.and_then(|zram| zram.usage).map_or(0, |usage| usage.memory_bytes >> 10);
+    // As after the death of a large process whose pages were on their way to a slow device. The kernel does not say of
+    // which area they are.
+    let elsewhere_kib: u64 = others.iter().map(|swap| swap.used_kib).sum();
+    let in_memory_kib = memory.swap_cached_kib.saturating_sub(elsewhere_kib);
+    let room_kib =
+        memory.available_kib.unwrap_or(memory.free_kib) + others.iter().map(|swap| swap.free_kib()).sum::<u64>();
+    Ok(fits(used_kib.saturating_sub(in_memory_kib), freed_kib, room_kib))
+}
+
+fn fits(used_kib: u64, freed_kib: u64, room_kib: u64) -> io::Result<()> {
+    let needed_kib = used_kib.saturating_sub(freed_kib).saturating_add(RESERVE_KIB);
+    if used_kib == 0 || needed_kib <= room_kib {
+        return Ok(());
+    }
+    let message = format!(
+        "{used_kib} KiB lie there, and only {room_kib} KiB of memory can be had: it stays in use; close applications, then \
+         run `brisk restore`"
+    );
+    Err(io::Error::new(io::ErrorKind::OutOfMemory, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Verifies MEMORY-2.
+    #[test]
+    fn a_header_is_what_mkswap_writes() {
+        let page = header(2560, 4096).unwrap();
+        assert_eq!(page.len(), 4096);
+        assert_eq!((&page[1024..1032], &page[4086..]), (&[1, 0, 0, 0, 0xff, 9, 0, 0][..], &b"SWAPSPACE2"[..]));
+        assert_eq!(&page[1052..1058], b"brisk\0");
+        assert!(page[..1024].iter().all(|&byte| byte == 0));
+        for (pages, page_bytes) in [(0, 4096), (9, 4096), (1 << 33, 4096)] {
+            assert_eq!(header(pages, page_bytes), None);
+        }
+        assert_eq!(&header(10, 65_536).unwrap()[65_526..], b"SWAPSPACE2");
+    }
+
+    // Verifies MEMORY-2.
+    #[test]
+    fn what_does_not_fit_stays() {
+        for (used, freed, room, is_fine) in [
+            (0, 0, 0, true),
+            (100_000, 40_000, 68_192, true),
+            (100_000, 40_000, 68_191, false),
+            (100_000, 0, 90_000, false),
+        ] {
+            assert_eq!(fits(used, freed, room).is_ok(), is_fine, "{used} {freed} {room}");
+        }
+        let error = DeviceError::io(Path::new("/dev/zram0"), Operation::Swap, fits(9000, 0, 1).unwrap_err());
+        assert!(
+            error.with_advice().ends_with("close applications, then run `brisk restore`"),
+            "{}",
+            error.with_advice()
+        );
+    }
+
+    #[test]
+    fn the_state_is_that_of_the_devices_own_path() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("proc")).unwrap();
+        let text = "Filename\tType\tSize\tUsed\tPriority\n/dev/zram0 partition 100 0 -2\n/dev/zram10 partition 1 0 5\n";
+        std::fs::write(folder.path().join("proc/swaps"), text).unwrap();
+        let root = Root::at(folder.path());
+        assert_eq!(["zram0", "zram1", "zram10"].map(|name| state(&root, name).unwrap()), ["on -2", "off", "on 5"]);
+        let refused = switch(&root, "zram0", "off").unwrap_err();
+        assert!(refused.to_string().starts_with("cannot swap with "), "{refused}");
+    }
+}

@@ -1,0 +1,493 @@
+//! Every process and what CPU time it has taken, many times a second, for less than one percent of a CPU.
+//!
+//! /proc/PID/stat of each process stays open. One that did nothing is looked at less and less often, and hardly ever while
+//! the CPUs did no more than those that are looked at each time: its counters tell afterwards what it did meanwhile. /proc
+//! is listed only when /proc/loadavg says that threads came or went. A process is its number and its start, for numbers
+//! come again.
+
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
+
+use crate::cpu::loadavg;
+use crate::cpu::loadavg::Population;
+use crate::fields::{Fields, number};
+use crate::kept_file::KeptFile;
+use crate::{DeviceError, Operation, Root, descriptors};
+
+/// So many looks pass at most between two looks at a process.
+pub const LONGEST_GAP_LOOKS: u32 = 128;
+/// And so many while a process works and it is not known which.
+const ALERT_GAP_LOOKS: u32 = 16;
+/// CPU time that no sampled process has used, in clock ticks: from here on the quiet ones are sampled.
+const UNEXPLAINED_TICKS: u64 = 5;
+/// A process that did nothing so often in a row is quiet.
+const QUIET_AFTER_LOOKS: u32 = 3;
+/// New processes that are met in one look; in a fork storm the others wait for the next, and most end before.
+const NEW_IN_ONE_LOOK: usize = 64;
+/// comm (proc_pid_comm(5)) is cut off here, and a longer name is in the command line.
+const NAME_LIMIT_BYTES: usize = 256;
+/// The parent of the kernel's own threads, which have no command line. In a container that may be another process, whose
+/// children are then called by their comm.
+const KTHREADD: u32 = 2;
+const LISTING_BYTES: usize = 32 * 1024;
+
+/// What was seen in a sample.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Seen<'a> {
+    /// A process that was not known.
+    Born {
+        /// Its number.
+        pid: u32,
+        /// Its parent's.
+        parent: u32,
+        /// When it began, in clock ticks since boot.
+        start_ticks: u64,
+        /// The program of its command line, else its comm.
+        name: &'a str,
+    },
+    /// It has another name: mostly it runs another program.
+    Renamed {
+        /// Its number.
+        pid: u32,
+        /// The new one.
+        name: &'a str,
+    },
+    /// It was looked at: after `Born`, and whenever something has changed.
+    Ran {
+        /// Its number.
+        pid: u32,
+        /// The letter of its state.
+        state: u8,
+        /// In user space since it began, in clock ticks; all its threads.
+        user_ticks: u64,
+        /// In the kernel.
+        system_ticks: u64,
+        /// Looks since it was looked at last; 1 when it was in the look before.
+        looks: u32,
+    },
+    /// It has ended.
+    Ended {
+        /// Its number.
+        pid: u32,
+    },
+}
+
+/// The processes that are known.
+#[derive(Debug)]
+pub struct ProcessWatch {
+    root: Root,
+    known: BTreeMap<u32, Known>,
+    folder: OwnedFd,
+    loadavg: Option<KeptFile>,
+    population: Option<Population>,
+    unmet: usize,
+    passed_over: u64,
+    descriptors_left: u64,
+    now: u32,
+    /// Of all CPUs, when it was told last.
+    busy_ticks: Option<u64>,
+    explained_ticks: u64,
+    unexplained_ticks: u64,
+    /// Until this look the quiet ones are looked at too.
+    alert_until: u32,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// `None` where descriptors have run out.
+    file: Option<KeptFile>,
+    facts: Facts,
+    comm: Vec<u8>,
+    name: String,
+    looked_at: u32,
+    due: u32,
+    quiet_looks: u32,
+    /// The look of the listing that it was in last.
+    listed: u32,
+}
+
+/// What /proc/PID/stat says, as far as it is of use here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// Field 3.
+    pub state: u8,
+    /// Field 4.
+    pub parent: u32,
+    /// Field 14, in clock ticks.
+    pub user_ticks: u64,
+    /// Field 15.
+    pub system_ticks: u64,
+    /// Field 22.
+    pub start_ticks: u64,
+}
+
+impl ProcessWatch {
+    /// Of the system below `root`; no process is known yet.
+    ///
+    /// # Errors
+    /// When /proc cannot be opened.
+    pub fn new(root: &Root) -> Result<Self, DeviceError> {
+        let path = root.path("/proc");
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(&path, flags, Mode::empty());
+        Ok(Self {
+            root: root.clone(),
+            known: BTreeMap::new(),
+            folder: folder.map_err(|error| DeviceError::io(&path, Operation::List, error))?,
+            loadavg: KeptFile::open(root, "/proc/loadavg").ok(),
+            population: None,
+            unmet: 0,
+            passed_over: 0,
+            descriptors_left: descriptors::raise_limit(),
+            now: 0,
+            busy_ticks: None,
+            explained_ticks: 0,
+            unexplained_ticks: 0,
+            alert_until: u32::MAX,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// How many are known.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// True when no process is known.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// How often a new process had to wait for the next look, because too many came at once.
+    pub fn passed_over(&self) -> u64 {
+        self.passed_over
+    }
+
+    /// Looks once, and passes what is seen to `each`. `busy_ticks` is the time since boot that all CPUs together have
+    /// worked for processes, where it is known.
+    pub fn look(&mut self, busy_ticks: Option<u64>, each: &mut dyn FnMut(Seen<'_>)) {
+        self.now += 1;
+        self.be_alert(busy_ticks);
+        self.look_at_known(each);
+        if self.population_has_changed() {
+            self.list(each);
+        }
+    }
+
+    /// Decides whether the quiet ones are worth looking at.
+    fn be_alert(&mut self, busy_ticks: Option<u64>) {
+        let before = std::mem::replace(&mut self.busy_ticks, busy_ticks);
+        let explained = std::mem::take(&mut self.explained_ticks);
+        let (Some(before), Some(busy_ticks)) = (before, busy_ticks) else {
+            self.alert_until = if busy_ticks.is_some() { 0 } else { u32::MAX };
+            return;
+        };
+        let worked = self.unexplained_ticks + busy_ticks.saturating_sub(before);
+        self.unexplained_ticks = worked.saturating_sub(explained);
+        if self.unexplained_ticks >= UNEXPLAINED_TICKS {
+            self.unexplained_ticks = 0;
+            self.alert_until = self.now + ALERT_GAP_LOOKS;
+        }
+    }
+
+    fn look_at_known(&mut self, each: &mut dyn FnMut(Seen<'_>)) {
+        let now = self.now;
+        let alert = now <= self.alert_until;
+        let mut ended = Vec::new();
+        for (&pid, known) in self.known.iter_mut().filter(|(_, known)| known.is_due(now, alert)) {
+            let opened = if known.file.is_some() { None } else { open(&self.root, pid) };
+            let file = known.file.as_ref().or(opened.as_ref());
+            let text = file.and_then(|file| file.read(&mut self.buffer).ok());
+            let Some((comm, facts)) = text.and_then(parse).filter(|(_, it)| it.start_ticks == known.facts.start_ticks)
+            else {
+                ended.push(pid);
+                continue;
+            };
+            if comm != known.comm.as_slice() {
+                known.comm = comm.to_vec();
+                known.name = name(&self.root, pid, comm, facts.parent);
+                each(Seen::Renamed { pid, name: &known.name });
+            }
+            self.explained_ticks += known.look(facts, now, pid, each);
+        }
+        for pid in ended {
+            self.forget(pid, each);
+        }
+    }
+
+    fn forget(&mut self, pid: u32, each: &mut dyn FnMut(Seen<'_>)) {
+        if self.known.remove(&pid).is_some_and(|known| known.file.is_some()) {
+            self.descriptors_left += 1;
+        }
+        // Its number may belong to another one by now.
+        self.population = None;
+        each(Seen::Ended { pid });
+    }
+
+    fn population_has_changed(&mut self) -> bool {
+        let text = self.loadavg.as_ref().and_then(|file| file.read(&mut self.buffer).ok());
+        let population = text.and_then(loadavg::parse);
+        let changed = population.is_none() || population != self.population || self.unmet > 0;
+        self.population = population;
+        changed
+    }
+
+    /// Lists /proc: meets who is new, and forgets who is not there any more.
+    fn list(&mut self, each: &mut dyn FnMut(Seen<'_>)) {
+        let mut new = Vec::new();
+        let mut listing = [MaybeUninit::uninit(); LISTING_BYTES];
+        if rustix::fs::seek(&self.folder, SeekFrom::Start(0)).is_err() {
+            return;
+        }
+        let mut entries = RawDir::new(&self.folder, &mut listing);
+        let mut complete = true;
+        while let Some(entry) = entries.next() {
+            let Ok(entry) = entry else {
+                complete = false;
+                break;
+            };
+            let Some(pid) = number(entry.file_name().to_bytes()).and_then(|pid| u32::try_from(pid).ok()) else {
+                continue;
+            };
+            match self.known.get_mut(&pid) {
+                Some(known) => known.listed = self.now,
+                None => new.push(pid),
+            }
+        }
+        if complete {
+            let gone = self.known.iter().filter(|(_, known)| known.listed != self.now).map(|(&pid, _)| pid);
+            for pid in gone.collect::<Vec<_>>() {
+                let population = self.population;
+                self.forget(pid, each);
+                self.population = population;
+            }
+        }
+        // At first all processes are new.
+        let most = if self.now == 1 { usize::MAX } else { NEW_IN_ONE_LOOK };
+        self.unmet = new.len().saturating_sub(most);
+        self.passed_over += self.unmet as u64;
+        for pid in new.into_iter().take(most) {
+            self.meet(pid, each);
+        }
+    }
+
+    fn meet(&mut self, pid: u32, each: &mut dyn FnMut(Seen<'_>)) {
+        let Some(file) = open(&self.root, pid) else { return };
+        let Ok(text) = file.read(&mut self.buffer) else { return };
+        let Some((comm, facts)) = parse(text) else { return };
+        let comm = comm.to_vec();
+        let name = name(&self.root, pid, &comm, facts.parent);
+        each(Seen::Born { pid, parent: facts.parent, start_ticks: facts.start_ticks, name: &name });
+        let Facts { state, user_ticks, system_ticks, .. } = facts;
+        each(Seen::Ran { pid, state, user_ticks, system_ticks, looks: 1 });
+        self.explained_ticks += user_ticks.saturating_add(system_ticks);
+        let file = (self.descriptors_left > 0).then_some(file);
+        self.descriptors_left -= u64::from(file.is_some());
+        let now = self.now;
+        let known = Known { file, facts, comm, name, looked_at: now, due: now + 1, quiet_looks: 0, listed: now };
+        self.known.insert(pid, known);
+    }
+}
+
+impl Known {
+    fn is_due(&self, now: u32, alert: bool) -> bool {
+        let is_quiet = self.quiet_looks > QUIET_AFTER_LOOKS;
+        self.due <= now && (alert || !is_quiet || now - self.looked_at >= LONGEST_GAP_LOOKS)
+    }
+
+    /// Takes note of what is seen now, and returns the CPU time that it has taken meanwhile, in clock ticks.
+    fn look(&mut self, facts: Facts, now: u32, pid: u32, each: &mut dyn FnMut(Seen<'_>)) -> u64 {
+        let Facts { state, user_ticks, system_ticks, .. } = facts;
+        let looks = now - self.looked_at;
+        if facts != self.facts {
+            each(Seen::Ran { pid, state, user_ticks, system_ticks, looks });
+        }
+        let is_quiet = matches!(state, b'S' | b'I' | b'Z' | b'T' | b't')
+            && (user_ticks, system_ticks) == (self.facts.user_ticks, self.facts.system_ticks);
+        self.quiet_looks = if is_quiet { self.quiet_looks + 1 } else { 0 };
+        let doublings = self.quiet_looks.saturating_sub(QUIET_AFTER_LOOKS).min(ALERT_GAP_LOOKS.ilog2());
+        self.due = now + (1 << doublings);
+        self.looked_at = now;
+        let before = std::mem::replace(&mut self.facts, facts);
+        let total = |facts: &Facts| facts.user_ticks.saturating_add(facts.system_ticks);
+        total(&facts).saturating_sub(total(&before))
+    }
+}
+
+fn open(root: &Root, pid: u32) -> Option<KeptFile> {
+    KeptFile::open(root, format!("/proc/{pid}/stat")).ok()
+}
+
+/// What people call it: the program of its command line, as Android's own recorder has it, else its comm. Characters
+/// that would break a line of a log are replaced.
+fn name(root: &Root, pid: u32, comm: &[u8], parent: u32) -> String {
+    if parent == KTHREADD {
+        return printable(comm);
+    }
+    // A process that has ended or belongs to the kernel has none.
+    let mut buffer = Vec::new();
+    let file = KeptFile::open(root, format!("/proc/{pid}/cmdline")).ok();
+    let line = file.as_ref().and_then(|file| file.read(&mut buffer).ok()).unwrap_or_default();
+    let program = line.split(|&byte| byte == 0).next().unwrap_or_default();
+    printable(if program.is_empty() { comm } else { program })
+}
+
+fn printable(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(&name[..name.len().min(NAME_LIMIT_BYTES)]);
+    name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+/// The name between the brackets, and what else is of use.
+pub fn parse(text: &[u8]) -> Option<(&[u8], Facts)> {
+    let open = text.iter().position(|&byte| byte == b'(')?;
+    let close = text.iter().rposition(|&byte| byte == b')')?;
+    let comm = text.get(open + 1..close)?;
+    let mut fields = Fields::of(text.get(close + 1..)?.trim_ascii_end());
+    let &[state] = fields.next()? else { return None };
+    let parent = u32::try_from(fields.number()?).ok()?;
+    fields.skip_fields(9)?;
+    let (user_ticks, system_ticks) = (fields.number()?, fields.number()?);
+    fields.skip_fields(6)?;
+    Some((comm, Facts { state, parent, user_ticks, system_ticks, start_ticks: fields.number()? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    struct Tree {
+        folder: tempfile::TempDir,
+        watch: ProcessWatch,
+    }
+
+    impl Tree {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join("proc")).unwrap();
+            let watch = ProcessWatch::new(&Root::at(folder.path())).unwrap();
+            Self { folder, watch }
+        }
+
+        fn process(&self, pid: u32, comm: &str, state: char, ticks: u64, start: u64) {
+            let folder = self.folder.path().join(format!("proc/{pid}"));
+            fs::create_dir_all(&folder).unwrap();
+            let text =
+                format!("{pid} ({comm}) {state} 1 0 0 0 -1 64 0 0 0 0 {ticks} 1 0 0 20 0 1 0 {start} 4096 5 0\n");
+            fs::write(folder.join("stat"), text).unwrap();
+        }
+
+        fn look(&mut self) -> Vec<String> {
+            self.look_while(None)
+        }
+
+        fn look_while(&mut self, busy_ticks: Option<u64>) -> Vec<String> {
+            let mut seen = Vec::new();
+            self.watch.look(busy_ticks, &mut |it| {
+                seen.push(match it {
+                    Seen::Born { pid, name, start_ticks, .. } => format!("born {pid} {name} {start_ticks}"),
+                    Seen::Renamed { pid, name } => format!("renamed {pid} {name}"),
+                    Seen::Ran { pid, state, user_ticks, looks, .. } => {
+                        format!("ran {pid} {} {user_ticks} {looks}", char::from(state))
+                    }
+                    Seen::Ended { pid } => format!("ended {pid}"),
+                });
+            });
+            seen
+        }
+    }
+
+    // Verifies BOOT-1.
+    #[test]
+    fn lives_are_told_apart_and_changes_alone_are_passed_on() {
+        let mut tree = Tree::new();
+        tree.process(7, "sh) (x", 'R', 3, 100);
+        assert_eq!(tree.look(), ["born 7 sh) (x 100", "ran 7 R 3 1"]);
+        assert_eq!(tree.look(), Vec::<String>::new());
+        tree.process(7, "zygote", 'D', 5, 100);
+        assert_eq!(tree.look(), ["renamed 7 zygote", "ran 7 D 5 1"]);
+        tree.process(7, "other", 'S', 0, 250);
+        assert_eq!(tree.look(), ["ended 7", "born 7 other 250", "ran 7 S 0 1"], "its number came again");
+        fs::remove_dir_all(tree.folder.path().join("proc/7")).unwrap();
+        assert_eq!(tree.look(), ["ended 7"]);
+        assert!(tree.watch.is_empty());
+    }
+
+    // Verifies BOOT-1.
+    #[test]
+    fn who_does_nothing_is_looked_at_less_often_and_nothing_is_lost() {
+        let mut tree = Tree::new();
+        tree.process(7, "idle", 'S', 3, 100);
+        tree.look();
+        for _ in 0..80 {
+            assert_eq!(tree.look(), Vec::<String>::new());
+        }
+        tree.process(7, "idle", 'S', 9, 100);
+        let (looks, seen) = (1..).map(|looks| (looks, tree.look())).find(|(_, seen)| !seen.is_empty()).unwrap();
+        assert!(looks <= ALERT_GAP_LOOKS, "{looks}");
+        assert_eq!(seen, ["ran 7 S 9 16"]);
+        tree.process(7, "idle", 'S', 10, 100);
+        assert_eq!(tree.look(), ["ran 7 S 10 1"], "who works is looked at each time");
+    }
+
+    // Verifies BOOT-1.
+    #[test]
+    fn quiet_processes_are_not_sampled_while_the_rest_is_idle() {
+        let mut tree = Tree::new();
+        tree.process(7, "idle", 'S', 3, 100);
+        let mut busy_ticks = 50;
+        let mut hog_ticks = 0;
+        let mut step = |tree: &mut Tree, others: u64| {
+            hog_ticks += 4;
+            busy_ticks += 4 + others;
+            tree.process(8, "hog", 'R', hog_ticks, 100);
+            tree.look_while(Some(busy_ticks)).into_iter().find(|it| it.starts_with("ran 7"))
+        };
+        for _ in 0..20 {
+            step(&mut tree, 0);
+        }
+        tree.process(7, "idle", 'S', 9, 100);
+        for _ in 0..20 {
+            assert_eq!(step(&mut tree, 0), None, "the hog explains what the CPUs did");
+        }
+        let late = (0..LONGEST_GAP_LOOKS).find_map(|_| step(&mut tree, 0));
+        assert!(late.is_some_and(|it| it.starts_with("ran 7 S 9 ")), "it is looked at in the end");
+        for _ in 0..30 {
+            step(&mut tree, 0);
+        }
+        tree.process(7, "idle", 'S', 14, 100);
+        assert_eq!(step(&mut tree, 0), None);
+        assert!((0..3).any(|_| step(&mut tree, 5).is_some()), "a process works, and it is not the hog");
+    }
+
+    // Verifies BOOT-1.
+    #[test]
+    fn in_a_fork_storm_some_wait_for_the_next_look() {
+        let mut tree = Tree::new();
+        tree.look();
+        for pid in 1..=100 {
+            tree.process(pid, "storm", 'R', 0, 5);
+        }
+        assert_eq!(tree.look().len(), 2 * NEW_IN_ONE_LOOK);
+        assert_eq!((tree.watch.len(), tree.watch.passed_over()), (64, 36));
+        assert_eq!(tree.look().len(), 2 * 36);
+        assert_eq!((tree.watch.len(), tree.watch.passed_over()), (100, 36));
+    }
+
+    #[test]
+    fn this_process_is_seen() {
+        let mut watch = ProcessWatch::new(&Root::system()).unwrap();
+        let me = std::process::id();
+        let mut found = false;
+        while !found {
+            watch.look(None, &mut |seen| {
+                found |= matches!(seen, Seen::Born { pid, name, .. } if pid == me && name.contains('/'));
+            });
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! How a thread is scheduled against others: its policy and nice value (sched(7)).
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sched::scheduling_attributes::SchedulingAttributes;
+
+/// Children get an ordinary policy (SCHED_FLAG_RESET_ON_FORK): the one flag that a thread keeps.
+const RESET_ON_FORK: u64 = 0x01;
+
+/// A scheduling policy, as far as placement tells them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedulingPolicy {
+    /// SCHED_OTHER: an ordinary thread.
+    Other,
+    /// SCHED_IDLE: runs nearly only on CPU time that no other thread wants.
+    Idle,
+    /// Anything else: it was chosen with care.
+    Special,
+}
+
+/// A thread's policy and nice value. As text `other 10`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Priority {
+    /// The policy.
+    pub policy: SchedulingPolicy,
+    /// -20 (the most) to 19; each step is about a quarter of weight.
+    pub nice: i32,
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policy = match self.policy {
+            SchedulingPolicy::Other => "other",
+            SchedulingPolicy::Idle => "idle",
+            SchedulingPolicy::Special => "special",
+        };
+        write!(f, "{policy} {}", self.nice)
+    }
+}
+
+impl FromStr for Priority {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (policy, nice) = text.split_once(' ').ok_or(())?;
+        let policy = match policy {
+            "other" => SchedulingPolicy::Other,
+            "idle" => SchedulingPolicy::Idle,
+            "special" => SchedulingPolicy::Special,
+            _ => return Err(()),
+        };
+        let nice = nice.parse().ok().filter(|nice| (-20..=19).contains(nice)).ok_or(())?;
+        Ok(Self { policy, nice })
+    }
+}
+
+/// The priority of thread `tid`.
+///
+/// # Errors
+/// ESRCH when it has ended, ENOSYS before Linux 3.14.
+pub fn of(tid: u32) -> io::Result<Priority> {
+    Ok(Priority::from(&SchedulingAttributes::of(tid)?))
+}
+
+impl From<&SchedulingAttributes> for Priority {
+    fn from(attributes: &SchedulingAttributes) -> Self {
+        let policy = match attributes.policy as i32 {
+            libc::SCHED_OTHER => SchedulingPolicy::Other,
+            libc::SCHED_IDLE => SchedulingPolicy::Idle,
+            _ => SchedulingPolicy::Special,
+        };
+        Self { policy, nice: attributes.nice }
+    }
+}
+
+/// Gives thread `tid` the priority `wanted`; whether its children inherit it and its utilisation clamps stay.
+///
+/// # Errors
+/// ESRCH when it has ended, EPERM without CAP_SYS_NICE, EINVAL for a special policy, which is never set.
+pub fn set(tid: u32, wanted: Priority) -> io::Result<()> {
+    let policy = match wanted.policy {
+        SchedulingPolicy::Other => libc::SCHED_OTHER,
+        SchedulingPolicy::Idle => libc::SCHED_IDLE,
+        SchedulingPolicy::Special => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    let flags = SchedulingAttributes::of(tid)?.flags & RESET_ON_FORK;
+    SchedulingAttributes { policy: policy as u32, flags, nice: wanted.nice, ..Default::default() }.set(tid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_priority_survives_its_text() {
+        for policy in [SchedulingPolicy::Other, SchedulingPolicy::Idle, SchedulingPolicy::Special] {
+            for nice in [-20, 0, 19] {
+                let priority = Priority { policy, nice };
+                assert_eq!(priority.to_string().parse(), Ok(priority));
+            }
+        }
+        for text in ["", "other", "other 20", "other -21", "fifo 1", "other 1 2", "idle x"] {
+            assert_eq!(text.parse::<Priority>(), Err(()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_demoted_thread_of_ours_has_children_that_inherit_as_before() {
+        std::thread::spawn(|| {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+            let before = of(tid).unwrap();
+            assert_eq!(before.policy, SchedulingPolicy::Other);
+            let lower = Priority { nice: 12, ..before };
+            set(tid, lower).unwrap();
+            assert_eq!(of(tid).unwrap(), lower);
+            set(tid, Priority { policy: SchedulingPolicy::Idle, nice: 12 }).unwrap();
+            assert_eq!(of(tid).unwrap(), Priority { policy: SchedulingPolicy::Idle, nice: 12 });
+            match set(tid, before) {
+                Ok(()) => assert_eq!(of(tid).unwrap(), before),
+                Err(error) => eprintln!("only root may go up again: {error}"),
+            }
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_is_gone_is_an_error() {
+        let gone = u32::from(u16::MAX) << 12;
+        assert_eq!(of(gone).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        let other = Priority { policy: SchedulingPolicy::Other, nice: 0 };
+        assert_eq!(set(gone, other).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        let special = Priority { policy: SchedulingPolicy::Special, nice: 0 };
+        assert_eq!(set(0, special).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,227 @@
+//! Threads by their files: each thread's `schedstat` stays open, so that a sample of it is one system call.
+//!
+//! Threads that sleep are sampled once a second at first, and every four seconds after a while. New ones are found by
+//! their numbers: /proc/loadavg shows the last one given out, so while it stands still /proc need not be listed. The kernel
+//! gives a number out before its thread is there, and may let others run in between, so that a number without a thread is
+//! asked for again.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::{Errno, pread};
+
+use super::known::{Known, first_usage};
+use super::{LeftOut, Look, Thread, ThreadUsage};
+use crate::cpu::loadavg;
+use crate::sched::schedstat::{self, Schedstat};
+use crate::{BootTime, DeviceError, Root, descriptors, process};
+
+/// New threads whose files are read in one look; the others have to wait for the next.
+const NEW_IN_ONE_LOOK: usize = 512;
+/// When more numbers were given out than this, /proc is listed instead of asking for each.
+const NUMBERS_TO_ASK_FOR: u32 = 4096;
+/// A number without a thread in two samples is asked for once more after this long: the process that forks has run by then.
+const LATE: Duration = Duration::from_secs(1);
+
+/// The files of /proc.
+#[derive(Debug)]
+pub(super) struct Files {
+    root: Root,
+    /// Numbers that may be new threads.
+    pub(super) candidates: VecDeque<u32>,
+    /// Numbers without a thread in the last sample.
+    missing: Vec<u32>,
+    /// Numbers without a thread in the sample after that as well, and when they are asked for once more.
+    late: VecDeque<(BootTime, u32)>,
+    last_number: Option<u32>,
+    /// Descriptors that may still be opened.
+    descriptors_left: u64,
+}
+
+impl Files {
+    /// Those below `root`, where every thread may be new.
+    pub(super) fn new(root: &Root) -> Self {
+        Self {
+            root: root.clone(),
+            candidates: VecDeque::new(),
+            missing: Vec::new(),
+            late: VecDeque::new(),
+            last_number: None,
+            descriptors_left: descriptors::raise_limit(),
+        }
+    }
+
+    /// Looks at those that are `known` and for new ones at `now`, after a sample at `looked_at`.
+    ///
+    /// # Errors
+    /// When /proc cannot be read at all.
+    pub(super) fn look(
+        &mut self,
+        known: &mut BTreeMap<u32, Known>,
+        (looked_at, now): (Option<BootTime>, BootTime),
+        left_out: LeftOut,
+        look: &mut Look,
+    ) -> Result<(), DeviceError> {
+        let has_met_all = self.candidates.is_empty();
+        let are_new = self.find_candidates(known)?;
+        let born_since = looked_at.filter(|_| has_met_all && are_new);
+        self.read_known(known, now, look);
+        for tid in &look.ended {
+            if known.remove(tid).is_some_and(|known| known.file.is_some()) {
+                self.descriptors_left += 1;
+            }
+        }
+        self.meet_candidates(known, (born_since, now), left_out, look);
+        Ok(())
+    }
+
+    fn read_known(&mut self, known: &mut BTreeMap<u32, Known>, now: BootTime, look: &mut Look) {
+        for (&tid, known) in known.iter_mut().filter(|(_, known)| known.is_due(now)) {
+            let present = match &known.file {
+                Some(file) => read(file),
+                // Descriptors have run out: it is opened for each look then, and those are seldom.
+                None => self.open(tid).and_then(|file| {
+                    let present = read(&file);
+                    known.file = self.keep(file);
+                    present
+                }),
+            };
+            match present {
+                Some(present) => look.used.extend(known.take(now, present).map(|usage| ThreadUsage { tid, usage })),
+                None => look.ended.push(tid),
+            }
+        }
+    }
+
+    fn open(&self, tid: u32) -> Option<OwnedFd> {
+        // Threads other than the first are not listed in /proc, but are there.
+        File::open(self.root.path(format!("/proc/{tid}/schedstat"))).ok().map(OwnedFd::from)
+    }
+
+    /// `file`, unless descriptors have run out.
+    fn keep(&mut self, file: OwnedFd) -> Option<OwnedFd> {
+        let is_kept = self.descriptors_left > 0;
+        self.descriptors_left -= u64::from(is_kept);
+        is_kept.then_some(file)
+    }
+
+    /// Adds the numbers that were given out since the last look. False when others may be among them.
+    fn find_candidates(&mut self, known: &BTreeMap<u32, Known>) -> Result<bool, DeviceError> {
+        let text = self.root.read("/proc/loadavg").unwrap_or_default();
+        let number = loadavg::parse(text.as_bytes()).map(|population| population.last_number);
+        let are_new = match (self.last_number, number) {
+            (Some(before), Some(number)) if number >= before && number - before <= NUMBERS_TO_ASK_FOR => {
+                self.candidates.extend(before + 1..=number);
+                true
+            }
+            _ => {
+                self.list_all(known)?;
+                false
+            }
+        };
+        self.last_number = number;
+        Ok(are_new)
+    }
+
+    fn list_all(&mut self, known: &BTreeMap<u32, Known>) -> Result<(), DeviceError> {
+        let waiting: BTreeSet<u32> = self.candidates.iter().copied().collect();
+        for pid in self.root.list("/proc")?.iter().filter_map(|name| name.parse::<u32>().ok()) {
+            // A process that has ended has none.
+            let tids = self.root.list(format!("/proc/{pid}/task")).unwrap_or_default();
+            let new = |tid: &u32| !known.contains_key(tid) && !waiting.contains(tid);
+            self.candidates.extend(tids.iter().filter_map(|name| name.parse().ok()).filter(new));
+        }
+        Ok(())
+    }
+
+    /// What one that was certainly `born_since` has used is known from its first moment on.
+    fn meet_candidates(
+        &mut self,
+        known: &mut BTreeMap<u32, Known>,
+        (born_since, now): (Option<BootTime>, BootTime),
+        left_out: LeftOut,
+        look: &mut Look,
+    ) {
+        let count = self.candidates.len().min(NEW_IN_ONE_LOOK);
+        let new: Vec<u32> = self.candidates.drain(..count).collect();
+        let missing = self.meet_each(new, known, (born_since, now), left_out, look);
+        // One that was not there in the last look has used nothing before it.
+        let missing_before = std::mem::replace(&mut self.missing, missing);
+        let missing = self.meet_each(missing_before, known, (born_since, now), left_out, look);
+        self.late.extend(missing.into_iter().map(|tid| (now + LATE, tid)));
+        let due = self.late.partition_point(|(due, _)| *due <= now);
+        let late: Vec<u32> = self.late.drain(..due).map(|(_, tid)| tid).collect();
+        self.meet_each(late, known, (None, now), left_out, look);
+    }
+
+    /// Meets those of `tids` that are there and not yet known; returns the numbers without a thread.
+    fn meet_each(
+        &mut self,
+        tids: Vec<u32>,
+        known: &mut BTreeMap<u32, Known>,
+        (born_since, now): (Option<BootTime>, BootTime),
+        left_out: LeftOut,
+        look: &mut Look,
+    ) -> Vec<u32> {
+        let mut missing = Vec::new();
+        for tid in tids {
+            if known.contains_key(&tid) {
+                continue;
+            }
+            let status = self.root.read(format!("/proc/{tid}/status")).ok();
+            let Some(thread) = status.and_then(|status| parse_status(tid, &status)) else {
+                missing.push(tid);
+                continue;
+            };
+            if left_out.has(thread.pid, thread.parent) {
+                continue;
+            }
+            let Some((has, file)) = self.sample(tid) else {
+                missing.push(tid);
+                continue;
+            };
+            let file = self.keep(file);
+            // One that is new is awake.
+            let met = Known::new(now, has).with_file(file);
+            known.insert(tid, if born_since.is_some() { met.awake() } else { met });
+            look.born.push(thread);
+            let usage = born_since.and_then(|since| first_usage(has, (since, now), || self.born_at(tid)));
+            look.used.extend(usage.map(|usage| ThreadUsage { tid, usage }));
+        }
+        missing
+    }
+
+    /// When thread `tid` was born; the beginning of time where that cannot be read.
+    fn born_at(&self, tid: u32) -> BootTime {
+        let ticks = process::start_time_ticks(&self.root, tid).unwrap_or_default();
+        BootTime::from_milliseconds(ticks * process::TICK_MS)
+    }
+
+    /// What thread `tid` has used, and its open file, if it is there.
+    fn sample(&self, tid: u32) -> Option<(Schedstat, OwnedFd)> {
+        let file = self.open(tid)?;
+        Some((read(&file)?, file))
+    }
+}
+
+/// `None` when the thread has ended.
+fn read(file: &OwnedFd) -> Option<Schedstat> {
+    let mut text = [0u8; 80];
+    loop {
+        match pread(file, &mut text, 0) {
+            Ok(length) => return schedstat::parse(&text[..length]),
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// What /proc/TID/status says of a thread; its lines vary by kernel.
+pub fn parse_status(tid: u32, status: &str) -> Option<Thread> {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let number = |name: &str| field(name)?.parse().ok();
+    let command = field("Name:").unwrap_or_default().to_owned();
+    Some(Thread { tid, pid: number("Tgid:")?, parent: number("PPid:")?, command })
+}

@@ -1,0 +1,193 @@
+//! Utilisation clamps of one task (Documentation/scheduler/sched-util-clamp.rst; Linux 5.3, CONFIG_UCLAMP_TASK).
+//!
+//! What the kernel does with them, by kernel/sched/{core,fair,cpufreq_schedutil}.c:
+//! - What counts for a CPU is the highest clamp of all threads that run or wait there: a low one slows no thread down that has a
+//!   high one, and saves energy only where no other thread is. The utilisation itself is never changed.
+//! - On unequal CPUs a task wakes up where it fits, and is taken to a bigger CPU when it no longer does. From 6.2 on (and in
+//!   stable series that were given it) it fits wherever its upper clamp is no more than the CPU's capacity
+//!   (`util_fits_cpu`); from 5.6 on, where its clamped utilisation is below four fifths of what that CPU has left
+//!   (`fits_capacity`); before, clamps say nothing of it. No clamp takes a task away from a bigger CPU or keeps it off.
+//! - schedutil asks for the clamped utilisation and a quarter more, from 6.8 on for no more than the clamp.
+//! - A child begins with its parent's clamps, unless that one has SCHED_FLAG_RESET_ON_FORK; a change of policy or priority
+//!   leaves those alone that were asked for, and a change of clamps leaves policy, priority and that flag alone.
+//! - A lower clamp above the upper one is refused (EINVAL); a group's (`cpu.uclamp.max`) holds beside a task's own.
+//! - From 5.9 on nothing is counted before a process sets the first clamp, and everything from then on until the next boot:
+//!   that costs a little on each wake-up, and cannot be undone.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Root;
+use crate::sched::scheduling_attributes::SchedulingAttributes;
+use crate::system::kernel;
+
+/// A clamp is a share of the biggest CPU at its highest frequency.
+pub const MAXIMUM: u32 = 1024;
+
+const KEEP_POLICY: u64 = 0x08;
+const KEEP_PARAMETERS: u64 = 0x10;
+const CLAMP_MINIMUM: u64 = 0x20;
+const CLAMP_MAXIMUM: u64 = 0x40;
+
+/// The first kernel in which a task fits where its upper clamp does.
+const FITS_EXACTLY: (u32, u32) = (6, 2);
+
+/// The files that a kernel with utilisation clamps has: upstream's name, and that of Android's 5.4.
+const FILES: [&str; 2] = ["/proc/sys/kernel/sched_util_clamp_min", "/proc/sys/kernel/sched_uclamp_util_min"];
+
+/// What a task asked for, each 0 to 1024; its group and the system may allow less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clamps {
+    /// It is scheduled as if it used at least so much.
+    pub minimum: u32,
+    /// It is scheduled as if it used no more.
+    pub maximum: u32,
+}
+
+impl Clamps {
+    /// Those among `attributes`; `None` where the kernel is older than the clamps.
+    pub(super) fn told(attributes: &SchedulingAttributes) -> Option<Self> {
+        let clamps = Self { minimum: attributes.clamp_minimum, maximum: attributes.clamp_maximum };
+        attributes.has_clamps().then_some(clamps)
+    }
+}
+
+impl Default for Clamps {
+    fn default() -> Self {
+        Self { minimum: 0, maximum: MAXIMUM }
+    }
+}
+
+/// How an upper clamp makes a task fit on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fitting {
+    /// Below four fifths of its capacity.
+    WithMargin,
+    /// Up to its capacity.
+    Exactly,
+}
+
+impl Fitting {
+    /// On the device below `root`; `None` where its kernel does not clamp.
+    pub fn of(root: &Root) -> Option<Self> {
+        evidence(root)?;
+        let version = kernel::release(root).and_then(|release| kernel::version(&release));
+        // The lower clamp fits by either rule.
+        Some(if version.is_some_and(|version| version >= FITS_EXACTLY) { Self::Exactly } else { Self::WithMargin })
+    }
+
+    /// The highest upper clamp with which a task fits on a CPU of `capacity`, however much it uses.
+    pub fn highest(self, capacity: u32) -> u32 {
+        match self {
+            Self::Exactly => capacity,
+            Self::WithMargin => (capacity * 1024).saturating_sub(1) / 1280,
+        }
+    }
+}
+
+/// The file by which this kernel shows that it clamps utilisation, as named on the device.
+pub fn evidence(root: &Root) -> Option<&'static str> {
+    FILES.into_iter().find(|file| root.exists(file))
+}
+
+/// The clamps that task `tid` asked for.
+///
+/// # Errors
+/// ESRCH when the task is gone; `Unsupported` when the kernel is older than the clamps.
+pub fn of(tid: u32) -> io::Result<Clamps> {
+    let clamps = Clamps::told(&SchedulingAttributes::of(tid)?);
+    clamps
+        .ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "this kernel is older than utilisation clamps (5.3)"))
+}
+
+/// Asks that task `tid` is scheduled as if it used at least `minimum` of 1024; policy, priority and the upper clamp stay.
+///
+/// # Errors
+/// ESRCH when the task is gone, EPERM without CAP_SYS_NICE for another user's task, EOPNOTSUPP without
+/// CONFIG_UCLAMP_TASK, EINVAL above [`MAXIMUM`] or above the task's upper clamp.
+pub fn set_minimum(tid: u32, minimum: u32) -> io::Result<()> {
+    let flags = KEEP_POLICY | KEEP_PARAMETERS | CLAMP_MINIMUM;
+    SchedulingAttributes { flags, clamp_minimum: minimum, ..Default::default() }.set(tid)
+}
+
+/// Asks that task `tid` is scheduled as if it used at most `maximum` of 1024; policy, priority and the lower clamp stay.
+///
+/// # Errors
+/// As [`set_minimum`]; EINVAL below the task's lower clamp.
+pub fn set_maximum(tid: u32, maximum: u32) -> io::Result<()> {
+    let flags = KEEP_POLICY | KEEP_PARAMETERS | CLAMP_MAXIMUM;
+    SchedulingAttributes { flags, clamp_maximum: maximum, ..Default::default() }.set(tid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::priority::{self, SchedulingPolicy};
+
+    // Verifies PLACE-5.
+    #[test]
+    fn this_thread_keeps_its_policy_while_it_is_clamped() {
+        let clamped = || -> io::Result<()> {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+            let (before, priority) = (of(tid)?, priority::of(tid)?);
+            set_minimum(tid, 512)?;
+            set_maximum(tid, 600)?;
+            let clamped = Clamps { minimum: 512, maximum: 600 };
+            assert_eq!((of(tid)?, priority::of(tid)?), (clamped, priority));
+            assert!(set_maximum(tid, 511).is_err() && set_minimum(tid, 601).is_err(), "neither passes the other");
+            priority::set(tid, priority::Priority { policy: SchedulingPolicy::Idle, nice: 5 })?;
+            assert_eq!(of(tid)?, clamped, "a priority leaves clamps alone");
+            let heir = std::thread::spawn(|| of(rustix::thread::gettid().as_raw_nonzero().get() as u32));
+            assert_eq!(heir.join().unwrap()?, clamped, "inherited");
+            set_minimum(tid, before.minimum)?;
+            set_maximum(tid, before.maximum)?;
+            assert_eq!(of(tid)?, before);
+            assert!(set_minimum(tid, MAXIMUM + 1).is_err() && set_maximum(tid, MAXIMUM + 1).is_err());
+            Ok(())
+        };
+        // A thread of its own: only root may go back to a better priority.
+        match std::thread::spawn(clamped).join().unwrap() {
+            Ok(()) => {}
+            Err(error) => {
+                assert!(evidence(&Root::system()).is_none(), "{error}");
+                eprintln!("skipped: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_that_is_gone_is_an_error() {
+        let gone = u32::from(u16::MAX) << 12;
+        assert_eq!(of(gone).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        assert_eq!(set_maximum(gone, MAXIMUM).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+    }
+
+    // Verifies PLACE-4.
+    #[test]
+    fn a_task_fits_by_the_margin_before_6_2_and_by_capacity_after() {
+        for (release, capacity, expected) in [
+            (None, 446, None),
+            (Some("5.4.210-qgki"), 446, Some(356)),
+            (Some("6.1.0-56-amd64"), 446, Some(356)),
+            (Some("6.1.0-56-amd64"), 400, Some(319)),
+            (Some("unknown"), 446, Some(356)),
+            (Some("6.2.0"), 446, Some(446)),
+            (Some("6.18.44"), 1, Some(1)),
+            (Some("6.1.0"), 1, Some(0)),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let root = Root::at(folder.path());
+            if let Some(release) = release {
+                std::fs::create_dir_all(root.path("/proc/sys/kernel")).unwrap();
+                std::fs::write(root.path("/proc/sys/kernel/osrelease"), release).unwrap();
+                std::fs::write(root.path(FILES[0]), "1024\n").unwrap();
+            }
+            let highest = Fitting::of(&root).map(|fitting| fitting.highest(capacity));
+            assert_eq!(highest, expected, "{release:?} {capacity}");
+            // fits_capacity() of kernel/sched/fair.c.
+            assert!(highest.is_none_or(|clamp| clamp * 1280 < capacity * 1024 || clamp == capacity));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What a probe finds below a [`Root`](crate::Root), to be written down on one device and laid out as a tree of files on another.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+
+/// What was found under a name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Found {
+    /// It is not there, or cannot be read.
+    Nothing,
+    /// It is there, and was not opened.
+    Something,
+    /// A folder, with the names in it where these were listed.
+    Folder(Vec<String>),
+    /// A file with this text.
+    Text(String),
+}
+
+/// What was found under each name, as named on the device (`/proc/stat`).
+pub type FoundFiles = BTreeMap<String, Found>;
+
+/// Where a root notes what is read through it. Copies note into the same place.
+#[derive(Debug, Clone, Default)]
+pub struct SeenFiles(Arc<Mutex<FoundFiles>>);
+
+impl SeenFiles {
+    /// Notes that `found` is under the name `file`. Of several findings the one that tells most is kept.
+    pub(super) fn note(&self, file: &Path, found: Found) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = all.entry(Path::new("/").join(file).to_string_lossy().into_owned()).or_insert(Found::Nothing);
+        if found > *kept {
+            *kept = found;
+        }
+    }
+
+    /// Takes what was noted so far.
+    pub fn take(&self) -> FoundFiles {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Makes `files` below `tree`, over what was laid out there before.
+///
+/// # Errors
+/// A name that would lie outside of `tree`, or the first file that cannot be made.
+pub fn lay_out(files: &FoundFiles, tree: &Path) -> io::Result<()> {
+    for (file, found) in files {
+        let mut parts = Path::new(file).components();
+        let is_absolute = parts.next() == Some(Component::RootDir);
+        // The root itself is always a folder.
+        let is_right_kind = parts.clone().next().is_some() || matches!(found, Found::Folder(_) | Found::Something);
+        if !is_absolute || !is_right_kind || !parts.all(|part| matches!(part, Component::Normal(_))) {
+            return Err(io::Error::other(format!("{file:?} is no file of a device")));
+        }
+    }
+    let place = |file: &str| tree.join(file.trim_start_matches('/'));
+    // What holds other names is a folder, so it comes before what may be either.
+    for (file, found) in files {
+        let place = place(file);
+        match found {
+            Found::Nothing => remove(&place)?,
+            Found::Folder(_) => make_folder(&place)?,
+            Found::Text(text) => {
+                place.parent().map_or(Ok(()), make_folder)?;
+                if place.is_dir() {
+                    fs::remove_dir_all(&place)?;
+                }
+                fs::write(&place, text)?;
+            }
+            Found::Something => place.parent().map_or(Ok(()), make_folder)?,
+        }
+    }
+    for (file, found) in files {
+        match found {
+            Found::Something => make_empty(&place(file))?,
+            Found::Folder(names) => {
+                let is_name = |name: &&String| !name.contains(['/', '\0']) && !matches!(name.as_str(), "" | "." | "..");
+                for name in names.iter().filter(is_name) {
+                    make_empty(&place(file).join(name))?;
+                }
+            }
+            Found::Nothing | Found::Text(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn remove(place: &Path) -> io::Result<()> {
+    let removed = if place.is_dir() { fs::remove_dir_all(place) } else { fs::remove_file(place) };
+    match removed {
+        Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the folder, and those above it; a file in its place was laid out before more was known of it.
+fn make_folder(place: &Path) -> io::Result<()> {
+    if place.is_dir() {
+        return Ok(());
+    }
+    if place.exists() {
+        fs::remove_file(place)?;
+    }
+    if let Some(above) = place.parent() {
+        make_folder(above)?;
+    }
+    fs::create_dir(place)
+}
+
+fn make_empty(place: &Path) -> io::Result<()> {
+    if place.exists() { Ok(()) } else { fs::write(place, "") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Root;
+    use crate::test_trees::root_of;
+
+    // Verifies DAEMON-1.
+    #[test]
+    fn tells_on_another_tree_what_it_told_here() {
+        let (_folder, device) =
+            root_of(&[("proc/stat", "cpu 1\n"), ("sys/cpu/cpu0/online", "1\n"), ("sys/cpu/cpu1/", ""), ("dev/x", "")]);
+        let seen = SeenFiles::default();
+        let noting = device.noting(&seen);
+        let ask = |root: &Root| {
+            (
+                (
+                    root.read("/proc/stat").ok(),
+                    root.read("proc/none").ok(),
+                    root.exists("/dev/x"),
+                    root.exists("/dev/y"),
+                ),
+                (root.list("/sys/cpu").ok(), root.is_folder("/sys/cpu/cpu1"), root.is_folder("/sys/cpu/cpu0/online")),
+            )
+        };
+        let told = ask(&noting);
+        let copy = tempfile::tempdir().unwrap();
+        lay_out(&seen.take(), copy.path()).unwrap();
+        assert_eq!(ask(&Root::at(copy.path())), told);
+        assert!(seen.take().is_empty(), "taken");
+
+        fs::remove_dir_all(device.path("sys/cpu/cpu1")).unwrap();
+        fs::write(device.path("proc/stat"), "cpu 22\n").unwrap();
+        let told = ask(&noting);
+        lay_out(&seen.take(), copy.path()).unwrap();
+        assert_eq!(ask(&Root::at(copy.path())).0, told.0, "changed since");
+        assert!(!Root::at(copy.path()).is_folder("/sys/cpu/cpu1"), "gone since");
+    }
+
+    // Verifies DAEMON-1.
+    #[test]
+    fn makes_nothing_outside_of_its_tree() {
+        for name in ["/", "/../x", "x", "/a/../../x", "/proc/./../../x", "", "/a\0b"] {
+            let folder = tempfile::tempdir().unwrap();
+            let tree = folder.path().join("tree");
+            fs::create_dir(&tree).unwrap();
+            let files = FoundFiles::from([(name.to_owned(), Found::Text("x".to_owned()))]);
+            assert!(lay_out(&files, &tree).is_err(), "{name:?}");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{name:?}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        let names = ["..", "../x", "/x", "y"].map(str::to_owned).to_vec();
+        lay_out(&FoundFiles::from([("/proc".to_owned(), Found::Folder(names))]), &tree).unwrap();
+        assert_eq!(Root::at(&tree).list("/proc").unwrap(), ["y"]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,66 @@
+//! One timer for every deadline, on the clock of [`BootTime`], silent while there is none.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+use crate::BootTime;
+
+/// A timer that becomes readable at a moment.
+#[derive(Debug)]
+pub struct Timer {
+    descriptor: OwnedFd,
+    moment: Option<BootTime>,
+}
+
+impl Timer {
+    /// A timer without a moment.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        Ok(Self { descriptor: timerfd_create(TimerfdClockId::Boottime, flags)?, moment: None })
+    }
+
+    /// Waits for `moment`, or for none.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn set(&mut self, moment: Option<BootTime>) -> io::Result<()> {
+        if self.moment == moment {
+            return Ok(());
+        }
+        // Zero would disarm; a moment in the past fires at once.
+        let nanoseconds = moment.map_or(0, |moment| moment.nanoseconds().max(1));
+        let value = Timespec {
+            tv_sec: i64::try_from(nanoseconds / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: (nanoseconds % 1_000_000_000) as _,
+        };
+        let interval = Timespec { tv_sec: 0, tv_nsec: 0 };
+        timerfd_settime(
+            &self.descriptor,
+            TimerfdTimerFlags::ABSTIME,
+            &Itimerspec { it_interval: interval, it_value: value },
+        )?;
+        self.moment = moment;
+        Ok(())
+    }
+
+    /// Takes note that it fired.
+    pub fn acknowledge(&mut self) {
+        let mut expirations = [0u8; 8];
+        if rustix::io::read(&self.descriptor, &mut expirations).is_ok() {
+            self.moment = None;
+        }
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}

@@ -1,0 +1,143 @@
+//! The guardian: a small process that outlives the daemon and puts back what its journal holds.
+//!
+//! Two pipes tie them together, which works on every kernel: the guardian's standard input ends when the daemon dies,
+//! however it dies, and its standard output ends when the guardian does, so that the daemon can start another.
+
+mod duty;
+mod wait;
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::journal::Holder;
+use brisk_sys::Root;
+pub use duty::{GuardFault, guard};
+
+/// The name under which it runs: systemd's switch-root spares names that begin with `@`.
+const NAME: &str = "@brisk-guardian";
+/// What it says once it watches.
+const READY: &[u8] = b"ready\n";
+const READY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The daemon's end of its guardian. Dropped, it lets the guardian see to the journal and end.
+///
+/// As a descriptor it is readable when the guardian has died.
+#[derive(Debug)]
+pub struct Guardian {
+    child: Child,
+    /// Kept open, never written: it ends with this process.
+    _lifeline: ChildStdin,
+    end: ChildStdout,
+}
+
+/// Why there is no guardian.
+#[derive(Debug, thiserror::Error)]
+pub enum GuardianError {
+    /// This program could not be started a second time.
+    #[error("cannot start the guardian ({}): {cause}; without it, changes outlive a kill until `brisk restore`", program.display())]
+    Start {
+        /// What was to be run.
+        program: PathBuf,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// It started but did not say that it watches.
+    #[error("the guardian did not become ready: {0}; see its messages above")]
+    NotReady(&'static str),
+}
+
+impl Guardian {
+    /// Starts the guardian of `holder`'s journal in `folder`, which is this process's, and waits until it watches.
+    ///
+    /// # Errors
+    /// [`GuardianError`] when it does not come up.
+    pub fn start(holder: Holder, folder: &Path, root: &Root) -> Result<Self, GuardianError> {
+        // This very program, even when its file has been replaced or removed meanwhile.
+        let program = PathBuf::from("/proc/self/exe");
+        let fault = |cause| GuardianError::Start { program: program.clone(), cause };
+        let absolute = |path: &Path| std::path::absolute(path).map_err(fault);
+        let mut child = Command::new(&program)
+            .arg0(NAME)
+            .arg("--root")
+            .arg(absolute(&root.path("/"))?)
+            .args(["guardian", "--journal", holder.name()])
+            .arg("--folder")
+            .arg(absolute(folder)?)
+            .arg("--daemon")
+            .arg(std::process::id().to_string())
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(fault)?;
+        let (Some(lifeline), Some(mut end)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(GuardianError::NotReady("it has no pipes"));
+        };
+        match wait_until_ready(&mut end) {
+            Ok(()) => Ok(Self { child, _lifeline: lifeline, end }),
+            Err(error) => {
+                drop(lifeline);
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// True when it has ended; takes it off the process table then.
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        // One whose pipe has ended is dead or dying: waiting takes it off the process table. A living one is left to
+        // end with the journal.
+        if readable_within(self.end.as_fd(), Duration::ZERO) == Ok(true) {
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl AsFd for Guardian {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
+    }
+}
+
+fn wait_until_ready(end: &mut ChildStdout) -> Result<(), GuardianError> {
+    let started = Instant::now();
+    loop {
+        let left = READY_TIMEOUT.saturating_sub(started.elapsed());
+        match readable_within(end.as_fd(), left) {
+            Ok(true) => break,
+            Ok(false) => return Err(GuardianError::NotReady("it said nothing for 5 s")),
+            Err(Errno::INTR) => {}
+            Err(_) => return Err(GuardianError::NotReady("its pipe failed")),
+        }
+    }
+    let mut said = [0u8; READY.len()];
+    match end.read_exact(&mut said) {
+        Ok(()) if said == READY => Ok(()),
+        _ => Err(GuardianError::NotReady("it ended at once")),
+    }
+}
+
+fn readable_within(fd: BorrowedFd<'_>, timeout: Duration) -> Result<bool, Errno> {
+    let mut wanted = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    let timeout = Timespec::try_from(timeout).ok();
+    Ok(poll(&mut wanted, timeout.as_ref())? > 0)
+}

@@ -1,0 +1,404 @@
+//! Reading and writing what a lease can hold, and restoring it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+
+use super::holder::{Holder, has_possible_original};
+use super::{JournalError, Lease, Outcome, limit};
+use brisk_sys::binder::cache;
+use brisk_sys::cgroup::{group, hierarchy, weight};
+use brisk_sys::cpu::{governor, hotplug};
+use brisk_sys::io::io_priority;
+use brisk_sys::memory::{swap_area, zram};
+use brisk_sys::process::kinship::Families;
+use brisk_sys::sched::autogroup::{self, Autogroups};
+use brisk_sys::sched::{affinity, priority, uclamp};
+use brisk_sys::{DeviceError, Operation, Root, Target, Tunable, process};
+
+/// Descriptors kept at most; beyond it the ones not used now are closed.
+const KEPT_DESCRIPTORS: usize = 64;
+
+/// Targets by kept descriptors.
+#[derive(Debug)]
+pub(super) struct Access {
+    holder: Holder,
+    root: Root,
+    tunables: BTreeMap<PathBuf, Tunable>,
+    /// Limits that did not show in time what was written back.
+    unsettled: BTreeMap<Target, Unsettled>,
+    /// Where control groups are; read when they are needed first.
+    mounts: Vec<hierarchy::Mount>,
+    autogroups: Autogroups,
+}
+
+#[derive(Debug)]
+struct Unsettled {
+    /// What the limit showed in the end: an older or a stricter request.
+    shown: String,
+    /// What was written, which is in force.
+    original: String,
+}
+
+impl Access {
+    pub(super) fn new(holder: Holder, root: &Root) -> Self {
+        Self {
+            holder,
+            root: root.clone(),
+            tunables: BTreeMap::new(),
+            unsettled: BTreeMap::new(),
+            mounts: Vec::new(),
+            autogroups: Autogroups::default(),
+        }
+    }
+
+    /// Whose journal this is.
+    pub(super) fn holder(&self) -> Holder {
+        self.holder
+    }
+
+    /// True when the holder of this journal may hold `target`.
+    pub(super) fn may_hold(&mut self, target: &Target) -> bool {
+        if self.mounts.is_empty() {
+            self.mounts = hierarchy::mounts(&self.root);
+        }
+        self.holder.may_hold(target, &self.mounts)
+    }
+
+    /// The same for `lease`, which may have been read from a forged log.
+    pub(super) fn may_restore(&mut self, lease: &Lease) -> bool {
+        self.may_hold(&lease.target) && has_possible_original(lease)
+    }
+
+    /// The present value of `target`.
+    pub(super) fn read(&mut self, target: &Target) -> Result<String, DeviceError> {
+        match target {
+            Target::Tunable(file) => self.tunable(file)?.read(),
+            Target::Governor(folder) => governor::read(&self.root, folder),
+            Target::UtilizationClampMinimum { pid, start_time_ticks } => {
+                self.same_process(*pid, *start_time_ticks, Operation::Read)?;
+                Ok(self.clamps(*pid, Operation::Read)?.minimum.to_string())
+            }
+            Target::UtilizationClampMaximum { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Read)?;
+                Ok(self.clamps(*tid, Operation::Read)?.maximum.to_string())
+            }
+            Target::CpuAffinity { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Read)?;
+                Ok(hotplug::format_list(&affinity::allowed(&self.root, *tid)?))
+            }
+            Target::Priority { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Read)?;
+                let fault = |error| task_error(&self.root, *tid, Operation::Read, error);
+                Ok(priority::of(*tid).map_err(fault)?.to_string())
+            }
+            Target::IoPriority { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Read)?;
+                let fault = |error| task_error(&self.root, *tid, Operation::Read, error);
+                Ok(io_priority::of(*tid).map_err(fault)?.to_string())
+            }
+            Target::ZramAlgorithm(name) => zram::algorithm(&self.root, name),
+            Target::ZramBacking(name) => zram::backing_device(&self.root, name),
+            Target::ZramSize(name) => zram::size_bytes(&self.root, name).map(|bytes| bytes.to_string()),
+            Target::ZramSwap(name) => swap_area::state(&self.root, name),
+            Target::Group(folder) => Ok(group::state(&self.root, folder).to_owned()),
+            Target::GroupWeight(folder) => weight::read(&self.root, folder),
+            Target::Autogroup(id) => self.autogroups.read(&self.root, *id).map(|nice| nice.to_string()),
+            Target::LookupProfile(context) => cache::profile(&self.root, context),
+            Target::GroupMember { hierarchy, tid, start_time_ticks } => {
+                let stat = self.same_process(*tid, *start_time_ticks, Operation::Read)?;
+                let gone = || task_error(&self.root, *tid, Operation::Read, io::ErrorKind::NotFound.into());
+                // The kernel takes a write that would move it, and leaves it in its group.
+                if stat.is_exiting {
+                    return Err(gone());
+                }
+                let text = self.root.read(format!("/proc/{tid}/cgroup"))?;
+                let group = hierarchy::group_in(&text, *hierarchy);
+                group.map(str::to_owned).ok_or_else(gone)
+            }
+        }
+    }
+
+    /// Writes `value` into `target`.
+    pub(super) fn write(&mut self, target: &Target, value: &str) -> Result<(), DeviceError> {
+        match target {
+            Target::Tunable(file) => self.tunable(file)?.write(value),
+            Target::Governor(folder) => governor::write(&self.root, folder, value),
+            Target::UtilizationClampMinimum { pid, start_time_ticks } => {
+                self.same_process(*pid, *start_time_ticks, Operation::Write)?;
+                let fault = |error| task_error(&self.root, *pid, Operation::Write, error);
+                let minimum: u32 = value.parse().map_err(|_| fault(io::Error::from(io::ErrorKind::InvalidInput)))?;
+                // The kernel refuses what passes the upper clamp, and who chose that one has the last word.
+                let maximum = self.clamps(*pid, Operation::Write)?.maximum;
+                uclamp::set_minimum(*pid, minimum.min(maximum)).map_err(fault)
+            }
+            Target::UtilizationClampMaximum { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Write)?;
+                let fault = |error| task_error(&self.root, *tid, Operation::Write, error);
+                let maximum = value.parse().map_err(|_| fault(io::Error::from(io::ErrorKind::InvalidInput)))?;
+                uclamp::set_maximum(*tid, maximum).map_err(fault)
+            }
+            Target::CpuAffinity { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Write)?;
+                let fault = |error| task_error(&self.root, *tid, Operation::Write, error);
+                let cpus = hotplug::parse_list(value).unwrap_or_default();
+                affinity::set(*tid, &cpus).map_err(fault)
+            }
+            Target::Priority { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Write)?;
+                let fault = |error| task_error(&self.root, *tid, Operation::Write, error);
+                let wanted = value.parse().map_err(|()| fault(io::ErrorKind::InvalidInput.into()))?;
+                priority::set(*tid, wanted).map_err(fault)
+            }
+            Target::IoPriority { tid, start_time_ticks } => {
+                self.same_process(*tid, *start_time_ticks, Operation::Write)?;
+                let fault = |error| task_error(&self.root, *tid, Operation::Write, error);
+                let wanted = value.parse().map_err(|()| fault(io::ErrorKind::InvalidInput.into()))?;
+                io_priority::set(*tid, wanted).map_err(fault)
+            }
+            Target::ZramAlgorithm(name) => zram::set_algorithm(&self.root, name, value),
+            Target::ZramBacking(name) => zram::set_backing_device(&self.root, name, value),
+            Target::ZramSize(name) => zram::set_size(&self.root, name, value),
+            Target::ZramSwap(name) => swap_area::switch(&self.root, name, value),
+            Target::Group(folder) if value.starts_with(group::ABSENT) => group::remove(&self.root, folder, value),
+            Target::Group(folder) => group::make(&self.root, folder, value),
+            Target::GroupWeight(folder) => weight::write(&self.root, folder, value),
+            Target::Autogroup(id) => {
+                let invalid = || DeviceError::malformed(Path::new(autogroup::FILE), "a nice value", value);
+                self.autogroups.write(&self.root, *id, autogroup::parse_nice(value).ok_or_else(invalid)?)
+            }
+            Target::LookupProfile(context) => cache::set_profile(&self.root, context, value),
+            Target::GroupMember { hierarchy, tid, .. } => {
+                let from = self.read(target)?;
+                let mount = self.mounts.iter().find(|mount| mount.hierarchy == *hierarchy);
+                let gone = || task_error(&self.root, *tid, Operation::Write, io::ErrorKind::NotFound.into());
+                let folder = &mount.ok_or_else(gone)?.folder;
+                group::enter(&self.root, folder, *hierarchy, (&from, value), *tid)
+            }
+        }
+    }
+
+    /// True when restoring `lease` takes several steps, and a process that dies in between would leave what looks like another
+    /// tool's: then it must be on record first that the target may hold anything. Says so in the lease.
+    pub(super) fn begins_in_steps(&mut self, lease: &mut Lease) -> bool {
+        let has_steps = match &lease.target {
+            Target::Governor(_) => lease.original.contains('\t'),
+            // As soon as it is idle no more it weighs what any group does.
+            Target::GroupWeight(_) => lease.observed.as_deref() == Some(weight::IDLE),
+            _ => false,
+        };
+        if !has_steps || lease.observed.is_none() {
+            return false;
+        }
+        let Ok(found) = self.read(&lease.target) else { return false };
+        let begins = self.is_ours(lease, &found).unwrap_or(false);
+        if begins {
+            lease.observed = None;
+        }
+        begins
+    }
+
+    /// Restores what `leases` hold, in this order, unless another process has changed it since; where only a part can be
+    /// restored now, the lease says what that was. The process on record until this returns may die in it: the next one
+    /// to try finds the originals, and looks for heirs again. A lease that must be on record again first is told to `record`.
+    /// What a log names and its holder may not hold is refused, and nothing of it is touched.
+    pub(super) fn give_back(&mut self, leases: &mut [Lease], mut record: impl FnMut(&Lease)) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(leases.len());
+        for together in leases.chunk_by_mut(|one, next| has_heirs(&one.target) && has_heirs(&next.target)) {
+            let mut held = Vec::with_capacity(together.len());
+            for lease in together.iter_mut() {
+                let is_allowed = self.may_restore(lease);
+                if is_allowed && self.begins_in_steps(lease) {
+                    record(lease);
+                }
+                held.push(lease.observed.clone().filter(|_| is_allowed));
+            }
+            let given_back = outcomes.len();
+            outcomes.extend(together.iter_mut().map(|lease| self.give_back_one(lease)));
+            // Only now does no new thread inherit what was leased, so one pass finds all families.
+            let mut families = Families::default();
+            for ((lease, held), outcome) in together.iter().zip(held).zip(&outcomes[given_back..]) {
+                if let Some(held) = held.filter(|_| *outcome != Outcome::Vanished) {
+                    self.free_heirs(lease, &held, &mut families);
+                }
+            }
+        }
+        outcomes
+    }
+
+    fn give_back_one(&mut self, lease: &mut Lease) -> Outcome {
+        if !self.may_restore(lease) {
+            let error = JournalError::NotLeasable { target: lease.target.clone() };
+            return Outcome::Refused { error: error.to_string() };
+        }
+        match self.try_give_back(lease) {
+            Ok(outcome) => outcome,
+            Err(error) if error.is_missing() => Outcome::Vanished,
+            Err(error) => Outcome::Refused { error: error.with_advice() },
+        }
+    }
+
+    fn try_give_back(&mut self, lease: &mut Lease) -> Result<Outcome, DeviceError> {
+        let Lease { target, original, .. } = &*lease;
+        let found = self.read(target)?;
+        let confined = matches!(target, Target::CpuAffinity { .. });
+        if found == *original && !limit::is_limit(target) {
+            return Ok(Outcome::Restored);
+        }
+        if found != *original && !self.is_ours(lease, &found)? {
+            return Ok(Outcome::ChangedByOther { found });
+        }
+        self.write(target, original)?;
+        if limit::is_limit(target) {
+            self.settle(target, original)?;
+            return Ok(Outcome::Restored);
+        }
+        let found = self.read(target)?;
+        let governs = matches!(target, Target::Governor(_)) && governor::is_same(&found, original);
+        let removed = matches!(target, Target::Group(_)) && found == group::ABSENT;
+        if governs || removed || found == *original {
+            return Ok(Outcome::Restored);
+        }
+        let error = format!("{target} holds {found:?} after {original:?} was written back");
+        if confined {
+            // The kernel restores only the CPUs that are online; the others follow when they are.
+            lease.observed = Some(found);
+        }
+        Ok(Outcome::Refused { error })
+    }
+
+    /// Threads that were made by the leased one meanwhile began with what it `held`: they get what it got. What cannot be
+    /// read or written has ended, or is another process's by now.
+    fn free_heirs(&mut self, lease: &Lease, held: &str, families: &mut Families) {
+        let Some(tid) = lease.target.thread().filter(|_| has_heirs(&lease.target)) else { return };
+        for heir in families.born_since(&self.root, tid, lease.since) {
+            let Some(target) = lease.target.of_heir(heir.tid, heir.start_time_ticks) else { return };
+            if self.read(&target).is_ok_and(|found| found == held) {
+                let _ = self.write(&target, &lease.original);
+            }
+        }
+    }
+
+    /// True when `found` in the lease's target is what the lease made of it, and not what another process has written since.
+    pub(super) fn is_ours(&mut self, lease: &Lease, found: &str) -> Result<bool, DeviceError> {
+        match &lease.observed {
+            // The writer died between its write and the record of it: the kernel may have rounded the value, so whatever
+            // is there counts as ours.
+            None => Ok(true),
+            Some(observed) if observed == found => Ok(true),
+            Some(_) if limit::is_limit(&lease.target) => self.is_our_limit(lease, found),
+            Some(observed) if matches!(lease.target, Target::CpuAffinity { .. }) => {
+                let online = hotplug::online(&self.root)?;
+                Ok(is_kernels_doing(&lease.original, observed, found, &online))
+            }
+            // Who has removed it wins; what else may be done to it, it is ours.
+            Some(_) if matches!(lease.target, Target::Group(_)) => Ok(found != group::ABSENT),
+            Some(_) => Ok(false),
+        }
+    }
+
+    /// A limit may show our request late, rounded, or not at all while another is stricter. In the last case writing our
+    /// value once more tells: a hidden request changes nothing to be seen, while another tool's plain write is
+    /// overwritten, and put back here.
+    fn is_our_limit(&mut self, lease: &Lease, found: &str) -> Result<bool, DeviceError> {
+        let Lease { target, original, value, .. } = lease;
+        let rounded = limit::rounded(&self.root, target, value);
+        if found == original || found == value || rounded.as_deref() == Some(found) {
+            return Ok(true);
+        }
+        self.write(target, value)?;
+        if self.shows(target, |now| now != found)? {
+            self.write(target, found)?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Waits until a limit shows the `original` that was written back; what does not come in time is remembered.
+    fn settle(&mut self, target: &Target, original: &str) -> Result<(), DeviceError> {
+        self.unsettled.remove(target);
+        if !self.shows(target, |now| now == original)? {
+            let shown = self.read(target)?;
+            self.unsettled.insert(target.clone(), Unsettled { shown, original: original.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Looks at a limit until it shows what `wanted` accepts, for as long as the kernel may take to apply a request.
+    fn shows(&mut self, target: &Target, wanted: impl Fn(&str) -> bool) -> Result<bool, DeviceError> {
+        for _ in 0..limit::LOOKS {
+            if wanted(&self.read(target)?) {
+                return Ok(true);
+            }
+            sleep(limit::LOOK_EVERY);
+        }
+        Ok(wanted(&self.read(target)?))
+    }
+
+    /// What a target that shows `found`, and is not leased, is to get back after a lease.
+    pub(super) fn original(&self, target: &Target, found: String) -> String {
+        if let Target::Group(folder) = target {
+            // Ours, whichever process has forgotten to remove it.
+            return group::original(&self.root, folder);
+        }
+        match self.unsettled.get(target) {
+            Some(unsettled) if unsettled.shown == found => unsettled.original.clone(),
+            _ => found,
+        }
+    }
+
+    fn tunable(&mut self, file: &Path) -> Result<&mut Tunable, DeviceError> {
+        // Looked up twice, because a borrow that is returned early cannot be let go for the insertion.
+        if !self.tunables.contains_key(file) {
+            if self.tunables.len() >= KEPT_DESCRIPTORS {
+                self.tunables.clear();
+            }
+            self.tunables.insert(file.to_owned(), Tunable::open(&self.root, file)?);
+        }
+        self.tunables
+            .get_mut(file)
+            .ok_or_else(|| DeviceError::io(&self.root.path(file), Operation::Read, io::ErrorKind::NotFound))
+    }
+
+    fn clamps(&self, tid: u32, operation: Operation) -> Result<uclamp::Clamps, DeviceError> {
+        uclamp::of(tid).map_err(|error| task_error(&self.root, tid, operation, error))
+    }
+
+    /// A pid is used again: only the start time says that it is still the process that was leased.
+    fn same_process(
+        &self,
+        pid: u32,
+        start_time_ticks: u64,
+        operation: Operation,
+    ) -> Result<process::StatFacts, DeviceError> {
+        let stat = process::stat(&self.root, pid)?;
+        if stat.start_time_ticks == start_time_ticks {
+            return Ok(stat);
+        }
+        Err(task_error(&self.root, pid, operation, io::ErrorKind::NotFound.into()))
+    }
+}
+
+fn task_error(root: &Root, pid: u32, operation: Operation, source: io::Error) -> DeviceError {
+    DeviceError::io(&root.path(format!("/proc/{pid}")), operation, source)
+}
+
+/// True when a mask that was `original` and `observed` after it was leased is `found` by the kernel's own doing. When the
+/// last CPU of a mask goes, the kernel gives all; when any goes, a cpuset takes it from the masks of its members; and whom
+/// a cpuset gets back has what is `online` of it.
+pub(super) fn is_kernels_doing(original: &str, observed: &str, found: &str, online: &[u32]) -> bool {
+    let [original, observed, found] =
+        [original, observed, found].map(|list| hotplug::parse_list(list).unwrap_or_default());
+    let is_widened = !original.is_empty() && original.iter().all(|cpu| found.contains(cpu));
+    let is_rest_of = |mask: &[u32]| {
+        let rest = mask.iter().filter(|cpu| online.contains(cpu));
+        rest.clone().count() < mask.len() && rest.eq(&found)
+    };
+    is_widened || is_rest_of(&original) || is_rest_of(&observed)
+}
+
+/// True for what a thread hands on to those that it makes.
+fn has_heirs(target: &Target) -> bool {
+    target.of_heir(0, 0).is_some()
+}

@@ -1,0 +1,83 @@
+//! What can go wrong with a journal, and what a person can do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use brisk_sys::{DeviceError, Target};
+
+/// Why the journal could not be had or a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Another process has it.
+    #[error(
+        "{} is in use by another brisk{}: two cannot hold the same tunables; see `brisk status`, or stop it first",
+        path.display(),
+        pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+    )]
+    Locked {
+        /// The log.
+        path: PathBuf,
+        /// Who has it, if the log says so.
+        pid: Option<u32>,
+    },
+    /// The log cannot be opened, created or believed.
+    #[error("cannot use the journal {}: {cause}; it must be on a tmpfs and belong to the user of brisk", path.display())]
+    Unusable {
+        /// The log or its folder.
+        path: PathBuf,
+        /// The reason.
+        cause: io::Error,
+    },
+    /// The log was written by a version with another format.
+    #[error(
+        "{} has format {format}, which this brisk does not know: run `brisk restore` of the version that wrote it, \
+         or reboot",
+        path.display()
+    )]
+    ForeignFormat {
+        /// The log.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
+    },
+    /// A change could not be recorded, so it was not made.
+    #[error("{target} stays as it is, because {} cannot record the change: {cause}; make room there", path.display())]
+    Unrecorded {
+        /// What was to be changed.
+        target: Target,
+        /// The log.
+        path: PathBuf,
+        /// The reason.
+        cause: io::Error,
+    },
+    /// The target could not be read or refused the value; it holds its original.
+    #[error("{}", fault.with_advice())]
+    Device {
+        /// What failed.
+        fault: DeviceError,
+    },
+    /// Such a target is never held by this holder, or cannot have had the original that is on record.
+    #[error("{target} is nothing that this journal may hold: brisk would not have written it, so it is left alone")]
+    NotLeasable {
+        /// What was asked for.
+        target: Target,
+    },
+    /// It holds nothing, and nothing cannot be written back: write(2) of no bytes reaches no driver.
+    #[error("{target} stays as it is: it holds no value that could be restored")]
+    NoOriginal {
+        /// What was asked for.
+        target: Target,
+    },
+    /// It is not held.
+    #[error("{target} is not leased, so there is nothing to restore")]
+    NotLeased {
+        /// What was asked for.
+        target: Target,
+    },
+}
+
+impl From<DeviceError> for JournalError {
+    fn from(fault: DeviceError) -> Self {
+        Self::Device { fault }
+    }
+}

@@ -1,0 +1,246 @@
+//! The log's file: locked by its writer, appended with one system call a record.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, CWD, FlockOperation, OFlags, chownat, flock};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::JournalError;
+use super::record::{self, Contents, Record};
+use brisk_sys::locked_file::LockedFile;
+use brisk_sys::process;
+
+/// The log's name in its folder.
+const FILE: &str = "journal";
+/// Longer than a process that only reads, as `brisk doctor` does, has the lock.
+const LOOK: Duration = Duration::from_millis(50);
+/// Longer than a dead writer's guardian takes to restore what it left, and a child that it was just forking to begin
+/// its program: both have its lock after its death.
+const LAST_RITES: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_millis(1);
+/// Far above what any number of leases needs: a log that grew beyond is not ours.
+const READ_LIMIT_BYTES: u64 = 16 << 20;
+
+/// The locked log. The lock ends with the descriptor, so with the process, however it dies.
+#[derive(Debug)]
+pub(super) struct Log {
+    file: LockedFile,
+    path: PathBuf,
+    /// Bytes of complete records: what a failed append is cut back to.
+    length: u64,
+    /// The first line, and whether the file starts with it: not when leases of a dead writer came before it.
+    header: Vec<u8>,
+    starts_with_header: bool,
+    /// True when a failed append could not be cut off, so that the next one must end that line first.
+    torn: bool,
+}
+
+impl Log {
+    /// Creates folder and file where they are missing, takes the lock, and reads what is there.
+    pub(super) fn lock(folder: &Path) -> Result<(Self, Contents), JournalError> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| unusable(folder, error))?;
+        let path = folder.join(FILE);
+        own(folder, &path)?;
+        let file = open(&path, true).map_err(|error| unusable(&path, error))?;
+        let mut file = wait_for_lock(file, &path)?;
+        let log = read(&mut file).map_err(|error| unusable(&path, error))?;
+        let length = log.len() as u64;
+        let contents = record::parse(&log);
+        let torn = contents.torn;
+        Ok((Self { file, path, length, header: Vec::new(), starts_with_header: false, torn }, contents))
+    }
+
+    /// What the log says, without the lock: `None` when there is no log.
+    pub(super) fn peek(folder: &Path) -> Result<Option<Contents>, JournalError> {
+        let path = folder.join(FILE);
+        match open(&path, false).and_then(|mut file| read(&mut file)) {
+            Ok(log) => Ok(Some(record::parse(&log))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unusable(&path, error)),
+        }
+    }
+
+    /// True when a process has the log in `folder`, which is there.
+    pub(super) fn is_locked(folder: &Path) -> bool {
+        // The lock that is taken here for a moment is shared, and goes with the file.
+        open(&folder.join(FILE), false)
+            .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK))
+    }
+
+    /// True when the log in `folder` is this very file.
+    pub(super) fn is_in(&self, folder: &Path) -> bool {
+        let there = folder.join(FILE).symlink_metadata();
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        self.file.metadata().ok().map(identity) == there.ok().map(identity)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Starts the log again with its first line, and nothing held.
+    pub(super) fn begin(&mut self, header: &Record) -> io::Result<()> {
+        self.clear()?;
+        self.header = record::line(header);
+        self.append(header)?;
+        self.starts_with_header = true;
+        Ok(())
+    }
+
+    /// Goes on after the lines of a dead writer, because some of its leases are still held.
+    pub(super) fn resume(&mut self, header: &Record) -> io::Result<()> {
+        self.header = record::line(header);
+        self.append(header)
+    }
+
+    /// Appends one record with one system call; a record that does not fit whole leaves no trace.
+    pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
+        self.append_line(record::line(record))
+    }
+
+    fn append_line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
+        if self.torn {
+            line.insert(0, b'\n');
+        }
+        let outcome = match self.file.write(&line) {
+            Ok(written) if written == line.len() => Ok(()),
+            Ok(_) => Err(io::ErrorKind::StorageFull.into()),
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(()) => {
+                self.length += line.len() as u64;
+                self.torn = false;
+            }
+            Err(_) => self.torn |= self.file.set_len(self.length).is_err(),
+        }
+        outcome
+    }
+
+    /// Forgets every record but the first line; for when nothing is held.
+    pub(super) fn forget(&mut self) -> io::Result<()> {
+        if !self.starts_with_header {
+            self.clear()?;
+            self.append_line(self.header.clone())?;
+            self.starts_with_header = true;
+        }
+        let header_bytes = self.header.len() as u64;
+        self.file.set_len(header_bytes)?;
+        self.length = header_bytes;
+        Ok(())
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        (self.length, self.starts_with_header, self.torn) = (0, false, false);
+        Ok(())
+    }
+}
+
+/// Takes the lock, or says who has it: a living writer is believed, a dead one's heirs are waited for.
+fn wait_for_lock(mut file: File, path: &Path) -> Result<LockedFile, JournalError> {
+    let begun = Instant::now();
+    loop {
+        file = match LockedFile::attempt(file).map_err(|error| unusable(path, error))? {
+            Ok(locked) => return Ok(locked),
+            Err(file) => file,
+        };
+        // The name changes when a new writer comes; a log without one is being begun or was just emptied.
+        let pid = read(&mut file).ok().and_then(|log| record::parse(&log).writer);
+        let patience = if pid.is_none_or(process::has_ended) { LAST_RITES } else { LOOK };
+        if begun.elapsed() >= patience {
+            return Err(JournalError::Locked { path: path.to_owned(), pid });
+        }
+        sleep(RETRY);
+    }
+}
+
+/// Ensures that no other user can put another log, or a link, into `folder` at `path`. Root takes over what the user of a
+/// service has left with nothing held.
+fn own(folder: &Path, path: &Path) -> Result<(), JournalError> {
+    let metadata = folder.symlink_metadata().map_err(|error| unusable(folder, error))?;
+    let refused = |why| Err(unusable(folder, io::Error::new(io::ErrorKind::PermissionDenied, why)));
+    if !metadata.is_dir() || metadata.mode() & 0o022 != 0 {
+        return refused("others may write it, so it is not believed");
+    }
+    let (owner, us) = (metadata.uid(), geteuid());
+    if owner == us.as_raw() || !us.is_root() {
+        return Ok(());
+    }
+    if let Some(Contents { leases, writer, .. }) = Log::peek(folder)? {
+        if Log::is_locked(folder) {
+            return Err(JournalError::Locked { path: path.to_owned(), pid: writer });
+        }
+        if !leases.is_empty() {
+            return refused("another user has left changes on record there: run `brisk restore` first");
+        }
+    }
+    let taken = chownat(CWD, folder, Some(us), None, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from);
+    // From here on only root can make another one.
+    let emptied = taken.and_then(|()| match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    });
+    emptied.map_err(|error| unusable(folder, error))
+}
+
+fn unusable(path: &Path, cause: io::Error) -> JournalError {
+    JournalError::Unusable { path: path.to_owned(), cause }
+}
+
+fn open(path: &Path, write: bool) -> io::Result<File> {
+    // Who can write this file decides what root writes into /proc and /sys at the next replay: follow no link into it.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.read(true).append(write).create(write).mode(0o600).custom_flags(flags.bits() as i32);
+    let file = options.open(path)?;
+    let metadata = file.metadata()?;
+    let owner = metadata.uid();
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let believed = owner == 0 || owner == geteuid().as_raw() || (!write && owns_folder(path, owner));
+    if metadata.mode() & 0o022 != 0 || !believed {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may write it, so it is not believed"));
+    }
+    Ok(file)
+}
+
+/// True for the journal of a service with a user of its own: root may look at it, and becomes that user to undo it.
+fn owns_folder(path: &Path, owner: u32) -> bool {
+    let folder = path.parent().and_then(|folder| folder.symlink_metadata().ok());
+    folder.is_some_and(|folder| folder.uid() == owner && folder.mode() & 0o022 == 0)
+}
+
+fn read(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut log = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.take(READ_LIMIT_BYTES).read_to_end(&mut log)?;
+    Ok(log)
+}
+
+#[cfg(test)]
+impl Log {
+    /// A log whose records go to `path`, for instance /dev/full.
+    pub(super) fn on(path: &Path) -> Self {
+        let file = LockedFile::on(OpenOptions::new().write(true).open(path).unwrap());
+        Self { file, path: path.to_owned(), length: 0, header: Vec::new(), starts_with_header: true, torn: false }
+    }
+
+    /// What a child would inherit.
+    pub(super) fn descriptor(&self) -> File {
+        self.file.try_clone().unwrap()
+    }
+
+    /// Loses the descriptor without a word, as a killed process does.
+    pub(super) fn lose(&mut self) {
+        self.file.lose(File::open("/dev/null").unwrap());
+    }
+}

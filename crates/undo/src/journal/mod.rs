@@ -1,0 +1,481 @@
+//! The journal: every lasting change is recorded before it is made, ends by a deadline, and can be undone.
+//!
+//! An append-only log of JSON lines on a tmpfs, one write(2) a record. A lease is: read the original, record it, write
+//! the value, read back what the kernel made of it, record that. A process that dies at any point between leaves a log from
+//! which [`Replay::of`] puts everything back; it never overwrites what another tool has written since.
+
+mod access;
+mod error;
+mod holder;
+mod limit;
+mod log;
+mod owner;
+pub mod record;
+mod replay;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use access::Access;
+use brisk_sys::system::kernel;
+use brisk_sys::{BootTime, Root, Target};
+pub use error::JournalError;
+pub use holder::Holder;
+use log::Log;
+pub use owner::{Loan, become_owner, other_owner};
+use record::Record;
+pub use replay::Replay;
+
+/// A refused restoration is tried again after this long, then after twice as long each time up to the longest: a CPU may
+/// be offline for days.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER_LONGEST: Duration = Duration::from_secs(60);
+
+/// One value held in one target, until when and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// What is held.
+    pub target: Target,
+    /// What it held before the first lease: what it gets back.
+    pub original: String,
+    /// What was asked for.
+    pub value: String,
+    /// What it held right after the write, as the kernel rounded it; `None` between the record and the write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<String>,
+    /// When the first lease began.
+    pub since: BootTime,
+    /// When it is restored.
+    pub until: BootTime,
+    /// Why, in words a person understands.
+    pub reason: String,
+}
+
+/// What became of one lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restoration {
+    /// What was leased.
+    pub target: Target,
+    /// The value that it was to get back.
+    pub original: String,
+    /// How that went.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// How a restoration went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The target holds its original.
+    Restored,
+    /// Another process has written it since; that stays.
+    ChangedByOther {
+        /// What it holds.
+        found: String,
+    },
+    /// The target is gone (another governor, a CPU or a process that ended), and what it held with it.
+    Vanished,
+    /// It could not be written; the journal keeps it, and it is tried again.
+    Refused {
+        /// Why.
+        error: String,
+    },
+}
+
+impl Outcome {
+    /// True when nothing of ours is left in the target.
+    pub fn is_final(&self) -> bool {
+        !matches!(self, Self::Refused { .. })
+    }
+}
+
+/// What a journal looks like from outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum JournalState {
+    /// No brisk has run since boot, or it left nothing.
+    Empty,
+    /// A process has it open.
+    InUse {
+        /// The process, if the log says so.
+        pid: Option<u32>,
+        /// How many targets it holds.
+        held: usize,
+    },
+    /// No process holds it, and it has lines that make no sense; what they stood for is not known.
+    Damaged {
+        /// How many.
+        malformed_lines: usize,
+    },
+    /// Its writer died and left targets changed: `brisk restore` restores them.
+    LeftBehind {
+        /// How many.
+        held: usize,
+    },
+}
+
+impl JournalState {
+    /// Looks at the journal in `folder` without taking it.
+    ///
+    /// # Errors
+    /// When it cannot be read or believed.
+    pub fn of(folder: &Path) -> Result<Self, JournalError> {
+        let Some(contents) = Log::peek(folder)? else { return Ok(Self::Empty) };
+        let held = contents.leases.len();
+        Ok(match (Log::is_locked(folder), held) {
+            (true, _) => Self::InUse { pid: contents.writer, held },
+            (false, 0) if contents.malformed_lines > 0 => Self::Damaged { malformed_lines: contents.malformed_lines },
+            (false, 0) => Self::Empty,
+            (false, _) => Self::LeftBehind { held },
+        })
+    }
+}
+
+/// The open journal: the one place from which lasting changes are made. Dropped, it restores everything.
+#[derive(Debug)]
+pub struct Journal {
+    log: Log,
+    access: Access,
+    /// In the order of first leasing; restored in the reverse, so that a governor outlives its tunables' leases.
+    leases: Vec<Lease>,
+    /// How long the next attempt waits for the targets that refused to be restored.
+    refused: BTreeMap<Target, Duration>,
+    replay: Replay,
+}
+
+impl Journal {
+    /// Takes the journal of `holder` in `folder` (a real place, see [`Holder::folder`]), and first restores what a writer
+    /// that died left behind; what refuses is kept and tried again by [`Journal::expire`].
+    ///
+    /// # Errors
+    /// [`JournalError::Locked`] for a second opener, and when the log cannot be used.
+    pub fn open(holder: Holder, folder: &Path, root: &Root) -> Result<Self, JournalError> {
+        let (mut log, contents) = Log::lock(folder)?;
+        let mut access = Access::new(holder, root);
+        let boot_id = kernel::boot_id(root);
+        let path = log.path().to_owned();
+        let (replay, mut leases) = replay::replay(&mut access, contents, boot_id.as_deref(), &path, Some(&mut log))?;
+        let header = Record::Open { format: record::FORMAT, boot_id, pid: std::process::id() };
+        let begun = if leases.is_empty() {
+            log.begin(&header)
+        } else {
+            // What refused is due at once, and stays in the log all the while.
+            leases.iter_mut().for_each(|lease| lease.until = BootTime::default());
+            let kept: Vec<_> = leases.iter().filter_map(Record::observed).collect();
+            let mut records = replay.closing_records().chain(kept);
+            records.try_for_each(|record| log.append(&record)).and_then(|()| log.resume(&header))
+        };
+        begun.map_err(|cause| JournalError::Unusable { path: log.path().to_owned(), cause })?;
+        Ok(Self { log, access, leases, refused: BTreeMap::new(), replay })
+    }
+
+    /// What was put back when this journal was opened.
+    pub fn replayed(&self) -> &Replay {
+        &self.replay
+    }
+
+    /// The log's file.
+    pub fn path(&self) -> &Path {
+        self.log.path()
+    }
+
+    /// True when the log in `folder` is this journal's, and not one that has come into its place.
+    pub fn is_in(&self, folder: &Path) -> bool {
+        self.log.is_in(folder)
+    }
+
+    /// Holds `value` in `target` until `until`. Leasing a leased target again changes value, deadline and reason and
+    /// keeps the first original; when another process has written it in between, that value becomes the original.
+    ///
+    /// # Errors
+    /// Nothing is changed when the original cannot be read or the change cannot be recorded. When the kernel refuses the
+    /// value the target gets its original back, and a lease that was there before is over.
+    pub fn lease(
+        &mut self,
+        now: BootTime,
+        target: &Target,
+        value: &str,
+        until: BootTime,
+        reason: &str,
+    ) -> Result<(), JournalError> {
+        if !self.access.may_hold(target) {
+            return Err(JournalError::NotLeasable { target: target.clone() });
+        }
+        let found = self.access.read(target)?;
+        if found.is_empty() {
+            return Err(JournalError::NoOriginal { target: target.clone() });
+        }
+        self.refused.remove(target);
+        let held = self.leases.iter().position(|lease| lease.target == *target);
+        let undisturbed = match held {
+            Some(index) if self.access.is_ours(&self.leases[index], &found)? => Some(index),
+            _ => None,
+        };
+        if let Some(index) = undisturbed.filter(|&index| self.leases[index].value == value) {
+            return self.extend(index, until, reason);
+        }
+        let (original, since) = match undisturbed {
+            Some(index) => (self.leases[index].original.clone(), self.leases[index].since),
+            None => (self.access.original(target, found), now),
+        };
+        let (value, reason) = (value.to_owned(), reason.to_owned());
+        let lease = Lease { target: target.clone(), original, value, observed: None, since, until, reason };
+        if !self.access.may_restore(&lease) {
+            return Err(JournalError::NotLeasable { target: target.clone() });
+        }
+        self.record(&Record::Intent { lease: lease.clone() }, target)?;
+        // From here on the log says that the target may hold anything; memory says so too.
+        let index = match held {
+            Some(index) => {
+                self.leases[index] = lease;
+                index
+            }
+            None => {
+                self.leases.push(lease);
+                self.leases.len() - 1
+            }
+        };
+        self.apply(now, index)
+    }
+
+    /// Writes the value of a recorded lease and records what became of it; undoes the lease when that fails.
+    fn apply(&mut self, now: BootTime, index: usize) -> Result<(), JournalError> {
+        let Lease { target, value, .. } = self.leases[index].clone();
+        let outcome = self
+            .access
+            .write(&target, &value)
+            .and_then(|()| self.access.read(&target))
+            .map_err(JournalError::from)
+            .and_then(|observed| {
+                self.leases[index].observed = Some(observed.clone());
+                self.record(&Record::Observed { target: target.clone(), value: observed }, &target)
+            });
+        if outcome.is_err() {
+            self.give_back_one(now, index);
+        }
+        outcome
+    }
+
+    fn extend(&mut self, index: usize, until: BootTime, reason: &str) -> Result<(), JournalError> {
+        let target = self.leases[index].target.clone();
+        self.record(&Record::Extended { target: target.clone(), until, reason: reason.to_owned() }, &target)?;
+        self.leases[index].until = until;
+        reason.clone_into(&mut self.leases[index].reason);
+        Ok(())
+    }
+
+    fn record(&mut self, record: &Record, target: &Target) -> Result<(), JournalError> {
+        self.log.append(record).map_err(|cause| JournalError::Unrecorded {
+            target: target.clone(),
+            path: self.log.path().to_owned(),
+            cause,
+        })
+    }
+
+    /// True when `target` is leased and another tool has written it since.
+    pub fn is_disturbed(&mut self, target: &Target) -> bool {
+        let Some(lease) = self.leases.iter().find(|lease| lease.target == *target) else { return false };
+        self.access.read(target).is_ok_and(|found| self.access.is_ours(lease, &found).is_ok_and(|is_ours| !is_ours))
+    }
+
+    /// Gives `target` back now; when it refuses, [`Journal::expire`] tries again.
+    ///
+    /// # Errors
+    /// [`JournalError::NotLeased`]; what became of the target is the value.
+    pub fn release(&mut self, now: BootTime, target: &Target) -> Result<Restoration, JournalError> {
+        match self.leases.iter().position(|lease| lease.target == *target) {
+            Some(index) => Ok(self.give_back_one(now, index)),
+            None => Err(JournalError::NotLeased { target: target.clone() }),
+        }
+    }
+
+    /// The same for several, in this order: quicker than one by one, for whom they have made is looked for once. `None` for
+    /// those that are not leased.
+    pub fn release_each(&mut self, now: BootTime, targets: &[&Target]) -> Vec<Option<Restoration>> {
+        let position = |target: &&Target| self.leases.iter().position(|lease| lease.target == **target);
+        let indices: Vec<_> = targets.iter().map(position).collect();
+        let mut restorations = self.give_back(now, indices.iter().flatten().copied().collect()).into_iter();
+        indices.iter().map(|index| index.and_then(|_| restorations.next())).collect()
+    }
+
+    /// Gives `target` the value `original`, if it holds `inherited` because it came to be while that was leased elsewhere.
+    /// `None` when it does not hold it, or is leased itself.
+    ///
+    /// # Errors
+    /// When it cannot be read, or the change cannot be recorded.
+    pub fn disinherit(
+        &mut self,
+        now: BootTime,
+        target: &Target,
+        inherited: &str,
+        original: &str,
+    ) -> Result<Option<Restoration>, JournalError> {
+        let is_leased = self.leases.iter().any(|lease| lease.target == *target);
+        if is_leased || !self.access.may_hold(target) || self.access.read(target)? != inherited {
+            return Ok(None);
+        }
+        let lease = Lease {
+            target: target.clone(),
+            original: original.to_owned(),
+            value: inherited.to_owned(),
+            observed: Some(inherited.to_owned()),
+            since: now,
+            until: now,
+            reason: "inherited".to_owned(),
+        };
+        self.record(&Record::Intent { lease: lease.clone() }, target)?;
+        self.leases.push(lease);
+        Ok(Some(self.give_back_one(now, self.leases.len() - 1)))
+    }
+
+    /// Holds `value`, which `target` has already, until `until`; then it gets `original`. For a value that was set before any
+    /// process could set it, such as by a kernel's parameter.
+    ///
+    /// # Errors
+    /// When it cannot be read, holds something else, is leased already, or the lease cannot be recorded.
+    pub fn adopt(
+        &mut self,
+        now: BootTime,
+        target: &Target,
+        value: &str,
+        original: &str,
+        until: BootTime,
+        reason: &str,
+    ) -> Result<(), JournalError> {
+        let is_leased = self.leases.iter().any(|lease| lease.target == *target);
+        if is_leased || !self.access.may_hold(target) || self.access.read(target)? != value {
+            return Err(JournalError::NotLeasable { target: target.clone() });
+        }
+        let (value, original, reason) = (value.to_owned(), original.to_owned(), reason.to_owned());
+        let observed = Some(value.clone());
+        let lease = Lease { target: target.clone(), original, value, observed, since: now, until, reason };
+        self.record(&Record::Intent { lease: lease.clone() }, target)?;
+        self.leases.push(lease);
+        Ok(())
+    }
+
+    /// Restores everything, the latest lease first.
+    pub fn release_all(&mut self) -> Vec<Restoration> {
+        self.give_back(BootTime::default(), (0..self.leases.len()).rev().collect())
+    }
+
+    /// Restores what is due at `now`, the latest lease first.
+    pub fn expire(&mut self, now: BootTime) -> Vec<Restoration> {
+        let due = (0..self.leases.len()).rev().filter(|&index| self.leases[index].until <= now).collect();
+        self.give_back(now, due)
+    }
+
+    /// Tries at once what has refused: the device has changed.
+    pub fn retry(&mut self, now: BootTime) -> Vec<Restoration> {
+        let refused = std::mem::take(&mut self.refused);
+        let is_due = |&index: &usize| refused.contains_key(&self.leases[index].target);
+        let due = (0..self.leases.len()).rev().filter(is_due).collect();
+        self.give_back(now, due)
+    }
+
+    /// When [`Journal::expire`] has something to do next.
+    pub fn next_deadline(&self) -> Option<BootTime> {
+        self.leases.iter().map(|lease| lease.until).min()
+    }
+
+    /// What is held, in the order of leasing.
+    pub fn leases(&self) -> &[Lease] {
+        &self.leases
+    }
+
+    /// Closes the journal and leaves what it holds as it is: `brisk restore`, or the process that opens it next, restores it.
+    pub fn leave(mut self) {
+        self.leases.clear();
+    }
+
+    /// Another journal, in `folder`, that holds the same. A process that finds either restores everything, so nothing is lost
+    /// between this call and [`Journal::forget`] of the one that is not needed any more.
+    ///
+    /// # Errors
+    /// When the log there cannot be used, is another process's, or holds something. Nothing has changed then.
+    pub fn twin(&self, folder: &Path, root: &Root) -> Result<Self, JournalError> {
+        let (mut log, contents) = Log::lock(folder)?;
+        if !contents.leases.is_empty() {
+            return Err(JournalError::Locked { path: log.path().to_owned(), pid: contents.writer });
+        }
+        let header = Record::Open { format: record::FORMAT, boot_id: kernel::boot_id(root), pid: std::process::id() };
+        let mut leases = self.leases.iter().map(|lease| Record::Intent { lease: lease.clone() });
+        let written = log.begin(&header).and_then(|()| leases.try_for_each(|record| log.append(&record)));
+        if let Err(cause) = written {
+            let _ = log.clear();
+            return Err(JournalError::Unusable { path: log.path().to_owned(), cause });
+        }
+        let access = Access::new(self.access.holder(), root);
+        Ok(Self { log, access, leases: self.leases.clone(), refused: self.refused.clone(), replay: Replay::default() })
+    }
+
+    /// Closes the journal without a trace and leaves what it holds to its twin.
+    pub fn forget(mut self) {
+        self.leases.clear();
+        // What stays in the log is restored twice, of which the second finds the originals.
+        let _ = self.log.clear();
+    }
+
+    fn give_back_one(&mut self, now: BootTime, index: usize) -> Restoration {
+        self.give_back(now, vec![index]).remove(0)
+    }
+
+    /// Restores the leases at `indices`, in this order, each of them once.
+    fn give_back(&mut self, now: BootTime, indices: Vec<usize>) -> Vec<Restoration> {
+        let mut leases: Vec<_> = indices.into_iter().map(|index| self.leases[index].clone()).collect();
+        let observed: Vec<_> = leases.iter().map(|lease| lease.observed.clone()).collect();
+        let outcomes = self.access.give_back(&mut leases, |lease| {
+            // Where that cannot be recorded it goes back all the same: the moment in which it counts is short.
+            let _ = self.log.append(&Record::Intent { lease: lease.clone() });
+        });
+        let closed = leases.into_iter().zip(observed).zip(outcomes);
+        closed.map(|((lease, observed), outcome)| self.close(now, lease, observed.as_deref(), outcome)).collect()
+    }
+
+    /// Records and remembers what became of `lease`, which held what was `observed`.
+    fn close(&mut self, now: BootTime, lease: Lease, observed: Option<&str>, outcome: Outcome) -> Restoration {
+        let Lease { target, original, .. } = lease.clone();
+        if lease.observed.as_deref() != observed
+            && let Some(record) = Record::observed(&lease)
+            && let Err(error) = self.log.append(&record)
+        {
+            tracing::warn!("cannot record in {} what {target} holds: {error}", self.log.path().display());
+        }
+        if outcome.is_final() {
+            self.refused.remove(&target);
+            self.leases.retain(|held| held.target != target);
+            let closed = if self.leases.is_empty() {
+                self.log.forget()
+            } else {
+                self.log.append(&Record::Closed { target: target.clone() })
+            };
+            // A log that still names the target is harmless: it holds its original, which a replay sees.
+            if let Err(error) = closed {
+                tracing::warn!("cannot record in {} that {target} was restored: {error}", self.log.path().display());
+            }
+        } else {
+            let pause = self.refused.entry(target.clone()).or_insert(RETRY_AFTER);
+            if let Some(held) = self.leases.iter_mut().find(|held| held.target == target) {
+                *held = Lease { until: now + *pause, ..lease };
+            }
+            *pause = (*pause * 2).min(RETRY_AFTER_LONGEST);
+        }
+        Restoration { target, original, outcome }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        for restoration in self.release_all() {
+            if let Outcome::Refused { error } = restoration.outcome {
+                tracing::error!("{error}; `brisk restore` tries again");
+            }
+        }
+    }
+}

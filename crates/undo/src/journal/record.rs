@@ -1,0 +1,106 @@
+//! The journal's lines, and what a log of them says is still held.
+
+use serde::{Deserialize, Serialize};
+
+use super::Lease;
+use brisk_sys::{BootTime, Target};
+
+/// Raised when a line changes its meaning; a log of another format is kept and refused.
+pub(super) const FORMAT: u32 = 1;
+
+/// One line of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+pub(super) enum Record {
+    /// The first line: who writes, and during which boot.
+    Open { format: u32, boot_id: Option<String>, pid: u32 },
+    /// Written ahead: `lease.value` is about to be written into `lease.target`.
+    Intent { lease: Lease },
+    /// What the target held after the write, as the kernel rounded it.
+    Observed { target: Target, value: String },
+    /// The lease lasts longer (or shorter) and has a new reason.
+    Extended { target: Target, until: BootTime, reason: String },
+    /// The target is not ours any more.
+    Closed { target: Target },
+}
+
+impl Record {
+    /// What `lease` holds now, where that is known.
+    pub(super) fn observed(lease: &Lease) -> Option<Self> {
+        Some(Self::Observed { target: lease.target.clone(), value: lease.observed.clone()? })
+    }
+}
+
+/// What a log says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// The pid of the log's writer.
+    pub writer: Option<u32>,
+    /// The boot during which it was written.
+    pub boot_id: Option<String>,
+    /// The format that it claims, when it is not one this version understands.
+    pub foreign_format: Option<u32>,
+    /// What is still held, in the order of leasing.
+    pub leases: Vec<Lease>,
+    /// Complete lines that made no sense.
+    pub malformed_lines: usize,
+    /// True when the last line is not complete: its writer died in the middle, before it changed anything.
+    pub torn: bool,
+}
+
+/// Reads a log; any bytes give some contents, because what can still be undone must be.
+pub fn parse(log: &[u8]) -> Contents {
+    let mut contents = Contents::default();
+    let mut lines = log.split_inclusive(|&byte| byte == b'\n');
+    for line in &mut lines {
+        if line.last() != Some(&b'\n') {
+            contents.torn = true;
+            continue;
+        }
+        match serde_json::from_slice(line) {
+            Ok(record) => contents.apply(record),
+            Err(_) => contents.malformed_lines += 1,
+        }
+    }
+    contents
+}
+
+impl Contents {
+    fn apply(&mut self, record: Record) {
+        match record {
+            Record::Open { format, boot_id, pid } => {
+                self.foreign_format = (format != FORMAT).then_some(format);
+                self.boot_id = boot_id;
+                self.writer = Some(pid);
+            }
+            Record::Intent { lease } => match self.held(&lease.target) {
+                Some(held) => *held = lease,
+                None => self.leases.push(lease),
+            },
+            Record::Observed { target, value } => {
+                if let Some(lease) = self.held(&target) {
+                    lease.observed = Some(value);
+                }
+            }
+            Record::Extended { target, until, reason } => {
+                if let Some(lease) = self.held(&target) {
+                    lease.until = until;
+                    lease.reason = reason;
+                }
+            }
+            Record::Closed { target } => self.leases.retain(|lease| lease.target != target),
+        }
+    }
+
+    fn held(&mut self, target: &Target) -> Option<&mut Lease> {
+        self.leases.iter_mut().find(|lease| lease.target == *target)
+    }
+}
+
+/// The line of `record`, with its end.
+pub(super) fn line(record: &Record) -> Vec<u8> {
+    // Records hold strings and numbers alone, and a path that is not UTF-8 was refused before it came here.
+    let mut line = serde_json::to_vec(record).unwrap_or_default();
+    line.push(b'\n');
+    line
+}

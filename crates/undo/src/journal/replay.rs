@@ -1,0 +1,133 @@
+//! What is done with the journal of a writer that died: everything goes back, the latest lease first.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::access::Access;
+use super::log::Log;
+use super::record::{Contents, Record};
+use super::{Holder, JournalError, Lease, Restoration};
+use brisk_sys::system::kernel::boot_id;
+use brisk_sys::{BootTime, Root, Target};
+
+/// What a replay found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Replay {
+    /// What became of each lease, in the order in which they were restored.
+    pub restorations: Vec<Restoration>,
+    /// True when the log was of an earlier boot: the reboot has reset the tunables, so nothing was written.
+    pub earlier_boot: bool,
+    /// True when the writer died while it recorded something it had not yet done.
+    pub torn: bool,
+    /// Lines that made no sense; what they held, if anything, is not known.
+    pub malformed_lines: usize,
+}
+
+impl Replay {
+    /// Restores what the journal of `holder` in `folder` holds, and empties it of that.
+    ///
+    /// # Errors
+    /// [`JournalError::Locked`] while its writer lives, and when the log cannot be used. No journal is nothing to do.
+    pub fn of(holder: Holder, folder: &Path, root: &Root) -> Result<Self, JournalError> {
+        if Log::peek(folder)?.is_none() {
+            return Ok(Self::default());
+        }
+        let (mut log, contents) = Log::lock(folder)?;
+        let mut access = Access::new(holder, root);
+        let path = log.path().to_owned();
+        let (replay, refused) = replay(&mut access, contents, boot_id(root).as_deref(), &path, Some(&mut log))?;
+        let tidied = if refused.is_empty() {
+            log.clear()
+        } else {
+            let kept = refused.iter().filter_map(Record::observed);
+            replay.closing_records().chain(kept).try_for_each(|record| log.append(&record))
+        };
+        // A log that still names what was restored is harmless: the next replay finds the originals.
+        if let Err(error) = tidied {
+            tracing::warn!("cannot tidy {}: {error}", log.path().display());
+        }
+        Ok(replay)
+    }
+
+    /// Restores what was due before `due`, while its writer lives but hangs, and says when the next lease ends. The log
+    /// is left to the writer, which will find the originals in their places.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn overdue(
+        holder: Holder,
+        folder: &Path,
+        root: &Root,
+        due: BootTime,
+    ) -> Result<(Self, Option<BootTime>), JournalError> {
+        let Some(mut contents) = Log::peek(folder)? else { return Ok((Self::default(), None)) };
+        let next = contents.leases.iter().map(|lease| lease.until).filter(|&until| until >= due).min();
+        contents.leases.retain(|lease| lease.until < due);
+        let path = folder.join("journal");
+        let (replay, _) = replay(&mut Access::new(holder, root), contents, boot_id(root).as_deref(), &path, None)?;
+        Ok((replay, next))
+    }
+
+    /// The process that wrote the log in `folder` last, if it says so.
+    pub fn writer(folder: &Path) -> Option<u32> {
+        Log::peek(folder).ok().flatten()?.writer
+    }
+
+    /// Adds what the replay of another journal did after this one.
+    pub fn append(&mut self, mut later: Self) {
+        self.restorations.append(&mut later.restorations);
+        self.earlier_boot |= later.earlier_boot;
+        self.torn |= later.torn;
+        self.malformed_lines += later.malformed_lines;
+    }
+
+    /// The records that take what was restored out of the log.
+    pub(super) fn closing_records(&self) -> impl Iterator<Item = Record> {
+        let done = self.restorations.iter().filter(|restoration| restoration.outcome.is_final());
+        done.map(|restoration| Record::Closed { target: restoration.target.clone() })
+    }
+
+    /// What could not be restored.
+    pub fn refused(&self) -> impl Iterator<Item = &Target> {
+        let refused = self.restorations.iter().filter(|restoration| !restoration.outcome.is_final());
+        refused.map(|restoration| &restoration.target)
+    }
+
+    /// True when nothing of ours is left in any target.
+    pub fn is_complete(&self) -> bool {
+        self.restorations.iter().all(|restoration| restoration.outcome.is_final())
+    }
+}
+
+/// Restores what `contents` holds; returns the leases that refused, in the order of leasing. `log` is where they stand,
+/// when it is this process's.
+pub(super) fn replay(
+    access: &mut Access,
+    contents: Contents,
+    boot_id: Option<&str>,
+    path: &Path,
+    mut log: Option<&mut Log>,
+) -> Result<(Replay, Vec<Lease>), JournalError> {
+    if let Some(format) = contents.foreign_format {
+        return Err(JournalError::ForeignFormat { path: path.to_owned(), format });
+    }
+    let earlier_boot = boot_id.zip(contents.boot_id.as_deref()).is_some_and(|(now, then)| now != then);
+    let mut replay =
+        Replay { earlier_boot, torn: contents.torn, malformed_lines: contents.malformed_lines, ..Replay::default() };
+    let mut refused = Vec::new();
+    let mut leases: Vec<_> = contents.leases.into_iter().rev().filter(|_| !earlier_boot).collect();
+    let outcomes = access.give_back(&mut leases, |lease| {
+        if let Some(log) = &mut log {
+            let _ = log.append(&Record::Intent { lease: lease.clone() });
+        }
+    });
+    for (lease, outcome) in leases.into_iter().zip(outcomes) {
+        let (target, original) = (lease.target.clone(), lease.original.clone());
+        if !outcome.is_final() {
+            refused.insert(0, lease);
+        }
+        replay.restorations.push(Restoration { target, original, outcome });
+    }
+    Ok((replay, refused))
+}

@@ -1,0 +1,103 @@
+//! What control groups weigh against their neighbours.
+
+use super::*;
+use brisk_sys::cgroup::hierarchy::Hierarchy;
+
+const WEIGHT: &str = "fs/cgroup/kiosk/back/cpu.weight";
+const IDLE: &str = "fs/cgroup/kiosk/back/cpu.idle";
+
+fn group() -> (Device, Target) {
+    let device = Device::new(&[(WEIGHT, "50"), (IDLE, "0")]);
+    (device, Target::GroupWeight("/sys/fs/cgroup/kiosk/back".into()))
+}
+
+/// What the kernel makes of a weight when a group becomes idle, or is idle no longer.
+fn forget_weight(device: &Device) {
+    device.set(WEIGHT, "100");
+}
+
+// Verifies PLACE-4.
+#[test]
+fn a_groups_weight_is_given_back_from_each_rung() {
+    let (device, weight) = group();
+    let mut journal = device.open();
+    let held = || [device.get(WEIGHT), device.get(IDLE)];
+    journal.lease(SECOND, &weight, "5", LATER, "bulk").unwrap();
+    assert_eq!(held(), ["5", "0"]);
+    journal.lease(SECOND, &weight, "idle", LATER, "bulk").unwrap();
+    forget_weight(&device);
+    assert_eq!(device.get(IDLE), "1");
+    assert_eq!(journal.release(LATER, &weight).unwrap().outcome, Outcome::Restored);
+    assert_eq!(held(), ["50", "0"]);
+    journal.lease(SECOND, &weight, "5", LATER, "bulk").unwrap();
+    journal.die();
+    assert!(device.replay().is_complete());
+    assert_eq!(held(), ["50", "0"]);
+}
+
+// Verifies PLACE-4.
+#[test]
+fn a_death_between_idleness_and_weight_is_undone() {
+    let (device, weight) = group();
+    let mut journal = device.open();
+    journal.lease(SECOND, &weight, "idle", LATER, "bulk").unwrap();
+    // The first step of restoring, and what the kernel makes of it; then the writer dies, and so does the next one.
+    let mut lease = journal.leases[0].clone();
+    assert!(journal.access.begins_in_steps(&mut lease));
+    journal.log.append(&Record::Intent { lease }).unwrap();
+    device.set(IDLE, "0");
+    forget_weight(&device);
+    journal.die();
+    let replay = device.replay();
+    assert!(replay.is_complete(), "{replay:?}");
+    assert_eq!([device.get(WEIGHT), device.get(IDLE)], ["50", "0"]);
+}
+
+// Verifies PLACE-4.
+#[test]
+fn a_weight_that_another_process_chose_stays() {
+    for (value, [weight_then, idle_then], found) in
+        [("5", ["70", "0"], "70"), ("5", ["100", "1"], "idle"), ("idle", ["100", "0"], "100")]
+    {
+        let (device, weight) = group();
+        let mut journal = device.open();
+        journal.lease(SECOND, &weight, value, LATER, "bulk").unwrap();
+        device.set(WEIGHT, weight_then);
+        device.set(IDLE, idle_then);
+        let outcome = journal.release(LATER, &weight).unwrap().outcome;
+        assert_eq!(outcome, Outcome::ChangedByOther { found: found.into() }, "{value}");
+        assert_eq!([device.get(WEIGHT), device.get(IDLE)], [weight_then, idle_then], "{value}");
+    }
+}
+
+// Verifies PLACE-4.
+#[test]
+fn a_group_that_is_gone_takes_its_weight_with_it() {
+    let (device, weight) = group();
+    let mut journal = device.open();
+    journal.lease(SECOND, &weight, "5", LATER, "bulk").unwrap();
+    fs::remove_dir_all(device.path("fs/cgroup/kiosk/back")).unwrap();
+    assert_eq!(journal.release(LATER, &weight).unwrap().outcome, Outcome::Vanished);
+    assert!(journal.leases().is_empty());
+}
+
+/// The kernel takes the write that would move a thread that ends (`PF_EXITING`), and leaves it where it is.
+#[test]
+fn a_thread_that_ends_while_it_is_moved_back_has_vanished() {
+    let stat = |flags: u32| format!("257 (sh) R 1 257 257 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 9876 0 0");
+    for (flags, is_over) in [(0x40_0100, false), (0x40_0104, true)] {
+        let device = Device::new(&[("fs/cgroup/cgroup.procs", ""), ("fs/cgroup/brisk-threads/cgroup.procs", "")]);
+        let process = device.root.path("/proc/257");
+        fs::create_dir_all(&process).unwrap();
+        fs::write(process.join("stat"), stat(0x40_0100)).unwrap();
+        fs::write(process.join("cgroup"), "0::/\n").unwrap();
+        let member = Target::GroupMember { hierarchy: Hierarchy::Unified, tid: 257, start_time_ticks: 9876 };
+        let mut journal = device.open();
+        journal.lease(SECOND, &member, "/brisk-threads", LATER, "bulk").unwrap();
+        fs::write(process.join("cgroup"), "0::/brisk-threads\n").unwrap();
+        journal.leases[0].observed = Some("/brisk-threads".into());
+        fs::write(process.join("stat"), stat(flags)).unwrap();
+        let outcome = journal.release(LATER, &member).unwrap().outcome;
+        assert_eq!(outcome == Outcome::Vanished, is_over, "{outcome:?}");
+    }
+}
