@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md's floors: imports only go down, and no two files or folders import each other.
+//! ARCHITECTURE.md's floors: crates depend only on those below, and within a crate no two files or folders import each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,18 +7,24 @@ use std::path::{Path, PathBuf};
 /// A module's path below the crate: `["device", "journal"]`.
 type Module = Vec<String>;
 
-/// From top to bottom; what stands on one floor may import from its own and from those below.
-const FLOORS: [&[&str]; 6] = [
-    &["cli"],
-    &["engine", "experiment", "lab"],
-    &["config"],
-    &["mechanism", "chart", "report"],
-    &["device"],
-    &["random", "work", "no_unwinding", "insertion_sort", "notes"],
-];
+/// The crates from top to bottom; what stands on one floor may depend on its own and on those below. `brisk`, the command line,
+/// stands on all of them. The compiler forbids circles.
+const FLOORS: [&[&str]; 6] =
+    [&["daemon", "experiment", "lab"], &["config"], &["mechanism", "chart", "report"], &["undo"], &["sys"], &["base"]];
 
-fn source() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn source(name: &str) -> PathBuf {
+    repository().join("crates").join(name).join("src")
+}
+
+/// The crates of this repository on which the one of this manifest depends, tests apart.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let names = manifest["dependencies"].as_table().unwrap().keys();
+    names.filter_map(|name| name.strip_prefix("brisk-")).map(str::to_owned).collect()
 }
 
 /// Every module and the text of its file without comments and tests.
@@ -49,15 +55,20 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The paths below `crate` that `text`, which is in `module`, names: in imports and in the code.
+/// The paths below its crate that `text`, which is in `module`, names: in imports and in the code.
 fn named(module: &[String], text: &str) -> Vec<Module> {
+    ["crate::", "super::"].iter().flat_map(|first| named_below(first, module, text)).collect()
+}
+
+/// The paths that `text`, which is in `module`, names after `first`.
+fn named_below(first: &str, module: &[String], text: &str) -> Vec<Module> {
     let mut paths = Vec::new();
-    for (start, first) in ["crate::", "super::"].iter().flat_map(|first| text.match_indices(first)) {
+    for (start, _) in text.match_indices(first) {
         let before = text[..start].chars().next_back();
         if before.is_some_and(|before| before.is_alphanumeric() || "_:{".contains(before)) {
             continue;
         }
-        let mut base = if first == "crate::" { Module::new() } else { module[..module.len().max(1) - 1].to_vec() };
+        let mut base = if first == "super::" { module[..module.len().max(1) - 1].to_vec() } else { Module::new() };
         let mut rest = &text[start + first.len()..];
         while let Some(after) = rest.strip_prefix("super::") {
             base.pop();
@@ -126,32 +137,37 @@ fn circles<T: Ord + Clone>(mut edges: BTreeSet<(T, T)>) -> BTreeSet<(T, T)> {
     }
 }
 
-fn floor(module: &Module) -> Option<usize> {
-    FLOORS.iter().position(|floor| floor.contains(&module[0].as_str()))
+fn floor(name: &str) -> usize {
+    FLOORS.iter().position(|floor| floor.contains(&name)).unwrap_or_else(|| panic!("{name} has no floor"))
 }
 
 // Verifies HOUSE-2.
 #[test]
-fn imports_only_go_down() {
-    let modules = modules(&source());
-    let folders: BTreeSet<&String> = modules.keys().filter_map(|module| module.first()).collect();
-    assert_eq!(folders.len(), FLOORS.concat().len(), "each folder has its floor: {folders:?}");
-    let upward: Vec<_> = imports(&modules)
-        .into_iter()
-        .filter(|(from, to)| !from.is_empty() && floor(from) > floor(to))
-        .map(|(from, to)| format!("{} imports {}", from.join("/"), to.join("/")))
-        .collect();
-    assert!(upward.is_empty(), "{upward:#?}");
+fn crates_depend_only_on_those_below() {
+    let folders = fs::read_dir(repository().join("crates")).unwrap();
+    let names: BTreeSet<String> =
+        folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names, FLOORS.concat().into_iter().map(str::to_owned).collect(), "each crate has its floor");
+    let mut upward = Vec::new();
+    for name in names {
+        let manifest = fs::read_to_string(repository().join("crates").join(&name).join("Cargo.toml")).unwrap();
+        let above = dependencies(&manifest).into_iter().filter(|other| floor(other) < floor(&name));
+        upward.extend(above.map(|other| format!("{name} depends on {other}")));
+    }
+    assert_eq!(upward, Vec::<String>::new());
 }
 
 // Verifies HOUSE-2.
 #[test]
 fn no_two_folders_and_no_two_files_import_each_other() {
-    let imports = imports(&modules(&source()));
-    let folders = imports.iter().map(|(from, to)| (from.first().cloned(), to[0].clone()));
-    let folders = folders.filter_map(|(from, to)| from.filter(|from| *from != to).map(|from| (from, to)));
-    assert_eq!(circles(folders.collect()), BTreeSet::new());
-    assert_eq!(circles(imports), BTreeSet::new());
+    let sources = FLOORS.concat().into_iter().map(source).chain([repository().join("src")]);
+    for source in sources {
+        let imports = imports(&modules(&source));
+        let folders = imports.iter().filter(|(from, to)| !from.is_empty() && !to.is_empty());
+        let folders = folders.map(|(from, to)| (from[0].clone(), to[0].clone())).filter(|(from, to)| from != to);
+        assert_eq!(circles(folders.collect()), BTreeSet::new(), "{}", source.display());
+        assert_eq!(circles(imports), BTreeSet::new(), "{}", source.display());
+    }
 }
 
 #[test]
@@ -179,8 +195,9 @@ fn the_checks_find_what_is_wrong() {
     let imports = imports(&modules(house.path()));
     let names: Vec<String> = imports.iter().map(|(from, to)| format!("{} {}", from.join("/"), to.join("/"))).collect();
     assert_eq!(names, ["device/a device/b", "device/b device/a", "device/b report"]);
-    assert!(imports.iter().any(|(from, to)| floor(from) > floor(to)));
     assert_eq!(circles(imports).len(), 2);
+    assert_eq!(dependencies("[dependencies]\nbrisk-sys.workspace = true\nserde = \"1\"\n"), ["sys"]);
+    assert!(floor("daemon") < floor("mechanism") && floor("mechanism") < floor("sys"));
 }
 
 /// The engine drives a list of mechanisms and knows none of them; what a process of its own does beside it, may.
@@ -189,15 +206,17 @@ fn the_checks_find_what_is_wrong() {
 fn the_engine_names_no_mechanism() {
     const OWN_PROCESSES: [&str; 2] = ["boot", "killer"];
     const MECHANISMS: [&str; 5] = ["boot", "launch", "lookup", "memory", "placement"];
-    let is_apart = |module: &Module| module.get(1).is_some_and(|name| OWN_PROCESSES.contains(&name.as_str()));
+    let is_apart = |module: &Module| module.first().is_some_and(|name| OWN_PROCESSES.contains(&name.as_str()));
     let mut faults = Vec::new();
-    for (module, text) in modules(&source()) {
-        if module.first().is_none_or(|first| first != "engine") || is_apart(&module) {
+    for (module, text) in modules(&source("daemon")) {
+        if is_apart(&module) {
             continue;
         }
-        let names = |path: &Module| path.len() > 1 && path[0] == "mechanism" && MECHANISMS.contains(&path[1].as_str());
-        let named = named(&module, &text).into_iter().filter(names);
+        let named = named_below("brisk_mechanism::", &module, &text).into_iter();
+        let named = named.filter(|path| path.first().is_some_and(|name| MECHANISMS.contains(&name.as_str())));
         faults.extend(named.map(|path| format!("{} names {}", module.join("::"), path.join("::"))));
     }
     assert_eq!(faults, Vec::<String>::new());
+    let text = "use brisk_mechanism::{Mechanism, launch::LaunchConfig};";
+    assert_eq!(named_below("brisk_mechanism::", &[], text)[1], ["launch", "LaunchConfig"]);
 }

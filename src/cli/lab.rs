@@ -202,3 +202,14 @@ fn list(json: bool) -> anyhow::Result<ExitCode> {
     }
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use brisk_lab::EXIT_LAB_FAILED;
+    use brisk_report::status::Status;
+
+    #[test]
+    fn the_labs_failure_has_one_exit_status_everywhere() {
+        assert_eq!(Status::LabFailed.exit_code(), EXIT_LAB_FAILED);
+    }
+}

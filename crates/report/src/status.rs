@@ -103,10 +103,4 @@ mod tests {
             assert_eq!(found, [expected, strict], "{verdicts:?} {failures:?}");
         }
     }
-
-    #[cfg(feature = "lab")]
-    #[test]
-    fn the_labs_failure_has_one_exit_status_everywhere() {
-        assert_eq!(Status::LabFailed.exit_code(), brisk_lab::EXIT_LAB_FAILED);
-    }
 }

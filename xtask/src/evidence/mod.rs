@@ -153,7 +153,7 @@ fn with_tests(record: &str, printed: &str, when: &str) -> String {
     let passed = |test: &str| printed.lines().any(|line| line == format!("test {test} ... ok"));
     edit(record, |key| {
         let (file, name) = key.split_once("::")?;
-        let path = file.strip_prefix("tests/").or(file.strip_prefix("src/"))?;
+        let path = file.strip_prefix("tests/").or(file.split_once("src/").map(|(_, path)| path))?;
         let module = path.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
         let names = [format!("{module}::{name}"), format!("{module}::tests::{name}")];
         names.iter().any(|name| passed(name)).then(|| format!("\"{when}\""))

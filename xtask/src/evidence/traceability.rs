@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::measured::{self, Measured};
 
 /// Where tests are, and what `./dev bench` measures.
-const SOURCES: [&str; 4] = ["src", "tests", "xtask/src", "android/preload"];
+const SOURCES: [&str; 5] = ["crates", "src", "tests", "xtask/src", "android/preload"];
 /// Folders below them without any.
 const SKIPPED: [&str; 4] = ["bootchart", "fixtures", "golden", "target"];
 /// Its functions fill rows of the table that `./dev bench` prints beside what is wanted.
