@@ -11,7 +11,7 @@ use crate::config::Layers;
 use crate::device::guardian::Guardian;
 use crate::device::journal::{Holder, Journal, Outcome};
 use crate::device::{BootTime, Root};
-use crate::mechanism::memory::apply::{FOR_EVER, changes};
+use crate::mechanism::memory::apply::changes;
 use crate::mechanism::memory::{Arm, DeviceFacts, Plan};
 
 /// Arguments of `brisk memory apply`.
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     }
     let guardian = if arguments.keep { None } else { Some(Guardian::start(Holder::Memory, &folder, root)?) };
     for change in &changes {
-        let held = journal.lease(BootTime::now(), &change.target, &change.value, FOR_EVER, &change.reason);
+        let held = journal.lease(BootTime::now(), &change.target, &change.value, BootTime::FOR_EVER, &change.reason);
         held.context("cannot apply the plan; all its changes are restored")?;
         writeln!(std::io::stdout(), "{} is {}", change.target, change.value)?;
     }

@@ -2,7 +2,7 @@
 
 use super::plan::{Outcome, Plan, Setting};
 use crate::device::Target;
-pub use crate::mechanism::sequence::{Change, FOR_EVER};
+pub use crate::mechanism::sequence::Change;
 
 /// What carrying out `plan` changes, in the order in which it must be done.
 ///
