@@ -33,7 +33,7 @@ use sd_notify::NotifyState;
 
 use crate::config::{Config, Layers};
 use crate::device::affinity::OwnMask;
-use crate::device::journal::{Holder, Journal};
+use crate::device::journal::{Holder, Journal, JournalError, Tenure};
 use crate::device::{BootTime, Root, Timer, own_code, scheduling};
 use crate::mechanism::{Decision, Effect, Event, Mechanism, Outcome, Question, Surroundings, Target, list};
 use child::Children;
@@ -108,6 +108,12 @@ pub struct Engine {
     questions: VecDeque<(usize, Question)>,
 }
 
+/// The device, whose journal is taken for so long.
+fn opened(tenure: Tenure, root: &Root) -> Result<Sink, JournalError> {
+    let journal = Journal::open_for(tenure, Holder::Daemon, &root.runtime_folder(), root)?;
+    Ok(Sink::Device(Box::new(journal)))
+}
+
 impl Engine {
     /// Reads the configuration, takes the journal (and puts back what a dead daemon left), starts the guardian, opens
     /// the control socket, and probes the device. A dry run takes nothing.
@@ -131,7 +137,8 @@ impl Engine {
             Purpose::DryRun { json } => {
                 Sink::DryRun { json, leases: Vec::new(), output: Output::to(anstream::stdout()) }
             }
-            _ => Sink::Device(Box::new(Journal::open(Holder::Daemon, &root.runtime_folder(), root)?)),
+            Purpose::OneLaunch => opened(Tenure::Passing, root)?,
+            Purpose::Daemon => opened(Tenure::Lasting, root)?,
         };
         let control = match options.purpose {
             Purpose::Daemon => Some(Control::open(root, &config.control, &poller)?),
