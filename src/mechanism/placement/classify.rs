@@ -157,6 +157,11 @@ impl Habits {
         self.known_for < NEWCOMER
     }
 
+    /// True for one that has been known for long enough to tell bulk work from what works now and then.
+    pub fn is_acquaintance(&self) -> bool {
+        self.known_for >= ACQUAINTANCE
+    }
+
     /// How often it is put on a CPU.
     pub fn wakes_hz(&self) -> f64 {
         self.wakes_hz

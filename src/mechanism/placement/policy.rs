@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use self::standing::Standing;
 use super::back_off::BackOff;
 use super::config::{PlacementConfig, Rule};
 use super::contention::Contention;
@@ -65,6 +66,8 @@ pub struct PlacementPolicy {
     facts_at: BootTime,
     unknown: Vec<u32>,
     held: Option<Held>,
+    /// What sessions and groups of bulk work give up without a trial.
+    standing: Option<Standing>,
     /// What threads have been made to give up.
     leased: Holdings,
     heirs: Heirs,
@@ -131,6 +134,7 @@ impl PlacementPolicy {
             facts_at: BootTime::default(),
             unknown: Vec::new(),
             held: None,
+            standing: None,
             leased: Holdings::default(),
             heirs: Heirs::default(),
             parted: Holdings::default(),
@@ -235,7 +239,7 @@ impl PlacementPolicy {
             self.window.clear();
             return self.release_all("there is no foreground", decisions);
         }
-        self.spare_sessions();
+        self.spare_sessions(now);
         if let Some(groups) = groups {
             self.neighbours.take(now, groups, self.roster.front(), &self.leased);
         }
@@ -411,8 +415,11 @@ impl Mechanism for PlacementPolicy {
     }
 
     fn activity(&self) -> Option<(BootTime, String)> {
-        let held = self.held.as_ref()?;
-        Some((held.since, format!("{} ({} changed)", self.reason, self.leased.held().count())))
+        let since = match &self.held {
+            Some(held) => held.since,
+            None => self.standing.as_ref()?.since()?,
+        };
+        Some((since, format!("{} ({} changed)", self.reason, self.leased.held().count())))
     }
 }
 
@@ -420,6 +427,7 @@ mod demands;
 mod front;
 mod ladder;
 mod light;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod view;
