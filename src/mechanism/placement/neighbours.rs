@@ -110,7 +110,7 @@ pub(super) fn does_with_less(member: &Member, roster: &Roster, excluded: &[Glob]
     if member.is_front || excluded.iter().any(|glob| glob.matches(&thread.command)) {
         return false;
     }
-    let sleeps = habits.demand() < AT_WORK && !habits.has_rhythm();
+    let sleeps = habits.is_silent() || (habits.demand() < AT_WORK && !habits.has_rhythm());
     // Of a task that has just come nothing is known yet.
     let is_alike =
         habits.class() == Class::Bulk || habits.is_newcomer() || !habits.is_acquaintance() && !habits.has_rhythm();

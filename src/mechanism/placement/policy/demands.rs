@@ -8,6 +8,7 @@ use crate::device::cgroup::membership::Memberships;
 use crate::device::priority::SchedulingPolicy;
 use crate::device::thread_facts::ThreadFacts;
 use crate::mechanism::placement::classify::Class;
+use crate::mechanism::placement::config::Rule;
 use crate::mechanism::placement::cores::Split;
 use crate::mechanism::placement::roster::Member;
 use crate::mechanism::placement::step::{Demands, Rung, Step};
@@ -50,7 +51,9 @@ impl PlacementPolicy {
     /// All that is to be leased while `step` is in force.
     fn wanted(&self, now: BootTime, step: &Step) -> Demands {
         let mut wanted = self.standing_demands(now);
-        let whole = self.whole_demands(now, step);
+        // By brisk's own rule they weigh less only as long as the foreground does not run less by that.
+        let may_be_whole = self.config.rule != Rule::Brisk || !wanted.is_empty();
+        let whole = if may_be_whole { self.whole_demands(now, step) } else { Demands::new() };
         let busy = self.busy(step);
         let of_threads: Demands = busy.into_iter().flat_map(|member| self.demands_of(step, member)).collect();
         if !of_threads.is_empty() {

@@ -18,6 +18,8 @@ use crate::mechanism::{Decision, Target};
 const SEEN_FOR: Duration = Duration::from_millis(500);
 /// Before that, nothing is said: what was begun before is still to be done.
 const SETTLES: Duration = Duration::from_millis(100);
+/// Where nothing was seen of the foreground before, it is seen without this after so long.
+const FIRST_LEFT_OUT: Duration = Duration::from_secs(5);
 /// With less than this share of what it ran otherwise, the foreground may wait for what weighs less.
 const NO_LESS_RUN: f64 = 0.85;
 /// What is done when it begins, up to the next decision of the ladder.
@@ -39,8 +41,8 @@ pub(super) struct Standing {
 enum Phase {
     /// It has just begun; the foreground ran so many CPUs before, where that was seen for long enough.
     New(Option<f64>),
-    /// Nothing speaks against it.
-    Trusted,
+    /// Nothing speaks against it; it is left out once more after so long.
+    Trusted(Duration),
     /// It is left out to see what the foreground runs then; it ran so many CPUs with it.
     LeftOut(f64),
 }
@@ -67,17 +69,18 @@ impl Standing {
         let runs = self.seen.run_rate();
         match self.phase {
             Phase::New(Some(ran)) if runs < ran * NO_LESS_RUN => self.enter(now, Phase::LeftOut(runs)),
-            Phase::New(_) => self.enter(now, Phase::Trusted),
+            Phase::New(Some(_)) => self.enter(now, Phase::Trusted(CHOSEN_FOR)),
+            Phase::New(None) => self.enter(now, Phase::Trusted(FIRST_LEFT_OUT)),
             Phase::LeftOut(ran) if ran < runs * NO_LESS_RUN && runs >= AT_REST => return false,
-            Phase::LeftOut(_) => self.enter(now, Phase::Trusted),
+            Phase::LeftOut(_) => self.enter(now, Phase::Trusted(CHOSEN_FOR)),
             // What is in the foreground may do something else by now.
-            Phase::Trusted if now.since(self.phase_since) >= CHOSEN_FOR => {
-                let next = if runs < AT_REST { Phase::Trusted } else { Phase::LeftOut(runs) };
+            Phase::Trusted(length) if now.since(self.phase_since) >= length => {
+                let next = if runs < AT_REST { Phase::Trusted(CHOSEN_FOR) } else { Phase::LeftOut(runs) };
                 self.enter(now, next);
             }
             // Of a minute the last second counts.
-            Phase::Trusted if Duration::from_nanos(self.seen.wall_ns) >= WINDOW => self.seen = Totals::default(),
-            Phase::Trusted => {}
+            Phase::Trusted(_) if Duration::from_nanos(self.seen.wall_ns) >= WINDOW => self.seen = Totals::default(),
+            Phase::Trusted(_) => {}
         }
         true
     }
@@ -108,6 +111,9 @@ impl PlacementPolicy {
             None if is_wanted && self.window.span() > Duration::ZERO && self.back_off.allows(now, Rung::Whole) => {
                 self.standing = Some(Standing::new(now, self.window.totals()));
                 self.window.clear();
+                if self.held.is_none() {
+                    BEGUN.clone_into(&mut self.reason);
+                }
             }
             _ => {}
         }
