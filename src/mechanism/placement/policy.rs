@@ -26,9 +26,10 @@ use crate::device::cgroup::membership::Choice;
 use crate::device::cgroup::weight::WeighedGroup;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
+use crate::mechanism::deference::Deference;
 use crate::mechanism::{
-    Decision, Effect, Event, Holdings, Interest, Mechanism, Outcome, Question, Support, SupportState, Surroundings,
-    Target, ThreadDemand, ThreadSampling,
+    Decision, Effect, Event, Facts, Holdings, Interest, Job, Mechanism, Outcome, Question, Support, SupportState,
+    Surroundings, Target, ThreadDemand, ThreadSampling,
 };
 
 /// Nothing is decided before so much was seen of a foreground.
@@ -88,6 +89,10 @@ pub struct PlacementPolicy {
     late: BTreeSet<u32>,
     /// Who keeps the foreground waiting for storage.
     storage: Contention,
+    /// Who else sets priorities, and what is asked about that.
+    deference: Deference,
+    questions: Vec<Question>,
+    wants_probe: bool,
     /// Why it does what it does.
     reason: String,
 }
@@ -147,6 +152,9 @@ impl PlacementPolicy {
             is_start: true,
             late: BTreeSet::new(),
             storage: Contention::default(),
+            deference: Deference::new(Job::Priorities),
+            questions: Vec::new(),
+            wants_probe: false,
             reason: "nothing was looked at yet".to_owned(),
         }
     }
@@ -170,9 +178,13 @@ impl PlacementPolicy {
         self.neighbours.clear();
         self.sessions.clear();
         if !self.is_on() {
-            self.roster = Roster::default();
-            self.looked_at = None;
+            self.forget_threads();
         }
+    }
+
+    fn forget_threads(&mut self) {
+        self.roster = Roster::default();
+        self.looked_at = None;
     }
 
     /// True when the groups of the delegated sub-tree are wanted with the next sample.
@@ -297,9 +309,11 @@ impl Mechanism for PlacementPolicy {
         &self.support
     }
 
-    fn follow(&mut self, _now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        let (config, support, machine) = probe::on(surroundings);
-        self.storage.replace(probe::lowest_io_priority(surroundings.root, &config), &config);
+    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        let doers = self.defer(now, surroundings);
+        let (config, support, machine) = probe::on(surroundings, doers.as_deref());
+        let is_on = support.state == SupportState::Active;
+        self.storage.replace(probe::lowest_io_priority(surroundings.root, &config, is_on), &config);
         self.replace(config, support, machine, decisions);
     }
 
@@ -314,6 +328,10 @@ impl Mechanism for PlacementPolicy {
     }
 
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
+        self.ask_for_managers(now);
+        if let Event::Facts(Facts::OtherManagers { found }) = event {
+            return self.hear_of_managers(now, found, decisions);
+        }
         if !self.is_on() {
             return;
         }
@@ -321,6 +339,7 @@ impl Mechanism for PlacementPolicy {
             Event::Facts(facts) => self.storage.take(now, facts, self.roster.front(), decisions),
             Event::Deadline => self.storage.on_deadline(now, self.roster.front()),
             Event::Threads { look, facts, online, groups } => {
+                self.hear_of_processes(now, look);
                 self.on_look(now, (look, facts, groups.as_deref()), online, decisions);
             }
             Event::Foreground { processes } => {
@@ -398,7 +417,12 @@ impl Mechanism for PlacementPolicy {
         Some(ThreadSampling { sensing: self.config.sensing, groups: &self.config.groups })
     }
 
+    fn take_probe_request(&mut self) -> bool {
+        std::mem::take(&mut self.wants_probe)
+    }
+
     fn take_questions(&mut self, questions: &mut Vec<Question>) {
+        questions.append(&mut self.questions);
         self.storage.take_questions(questions);
     }
 
@@ -411,7 +435,7 @@ impl Mechanism for PlacementPolicy {
     }
 
     fn deadline(&self) -> Option<BootTime> {
-        self.storage.deadline()
+        [self.storage.deadline(), self.deference.deadline()].into_iter().flatten().min()
     }
 
     fn activity(&self) -> Option<(BootTime, String)> {
@@ -427,6 +451,7 @@ mod demands;
 mod front;
 mod ladder;
 mod light;
+mod managers;
 mod standing;
 #[cfg(test)]
 mod tests;
