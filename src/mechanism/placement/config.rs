@@ -11,7 +11,7 @@ use crate::mechanism::{Enabled, Glob};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementConfig {
-    /// Only true switches the mechanism on: what it gains shows in trials alone.
+    /// `"auto"`: on where each session competes as one and no other manager sets priorities.
     pub enabled: Enabled,
     /// What decides.
     pub rule: Rule,

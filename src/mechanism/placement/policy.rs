@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use self::standing::Standing;
 use super::back_off::BackOff;
 use super::config::{PlacementConfig, Rule};
 use super::contention::Contention;
@@ -25,9 +26,10 @@ use crate::device::cgroup::membership::Choice;
 use crate::device::cgroup::weight::WeighedGroup;
 use crate::device::thread_facts::ThreadFacts;
 use crate::device::threads::Look;
+use crate::mechanism::deference::Deference;
 use crate::mechanism::{
-    Decision, Effect, Event, Holdings, Interest, Mechanism, Outcome, Question, Support, SupportState, Surroundings,
-    Target, ThreadDemand, ThreadSampling,
+    Decision, Effect, Event, Facts, Holdings, Interest, Job, Mechanism, Outcome, Question, Support, SupportState,
+    Surroundings, Target, ThreadDemand, ThreadSampling,
 };
 
 /// Nothing is decided before so much was seen of a foreground.
@@ -65,6 +67,8 @@ pub struct PlacementPolicy {
     facts_at: BootTime,
     unknown: Vec<u32>,
     held: Option<Held>,
+    /// What sessions and groups of bulk work give up without a trial.
+    standing: Option<Standing>,
     /// What threads have been made to give up.
     leased: Holdings,
     heirs: Heirs,
@@ -85,6 +89,10 @@ pub struct PlacementPolicy {
     late: BTreeSet<u32>,
     /// Who keeps the foreground waiting for storage.
     storage: Contention,
+    /// Who else sets priorities, and what is asked about that.
+    deference: Deference,
+    questions: Vec<Question>,
+    wants_probe: bool,
     /// Why it does what it does.
     reason: String,
 }
@@ -131,6 +139,7 @@ impl PlacementPolicy {
             facts_at: BootTime::default(),
             unknown: Vec::new(),
             held: None,
+            standing: None,
             leased: Holdings::default(),
             heirs: Heirs::default(),
             parted: Holdings::default(),
@@ -143,6 +152,9 @@ impl PlacementPolicy {
             is_start: true,
             late: BTreeSet::new(),
             storage: Contention::default(),
+            deference: Deference::new(Job::Priorities),
+            questions: Vec::new(),
+            wants_probe: false,
             reason: "nothing was looked at yet".to_owned(),
         }
     }
@@ -166,9 +178,13 @@ impl PlacementPolicy {
         self.neighbours.clear();
         self.sessions.clear();
         if !self.is_on() {
-            self.roster = Roster::default();
-            self.looked_at = None;
+            self.forget_threads();
         }
+    }
+
+    fn forget_threads(&mut self) {
+        self.roster = Roster::default();
+        self.looked_at = None;
     }
 
     /// True when the groups of the delegated sub-tree are wanted with the next sample.
@@ -235,7 +251,7 @@ impl PlacementPolicy {
             self.window.clear();
             return self.release_all("there is no foreground", decisions);
         }
-        self.spare_sessions();
+        self.spare_sessions(now);
         if let Some(groups) = groups {
             self.neighbours.take(now, groups, self.roster.front(), &self.leased);
         }
@@ -293,9 +309,11 @@ impl Mechanism for PlacementPolicy {
         &self.support
     }
 
-    fn follow(&mut self, _now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        let (config, support, machine) = probe::on(surroundings);
-        self.storage.replace(probe::lowest_io_priority(surroundings.root, &config), &config);
+    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        let doers = self.defer(now, surroundings);
+        let (config, support, machine) = probe::on(surroundings, doers.as_deref());
+        let is_on = support.state == SupportState::Active;
+        self.storage.replace(probe::lowest_io_priority(surroundings.root, &config, is_on), &config);
         self.replace(config, support, machine, decisions);
     }
 
@@ -310,6 +328,10 @@ impl Mechanism for PlacementPolicy {
     }
 
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
+        self.ask_for_managers(now);
+        if let Event::Facts(Facts::OtherManagers { found }) = event {
+            return self.hear_of_managers(now, found, decisions);
+        }
         if !self.is_on() {
             return;
         }
@@ -317,6 +339,7 @@ impl Mechanism for PlacementPolicy {
             Event::Facts(facts) => self.storage.take(now, facts, self.roster.front(), decisions),
             Event::Deadline => self.storage.on_deadline(now, self.roster.front()),
             Event::Threads { look, facts, online, groups } => {
+                self.hear_of_processes(now, look);
                 self.on_look(now, (look, facts, groups.as_deref()), online, decisions);
             }
             Event::Foreground { processes } => {
@@ -394,7 +417,12 @@ impl Mechanism for PlacementPolicy {
         Some(ThreadSampling { sensing: self.config.sensing, groups: &self.config.groups })
     }
 
+    fn take_probe_request(&mut self) -> bool {
+        std::mem::take(&mut self.wants_probe)
+    }
+
     fn take_questions(&mut self, questions: &mut Vec<Question>) {
+        questions.append(&mut self.questions);
         self.storage.take_questions(questions);
     }
 
@@ -407,12 +435,15 @@ impl Mechanism for PlacementPolicy {
     }
 
     fn deadline(&self) -> Option<BootTime> {
-        self.storage.deadline()
+        [self.storage.deadline(), self.deference.deadline()].into_iter().flatten().min()
     }
 
     fn activity(&self) -> Option<(BootTime, String)> {
-        let held = self.held.as_ref()?;
-        Some((held.since, format!("{} ({} changed)", self.reason, self.leased.held().count())))
+        let since = match &self.held {
+            Some(held) => held.since,
+            None => self.standing.as_ref()?.since()?,
+        };
+        Some((since, format!("{} ({} changed)", self.reason, self.leased.held().count())))
     }
 }
 
@@ -420,6 +451,8 @@ mod demands;
 mod front;
 mod ladder;
 mod light;
+mod managers;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod view;
