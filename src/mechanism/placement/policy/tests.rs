@@ -4,6 +4,7 @@ mod front;
 mod groups;
 mod ladder;
 mod light;
+mod opening;
 mod sessions;
 
 use std::collections::BTreeMap;
