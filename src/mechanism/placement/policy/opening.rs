@@ -1,6 +1,8 @@
-//! While something comes to the foreground: where one CPU is all there is, a bulk thread takes its share of it from whatever
-//! opens, so bulk work weighs less at once and for as long as an opening takes.
+//! While something comes to the foreground: where one CPU is all there is, a busy background thread takes its share of it from
+//! whatever opens, so it weighs less at once and for as long as an opening takes.
 //!
+//! That holds for threads that are not bulk as well: a download that works for 15 of every 40 ms makes an opening half as long
+//! again. Who draws for the foreground is part of the opening, and so is who was given a higher priority than most.
 //! An opening is over before a trial could be judged. On several CPUs the foreground may find one that is free, so there the
 //! ladder decides.
 
@@ -9,9 +11,44 @@ use std::time::Duration;
 use super::{Held, PlacementPolicy};
 use crate::device::BootTime;
 use crate::mechanism::Decision;
+use crate::mechanism::placement::classify::Class;
 use crate::mechanism::placement::config::Rule;
+use crate::mechanism::placement::roster::Member;
 use crate::mechanism::placement::step::Step;
 use crate::mechanism::placement::trial::Rhythms;
+
+/// What asks for less than this share of a CPU hardly makes an opening longer.
+const IN_THE_WAY: f64 = 0.25;
+/// Display servers and compositors, as /proc/PID/comm has them: its first 15 letters.
+const DRAWS: [&str; 17] = [
+    "Xorg",
+    "Xwayland",
+    "Xvfb",
+    "sway",
+    "weston",
+    "cage",
+    "labwc",
+    "wayfire",
+    "hyprland",
+    "Hyprland",
+    "gnome-shell",
+    "gnome-kiosk",
+    "mutter",
+    "kwin_x11",
+    "kwin_wayland",
+    "surfaceflinger",
+    "RenderEngine",
+];
+
+/// True for a background thread that weighs less while something opens: bulk work, and what asks for as much as to be noticed
+/// unless it is known to draw, was given a higher priority, or nothing is known of it.
+pub(super) fn makes_room_for_opening(member: &Member) -> bool {
+    if member.habits.class() == Class::Bulk {
+        return true;
+    }
+    let is_ordinary = member.facts.as_ref().is_some_and(|facts| facts.priority.nice >= 0);
+    is_ordinary && member.habits.demand() >= IN_THE_WAY && !DRAWS.contains(&member.thread.command.as_str())
+}
 
 impl PlacementPolicy {
     /// Something else has come to the foreground: what is leased for the one before is kept where it is wanted for this one.

@@ -27,6 +27,23 @@ fn on_one_cpu_bulk_work_weighs_less_at_once_while_one_opens() {
     }
 }
 
+// Verifies PLACE-3.
+#[test]
+fn what_draws_or_was_given_priority_is_part_of_an_opening() {
+    for (command, nice, expected) in [("curl", 0, 10), ("sway", 0, 0), ("curl", -1, -1), ("curl", 3, 13)] {
+        let mut device = Device::new(&equal(1), config());
+        let download = device.start(200, 200, 1, DOWNLOAD);
+        command.clone_into(&mut download.thread.command);
+        (download.facts.priority.nice, download.priority.nice) = (nice, nice);
+        device.start(FRONT, FRONT, 1, MESSAGE);
+        device.run(3000);
+        device.put_in_foreground(&[FRONT]);
+        assert_eq!(device.threads[&200].priority.nice, expected, "{command} of {nice}: {}", device.policy.reason);
+        device.run(1200);
+        assert_eq!(device.threads[&200].priority.nice, nice);
+    }
+}
+
 // Verifies PLACE-2, PLACE-5.
 #[test]
 fn what_an_opening_has_changed_is_restored_when_it_is_over() {
