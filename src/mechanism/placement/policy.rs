@@ -378,7 +378,7 @@ impl Mechanism for PlacementPolicy {
         if !self.is_on() {
             return Interest::default();
         }
-        let is_new = self.config.rule == Rule::Brisk && self.window.span() < EVIDENCE * 2;
+        let is_new = self.config.rule == Rule::Brisk && self.opening.is_none() && self.window.span() < EVIDENCE * 2;
         let look_ms = match (self.roster.has_front(), is_new) {
             (false, _) => self.config.idle_look_ms,
             // Twice as often at first: a new foreground should not have to wait for evidence.

@@ -39,7 +39,7 @@ fn what_draws_or_was_given_priority_is_part_of_an_opening() {
         device.run(3000);
         device.put_in_foreground(&[FRONT]);
         assert_eq!(device.threads[&200].priority.nice, expected, "{command} of {nice}: {}", device.policy.reason);
-        device.run(1200);
+        device.run(2200);
         assert_eq!(device.threads[&200].priority.nice, nice);
     }
 }
@@ -78,8 +78,8 @@ fn after_an_opening_a_trial_decides() {
     let mut device = resting(1, config());
     device.start(FRONT + 1, FRONT, 1, HOG);
     device.put_in_foreground(&[FRONT]);
-    device.run(1000);
+    device.run(1900);
     assert!(device.policy.held.as_ref().is_some_and(|held| held.trial.is_none()), "{}", device.policy.reason);
-    device.run(400);
+    device.run(600);
     assert!(device.policy.held.as_ref().is_some_and(|held| held.trial.is_some()), "{}", device.policy.reason);
 }
