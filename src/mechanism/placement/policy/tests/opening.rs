@@ -58,7 +58,7 @@ fn what_an_opening_has_changed_is_restored_when_it_is_over() {
 
 // Verifies PLACE-2.
 #[test]
-fn from_one_opening_to_the_next_nothing_is_restored_and_changed_again() {
+fn from_one_opening_to_the_next_nothing_is_restored() {
     let mut device = resting(1, config());
     device.put_in_foreground(&[FRONT]);
     device.run(500);
