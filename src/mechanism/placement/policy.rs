@@ -190,9 +190,10 @@ impl PlacementPolicy {
     }
 
     fn put_in_foreground(&mut self, now: BootTime, pids: BTreeSet<u32>, decisions: &mut Vec<Decision>) {
+        let is_some = !pids.is_empty();
         if self.roster.put_in_foreground(pids) {
             self.rejoin_foreground(decisions);
-            self.open(now, decisions);
+            self.open(now, is_some, decisions);
             self.back_off.clear();
             self.neighbours.clear();
             self.doubted = None;

@@ -51,12 +51,13 @@ pub(super) fn makes_room_for_opening(member: &Member) -> bool {
 }
 
 impl PlacementPolicy {
-    /// Something else has come to the foreground: what is leased for the one before is kept where it is wanted for this one.
-    pub(super) fn open(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+    /// The foreground has changed, and `is_some` comes to it: what is leased for the one before is kept where it is wanted for this
+    /// one. Who is launched is not known to the roster before the next sample.
+    pub(super) fn open(&mut self, now: BootTime, is_some: bool, decisions: &mut Vec<Decision>) {
         const WHY: &str = "something else came to the front";
         let lasts = Duration::from_millis(self.config.opening_ms);
         let is_wanted = self.config.rule == Rule::Brisk && !lasts.is_zero() && self.machine.cores().len() == 1;
-        self.opening = (is_wanted && self.roster.has_front()).then(|| now + lasts);
+        self.opening = (is_wanted && is_some).then(|| now + lasts);
         match self.opening {
             Some(_) if !self.busy(&Step::Weight).is_empty() => self.weigh_for_opening(now, decisions),
             _ => self.release_all(WHY, decisions),

@@ -44,6 +44,17 @@ fn what_draws_or_was_given_priority_is_part_of_an_opening() {
     }
 }
 
+// Verifies PLACE-2.
+#[test]
+fn what_is_launched_is_not_waited_for() {
+    let mut device = resting(1, config());
+    device.put_in_foreground(&[FRONT + 50]);
+    assert_eq!(device.threads[&200].priority.nice, 10, "{}", device.policy.reason);
+    device.start(FRONT + 50, FRONT + 50, 1, HOG);
+    device.run(1000);
+    assert_eq!(device.threads[&200].priority.nice, 10, "{}", device.policy.reason);
+}
+
 // Verifies PLACE-2, PLACE-5.
 #[test]
 fn what_an_opening_has_changed_is_restored_when_it_is_over() {
