@@ -73,9 +73,16 @@ fn from_one_opening_to_the_next_nothing_is_restored() {
     let mut device = resting(1, config());
     device.put_in_foreground(&[FRONT]);
     device.run(500);
-    let before = device.decisions.len();
+    let of_bulk = |device: &Device| {
+        let target = |decision: &Decision| match &decision.action {
+            Action::Lease { target, .. } | Action::Release { target } => target.thread(),
+            _ => None,
+        };
+        device.decisions.iter().filter(|(_, decision)| target(decision) == Some(200)).count()
+    };
+    assert_eq!(of_bulk(&device), 1);
     device.put_in_foreground(&[OTHER]);
-    assert_eq!((device.decisions.len(), device.threads[&200].priority.nice), (before, 10));
+    assert_eq!((of_bulk(&device), device.threads[&200].priority.nice), (1, 10));
     device.put_in_foreground(&[200]);
     assert_eq!(device.threads[&200].priority.nice, 0, "it is what opens");
     device.put_in_foreground(&[]);
