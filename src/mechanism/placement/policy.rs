@@ -83,6 +83,8 @@ pub struct PlacementPolicy {
     doubted: Option<Rung>,
     /// The first step that a trial refused, and what share of its busy time the foreground waited under it.
     refused: Option<(Rung, f64)>,
+    /// Until when something that came to the foreground is being opened.
+    opening: Option<BootTime>,
     /// The foreground may still be starting.
     is_start: bool,
     /// Light tasks that missed their rhythm away from the cores that are kept free: they go where they like.
@@ -149,6 +151,7 @@ impl PlacementPolicy {
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
             doubted: None,
             refused: None,
+            opening: None,
             is_start: true,
             late: BTreeSet::new(),
             storage: Contention::default(),
@@ -172,6 +175,7 @@ impl PlacementPolicy {
         self.support = support;
         self.present = machine.clone();
         self.machine = machine;
+        self.opening = None;
         self.back_off.clear();
         self.without_groups = false;
         self.leased.forget_refusals(|_| true);
@@ -201,9 +205,11 @@ impl PlacementPolicy {
         usize::try_from(self.config.maximum_threads).unwrap_or(usize::MAX)
     }
 
-    fn put_in_foreground(&mut self, pids: BTreeSet<u32>, decisions: &mut Vec<Decision>) {
+    fn put_in_foreground(&mut self, now: BootTime, pids: BTreeSet<u32>, decisions: &mut Vec<Decision>) {
+        let is_some = !pids.is_empty();
         if self.roster.put_in_foreground(pids) {
-            self.release_all("something else came to the front", decisions);
+            self.rejoin_foreground(decisions);
+            self.open(now, is_some, decisions);
             self.back_off.clear();
             self.neighbours.clear();
             self.doubted = None;
@@ -258,6 +264,9 @@ impl PlacementPolicy {
         self.neighbours.spare(&self.roster, &self.config.excluded_commands);
         if !std::mem::take(&mut self.has_changed) && wall_ns > 0 {
             self.window.add(totals, WINDOW);
+        }
+        if self.is_opening(now, decisions) {
+            return;
         }
         match self.config.rule {
             Rule::Brisk => self.climb(now, totals, look, decisions),
@@ -343,11 +352,11 @@ impl Mechanism for PlacementPolicy {
                 self.on_look(now, (look, facts, groups.as_deref()), online, decisions);
             }
             Event::Foreground { processes } => {
-                self.put_in_foreground(processes.iter().map(|process| process.pid).collect(), decisions);
+                self.put_in_foreground(now, processes.iter().map(|process| process.pid).collect(), decisions);
             }
-            Event::Session { pids } => self.put_in_foreground(pids.iter().copied().collect(), decisions),
+            Event::Session { pids } => self.put_in_foreground(now, pids.iter().copied().collect(), decisions),
             Event::LaunchAnnounced { process: Some(process), .. } => {
-                self.put_in_foreground(BTreeSet::from([process.pid]), decisions);
+                self.put_in_foreground(now, BTreeSet::from([process.pid]), decisions);
             }
             _ => {}
         }
@@ -393,7 +402,7 @@ impl Mechanism for PlacementPolicy {
         if !self.is_on() {
             return Interest::default();
         }
-        let is_new = self.config.rule == Rule::Brisk && self.window.span() < EVIDENCE * 2;
+        let is_new = self.config.rule == Rule::Brisk && self.opening.is_none() && self.window.span() < EVIDENCE * 2;
         let look_ms = match (self.roster.has_front(), is_new) {
             (false, _) => self.config.idle_look_ms,
             // Twice as often at first: a new foreground should not have to wait for evidence.
@@ -452,6 +461,7 @@ mod front;
 mod ladder;
 mod light;
 mod managers;
+mod opening;
 mod standing;
 #[cfg(test)]
 mod tests;

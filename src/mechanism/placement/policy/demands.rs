@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::opening::makes_room_for_opening;
 use super::{LEASE, PlacementPolicy};
 use crate::device::BootTime;
 use crate::device::cgroup::membership::Memberships;
@@ -20,9 +21,12 @@ impl PlacementPolicy {
     pub(super) fn busy(&self, step: &Step) -> Vec<&Member> {
         let least = match step {
             Step::Isolate(split) if self.fits(split) => Class::Interactive,
+            Step::Weight if self.opening.is_some() => Class::Interactive,
             _ => Class::Bulk,
         };
-        self.roster.busy(least, &self.config.excluded_commands, self.maximum())
+        let mut busy = self.roster.busy(least, &self.config.excluded_commands, self.maximum());
+        busy.retain(|member| self.opening.is_none() || makes_room_for_opening(member));
+        busy
     }
 
     /// True while the foreground has no more busy threads than cores are kept free for it.

@@ -5,6 +5,7 @@ mod groups;
 mod ladder;
 mod light;
 mod managers;
+mod opening;
 mod sessions;
 
 use std::collections::BTreeMap;
