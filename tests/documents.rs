@@ -187,7 +187,8 @@ fn decision_records_are_short() {
 /// The file or folder that docs/kernel-interfaces.md calls `name`.
 fn interface(name: &str) -> PathBuf {
     let crates = repository().join("crates");
-    name.strip_prefix("undo/").map_or_else(|| crates.join("sys/src").join(name), |name| crates.join("undo/src").join(name))
+    name.strip_prefix("undo/")
+        .map_or_else(|| crates.join("sys/src").join(name), |name| crates.join("undo/src").join(name))
 }
 
 /// Files of crates/sys and crates/undo, tests left out, that docs/kernel-interfaces.md does not name, neither by themselves

@@ -145,8 +145,7 @@ fn floor(name: &str) -> usize {
 #[test]
 fn crates_depend_only_on_those_below() {
     let folders = fs::read_dir(repository().join("crates")).unwrap();
-    let names: BTreeSet<String> =
-        folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let names: BTreeSet<String> = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert_eq!(names, FLOORS.concat().into_iter().map(str::to_owned).collect(), "each crate has its floor");
     let mut upward = Vec::new();
     for name in names {

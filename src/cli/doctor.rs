@@ -105,7 +105,7 @@ impl Report {
         let mechanisms = [
             ("boot", support_of_boots(root)),
             ("launch", launch::support(root, &config.launch, false)),
-            ("placement", placement::support(root, &config.placement, false)),
+            ("placement", placement::support(root, &config.placement, false, Job::Priorities.doers(&found).as_deref())),
             ("memory", memory::support(root, &memory::DeviceFacts::probe(root))),
             ("lookup", lookup::support(root)),
         ];

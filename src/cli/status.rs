@@ -93,11 +93,11 @@ fn render(status: &Status) -> String {
         lines.push("\nleased now".to_owned());
         for lease in &status.leases {
             lines.push(format!(
-                "  {} holds {} in place of {}, until {} ms from now: {}",
+                "  {} holds {} in place of {}, {}: {}",
                 lease.target,
                 lease.value,
                 lease.original,
-                lease.until.since(status.now).as_millis(),
+                lease.end(status.now),
                 lease.reason
             ));
         }

@@ -38,6 +38,18 @@ fn without_a_daemon_it_boosts_by_itself() {
     assert_eq!(device.sampling_rate(), "100000", "restored when the command ended");
 }
 
+/// After a daemon's death launches are boosted by themselves until it is started again.
+// Verifies UNDO-5.
+#[test]
+fn a_daemon_that_starts_meanwhile_waits_for_the_launch() {
+    let device = Device::with(&format!("{LEASE}deadline_ms = 60000\n"));
+    let mut launch = device.command(&["launch", "--", "sleep", "1"]).spawn().unwrap();
+    eventually("it boosts by itself", || device.sampling_rate() == "50000");
+    let daemon = device.daemon();
+    assert_eq!(launch.wait().unwrap().code(), Some(0));
+    assert_eq!((device.sampling_rate().as_str(), &daemon.status()["leases"]), ("100000", &serde_json::json!([])));
+}
+
 #[test]
 fn with_a_daemon_the_daemon_boosts_before_the_command_begins() {
     let device = Device::with(LEASE);

@@ -14,7 +14,7 @@ const UNITS: [(&str, &str); 4] = [
     ("brisk.service", include_str!("../../packaging/systemd/brisk.service")),
     ("brisk.service.d/memory.conf", include_str!("../../packaging/systemd/memory.conf")),
     ("brisk.service.d/placement.conf", include_str!("../../packaging/systemd/placement.conf")),
-    ("brisk.service.d/zz-stays-dead.conf", "[Service]\nRestart=no\n"),
+    ("brisk.service.d/zz-stays-dead.conf", "[Service]\nRestart=no\nStandardError=append:/run/check/log\n"),
 ];
 /// TERM and INT; SIGKILL of the daemon, of the killer, of the guardian and so many seconds later of the daemon, of both at once,
 /// of all three and then a start.
@@ -56,6 +56,7 @@ fn ended(scenario: &str, ways: &[&str], sleepers: &str, change: impl FnOnce(&mut
         assert_eq!(report.one(&format!("{way}.left")), "Nothing is left changed.", "{report:#?}");
     }
     assert_eq!(report.one("warned"), "0", "nothing to write back to was asked for: {report:#?}");
+    assert_eq!(report.one("planted"), "1", "one that there is is counted: {report:#?}");
     if manager == "none" {
         assert_eq!(report.one("replayed"), "0", "the recording of the first: {report:#?}");
         for mechanism in ["launch", "placement", "memory"] {

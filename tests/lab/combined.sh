@@ -126,6 +126,15 @@ start_all() {
 	wait_for 60 is_on
 }
 
+# What was warned of: nothing to write back to was asked for.
+warnings() {
+	grep -c '^brisk: warning: .*nothing is written back' $log || :
+}
+
+is_warned() {
+	[ "$(warnings)" -gt 0 ]
+}
+
 is_another_killer() {
 	[ -n "$(killer)" ] && [ "$(killer)" != "$first" ]
 }
@@ -203,7 +212,13 @@ if [ -e $recording ]; then
 	say replayed "$status"
 	while read -r line; do say replay "$line"; done <$work/replayed
 fi
-say warned "$(grep -c 'WARN.*nothing is written back' $log || :)"
-say told "$(grep -c 'nothing is written back: memory.zram.backing_device' $log || :)"
+say warned "$(warnings)"
+# A warning is counted: this record cannot be read.
+echo damaged >/var/lib/brisk/memory-wear.json
+record=
+start >/dev/null
+wait_for 60 is_warned
+end_by term
+say planted "$(warnings)"
 # shellcheck disable=SC2086 # a list of processes
 kill -KILL $hogs $build $cached

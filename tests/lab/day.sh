@@ -137,6 +137,21 @@ end_by_kill() {
 	kill -KILL $victims 2>/dev/null || :
 }
 
+# kinds PROCESS: its descriptors that are kept files of threads that live, and of threads that have ended.
+kinds() {
+	live=0 ended=0
+	for kept in $(find "/proc/$1/fd" -type l -exec readlink {} \; 2>/dev/null | grep schedstat); do
+		# Those that are not the first of their process are there, and not listed.
+		if [ -e "${kept%/schedstat}" ]; then live=$((live + 1)); else ended=$((ended + 1)); fi
+	done
+	echo "$live $ended"
+}
+
+# Processes of `brisk launch`, each of which has told the daemon of its own and waits.
+waiting_launches() {
+	cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -o 'brisk launch -- ' | wc -l
+}
+
 # figures PROCESS: resident and proportional memory in KiB, and descriptors.
 figures() {
 	awk '/^Rss:/ { rss = $2 } /^Pss:/ { pss = $2 } END { printf "%d %d", rss, pss }' "/proc/$1/smaps_rollup"
@@ -147,7 +162,7 @@ figures() {
 sample() {
 	is_whole || wait_for 60 is_whole || return 1
 	pid=$(daemon)
-	say sample "$(uptime_ms) daemon $pid $(figures "$pid") guardian $(guardian) $(figures "$(guardian)") killer $(killer) $(figures "$(killer)") threads $(printf '%s\n' /proc/[0-9]*/task/* | wc -l) journal $(stat -c %s /run/brisk/journal)"
+	say sample "$(uptime_ms) daemon $pid $(figures "$pid") guardian $(guardian) $(figures "$(guardian)") killer $(killer) $(figures "$(killer)") kept $(kinds "$pid") launches $(waiting_launches) threads $(printf '%s\n' /proc/[0-9]*/task/* | wc -l) journal $(stat -c %s /run/brisk/journal)"
 }
 
 uptime_ms() {

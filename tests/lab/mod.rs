@@ -8,6 +8,7 @@ mod day;
 mod flash_model;
 mod init;
 mod install;
+mod interactions;
 mod lookup;
 mod memory;
 mod placement;

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::Config;
-use brisk_mechanism::enabled::decide;
 use brisk_mechanism::memory::parts::{self, KillerState, ZramState};
 use brisk_mechanism::{Enabled, Job, Part, SupportState, launch, lookup, memory, placement};
 use brisk_sys::Root;
@@ -64,14 +63,25 @@ fn of_launch(root: &Root, config: &Config, found: &[Found]) -> Standing {
 
 fn of_placement(root: &Root, config: &Config, found: &[Found]) -> Standing {
     let enabled = config.placement.enabled;
-    let (on, reason) = decide(placement::NAME, enabled, Job::Priorities.doers(found).as_deref());
-    let support = placement::support(root, &config.placement, true);
+    let doers = Job::Priorities.doers(found);
+    let (on, reason) = placement::decision(root, &config.placement, doers.as_deref());
+    let support = placement::support(root, &config.placement, true, doers.as_deref());
     let (on, reason) = match support.state {
         SupportState::Active | SupportState::Available => (on, reason),
         SupportState::Unsupported => (false, root.as_on_device(&support.reason)),
     };
-    let gain = "not known before it runs: each step is tried, and reverted where it does not help".to_owned();
-    let changes = "masks, nice values and control groups of threads in the background".to_owned();
+    let (gain, changes) = match on && enabled == Enabled::Auto {
+        true => (
+            "beside sessions of bulk work the foreground waits less; each other step is tried, and reverted where it does not \
+             help",
+            "nice values of sessions; masks, nice values and control groups of threads in the background",
+        ),
+        false => (
+            "not known before it runs: each step is tried, and reverted where it does not help",
+            "masks, nice values and control groups of threads in the background",
+        ),
+    };
+    let (gain, changes) = (gain.to_owned(), changes.to_owned());
     Standing { mechanism: placement::NAME, enabled, on, reason, gain, changes }
 }
 
@@ -163,6 +173,24 @@ mod tests {
         assert_eq!(on(&beside_tuned, ""), off);
         for text in ["[launch]\nenabled = true", "[launch]\nforce = true"] {
             assert_eq!(on(&beside_tuned, text), launch_alone, "a person's word counts: {text}");
+        }
+    }
+
+    // Verifies ON-1.
+    #[test]
+    fn placement_is_on_by_itself_where_sessions_compete() {
+        let sessions =
+            [("proc/sys/kernel/sched_autogroup_enabled", "1\n"), ("proc/7/autogroup", "/autogroup-12 nice 0\n")];
+        let ananicy = ("sys/fs/cgroup/system.slice/ananicy.service/cgroup.procs", "7\n");
+        for (files, text, expected) in [
+            (&sessions[..], "", true),
+            (&[], "", false),
+            (&[sessions[0], sessions[1], ananicy], "", false),
+            (&[sessions[0], sessions[1], ananicy], "placement.enabled = true", true),
+            (&sessions, "placement.enabled = false", false),
+            (&sessions, "placement.sessions = false", false),
+        ] {
+            assert_eq!(on(&device(files), text)[1], ("placement", expected), "{files:?} {text}");
         }
     }
 

@@ -37,7 +37,7 @@ use brisk_sys::process::own_code;
 use brisk_sys::sched::affinity::OwnMask;
 use brisk_sys::sched::scheduling;
 use brisk_sys::{BootTime, Root, Timer};
-use brisk_undo::journal::{Holder, Journal};
+use brisk_undo::journal::{Holder, Journal, JournalError, Tenure};
 use child::Children;
 use control::Control;
 use executor::{Executor, Output, Sink};
@@ -110,6 +110,12 @@ pub struct Engine {
     questions: VecDeque<(usize, Question)>,
 }
 
+/// The device, whose journal is taken for so long.
+fn opened(tenure: Tenure, root: &Root) -> Result<Sink, JournalError> {
+    let journal = Journal::open_for(tenure, Holder::Daemon, &root.runtime_folder(), root)?;
+    Ok(Sink::Device(Box::new(journal)))
+}
+
 impl Engine {
     /// Reads the configuration, takes the journal (and puts back what a dead daemon left), starts the guardian, opens
     /// the control socket, and probes the device. A dry run takes nothing.
@@ -133,7 +139,8 @@ impl Engine {
             Purpose::DryRun { json } => {
                 Sink::DryRun { json, leases: Vec::new(), output: Output::to(anstream::stdout()) }
             }
-            _ => Sink::Device(Box::new(Journal::open(Holder::Daemon, &root.runtime_folder(), root)?)),
+            Purpose::OneLaunch => opened(Tenure::Passing, root)?,
+            Purpose::Daemon => opened(Tenure::Lasting, root)?,
         };
         let control = match options.purpose {
             Purpose::Daemon => Some(Control::open(root, &config.control, &poller)?),

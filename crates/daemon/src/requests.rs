@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Engine;
 use super::control::protocol::{self, Request};
 use super::sensor::processes::look_up;
-use super::status::{Activity, MechanismStatus, Status};
+use super::status::{Activity, HeldLease, MechanismStatus, Status};
 use brisk_mechanism::{Event, Mechanism, Process, ProcessFacts, Support};
 use brisk_sys::BootTime;
 
@@ -108,7 +108,7 @@ impl Engine {
             sensors: self.subscriptions.describe(&self.scheduling),
             guardian_pid: self.guarding.pid(),
             mechanisms: driven.collect(),
-            leases: self.executor.leases().to_vec(),
+            leases: self.executor.leases().iter().map(HeldLease::of).collect(),
             decisions: self.executor.history().cloned().collect(),
             metrics,
         }

@@ -9,7 +9,7 @@ use super::executor::Executed;
 use super::metrics::{Histogram, Metrics};
 use brisk_mechanism::{Part, Support};
 use brisk_report::open_metrics::{Exposition, Kind, MetricsError};
-use brisk_sys::BootTime;
+use brisk_sys::{BootTime, Target};
 use brisk_undo::journal::Lease;
 
 /// The state of the daemon at one moment.
@@ -36,11 +36,48 @@ pub struct Status {
     /// The mechanisms.
     pub mechanisms: Vec<MechanismStatus>,
     /// What is leased now.
-    pub leases: Vec<Lease>,
+    pub leases: Vec<HeldLease>,
     /// The last decisions, the oldest first.
     pub decisions: Vec<Executed>,
     /// The counters.
     pub metrics: Metrics,
+}
+
+/// A lease that is held, as other programs see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldLease {
+    /// What is held.
+    pub target: Target,
+    /// What it gets back.
+    pub original: String,
+    /// What was asked for.
+    pub value: String,
+    /// What it held right after the write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<String>,
+    /// When it began.
+    pub since: BootTime,
+    /// When it is restored; null where that is when it is released, or with the daemon.
+    #[serde(with = "brisk_sys::time::end")]
+    pub until: BootTime,
+    /// Why.
+    pub reason: String,
+}
+
+impl HeldLease {
+    /// Shows `lease`.
+    pub fn of(lease: &Lease) -> Self {
+        let Lease { target, original, value, observed, since, until, reason } = lease.clone();
+        Self { target, original, value, observed, since, until, reason }
+    }
+
+    /// When it ends, in words.
+    pub fn end(&self, now: BootTime) -> String {
+        if self.until >= BootTime::FOR_EVER {
+            return "until it is released".to_owned();
+        }
+        format!("until {} ms from now", self.until.since(now).as_millis())
+    }
 }
 
 /// Where events come from.
@@ -138,5 +175,36 @@ impl Status {
             )?;
         }
         Ok(exposition.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Verifies ON-4.
+    #[test]
+    fn a_lease_without_an_end_is_said_to_have_none() {
+        let at = BootTime::from_milliseconds;
+        let lease = |until| Lease {
+            target: Target::Tunable("/proc/sys/vm/swappiness".into()),
+            original: "60".to_owned(),
+            value: "100".to_owned(),
+            observed: None,
+            since: at(1000),
+            until,
+            reason: "the plan".to_owned(),
+        };
+        for (until, end, written) in [
+            (at(1750), "until 250 ms from now", serde_json::json!(1_750_000_000)),
+            (at(1200), "until 0 ms from now", serde_json::json!(1_200_000_000)),
+            (BootTime::FOR_EVER, "until it is released", serde_json::Value::Null),
+        ] {
+            let held = HeldLease::of(&lease(until));
+            assert_eq!(held.end(at(1500)), end);
+            let json = serde_json::to_value(&held).unwrap();
+            assert_eq!(json["until"], written, "{json}");
+            assert_eq!(serde_json::from_value::<HeldLease>(json).unwrap(), held);
+        }
     }
 }

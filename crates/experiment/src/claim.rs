@@ -213,6 +213,11 @@ pub struct Claim {
     /// Of which centre of the samples.
     #[serde(default)]
     pub centre: Centre,
+    /// True compares within each block first: the centre is that of the blocks' own ratios (for a gain) or differences
+    /// (for a loss and for both sides of a gap), not a ratio or difference of two centres. For blocks whose conditions differ more
+    /// than their arms do.
+    #[serde(default)]
+    pub paired: bool,
     /// The arm that it is about.
     pub arm: Spanned<String>,
     /// The arm that it is compared with; the baseline when absent.
@@ -237,6 +242,11 @@ pub struct Claim {
 }
 
 impl Measure {
+    /// Whether a block has a figure of its own that can be paired ([`Claim::paired`]).
+    pub fn can_be_paired(self) -> bool {
+        matches!(self, Self::Gain | Self::GapClosed | Self::Loss)
+    }
+
     /// The share of single events that is below the figure, for the measures that are about those.
     pub fn share_of_events(self) -> Option<f64> {
         match self {

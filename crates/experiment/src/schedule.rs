@@ -1,10 +1,10 @@
 //! Who runs when: pure, from a seed alone.
 //!
-//! A block holds every arm once at each of its points, in random order. A point that needs fewer replicates than others
-//! is left out of some blocks, evenly. All replicates of one block and point share their rest and their background load,
+//! A block holds every arm once at each of its points, in random order. A point or an arm that needs fewer replicates than
+//! others is left out of some blocks, evenly. All replicates of one block and point share their rest and their background load,
 //! so that arms differ in nothing but the arm and are compared in pairs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::Replicate;
 use brisk_base::random::Random;
@@ -16,6 +16,8 @@ pub struct Design {
     pub arms: usize,
     /// For each point of the workload, the number of counted replicates of each arm.
     pub replicates: Vec<u32>,
+    /// Arms that have at most so many at any point.
+    pub at_most: BTreeMap<usize, u32>,
     /// Arms (first) that are not run at a point (second).
     pub left_out: BTreeSet<(usize, usize)>,
     /// Replicates of each arm, at the first point, that each device runs first and that are not counted.
@@ -32,9 +34,10 @@ impl Design {
         self.replicates.iter().copied().max().unwrap_or(0)
     }
 
-    /// Whether `block` has `point`: `replicates` of all blocks have, evenly spread.
-    fn holds(&self, block: u32, point: usize) -> bool {
-        let before = |block: u32| u64::from(block) * u64::from(self.replicates[point]) / u64::from(self.blocks());
+    /// Whether `block` has `arm` at `point`: as many of all blocks as replicates are wanted have it, evenly spread.
+    fn holds(&self, block: u32, arm: usize, point: usize) -> bool {
+        let wanted = self.at_most.get(&arm).map_or(self.replicates[point], |&most| self.replicates[point].min(most));
+        let before = |block: u32| u64::from(block) * u64::from(wanted) / u64::from(self.blocks());
         before(block + 1) > before(block)
     }
 }
@@ -47,10 +50,9 @@ pub fn blocks(design: &Design) -> Vec<Replicate> {
         let mut random = Random::stream(design.seed, u64::from(block));
         let conditions: Vec<(u64, u64)> =
             points.clone().map(|_| (settle(&mut random, design.settle_us), random.bits())).collect();
-        let held = points.clone().filter(|&point| design.holds(block, point));
         let mut cells: Vec<(usize, usize)> =
-            (0..design.arms).flat_map(|arm| held.clone().map(move |point| (arm, point))).collect();
-        cells.retain(|cell| !design.left_out.contains(cell));
+            (0..design.arms).flat_map(|arm| points.clone().map(move |point| (arm, point))).collect();
+        cells.retain(|&(arm, point)| design.holds(block, arm, point) && !design.left_out.contains(&(arm, point)));
         random.shuffle(&mut cells);
         for (arm, point) in cells {
             let (settle_us, seed) = conditions[point];
@@ -100,6 +102,7 @@ mod tests {
             |(arms, replicates, warm_up, shortest, span, seed)| Design {
                 arms,
                 replicates,
+                at_most: BTreeMap::new(),
                 left_out: BTreeSet::new(),
                 warm_up,
                 settle_us: [shortest, shortest + span],
@@ -170,7 +173,9 @@ mod tests {
     #[test]
     fn an_arm_is_left_out_where_no_claim_needs_it() {
         let left_out = BTreeSet::from([(0, 1), (2, 0)]);
-        let design = Design { arms: 3, replicates: vec![4; 2], left_out, warm_up: 0, settle_us: [10, 90], seed: 1 };
+        let at_most = BTreeMap::new();
+        let replicates = vec![4; 2];
+        let design = Design { arms: 3, replicates, at_most, left_out, warm_up: 0, settle_us: [10, 90], seed: 1 };
         let cells = |block: &[Replicate]| block.iter().map(|r| (r.arm, r.point)).collect::<BTreeSet<_>>();
         let all = blocks(&design);
         assert_eq!(all.len(), 4 * 4);
@@ -179,10 +184,26 @@ mod tests {
         }
     }
 
+    // Verifies PROVE-2.
+    #[test]
+    fn an_arm_that_needs_fewer_is_in_some_blocks_evenly() {
+        let at_most = BTreeMap::from([(1, 2), (2, 2), (3, 9)]);
+        let left_out = BTreeSet::new();
+        let replicates = vec![6; 1];
+        let design = Design { arms: 4, replicates, at_most, left_out, warm_up: 0, settle_us: [10, 90], seed: 1 };
+        let all = blocks(&design);
+        let of = |arm| all.iter().filter(|r| r.arm == arm).map(|r| r.block).collect::<Vec<_>>();
+        assert_eq!((of(0), of(1)), ((0..6).collect(), vec![2, 5]));
+        assert_eq!((of(2), of(3)), (of(1), of(0)), "those of one number are in the same blocks");
+        let seed = |arm, block| all.iter().find(|r| (r.arm, r.block) == (arm, block)).unwrap().seed;
+        assert_eq!(seed(1, 5), seed(0, 5));
+    }
+
     #[test]
     fn blocks_are_ordered_differently() {
-        let left_out = BTreeSet::new();
-        let design = Design { arms: 4, replicates: vec![8; 3], left_out, warm_up: 0, settle_us: [10, 90], seed: 1 };
+        let (at_most, left_out) = (BTreeMap::new(), BTreeSet::new());
+        let replicates = vec![8; 3];
+        let design = Design { arms: 4, replicates, at_most, left_out, warm_up: 0, settle_us: [10, 90], seed: 1 };
         let orders: BTreeSet<Vec<_>> =
             blocks(&design).chunks(12).map(|block| block.iter().map(|r| (r.arm, r.point)).collect()).collect();
         assert_eq!(orders.len(), 8);

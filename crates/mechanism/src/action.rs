@@ -16,6 +16,7 @@ pub enum Action {
         /// The value to hold.
         value: String,
         /// When it is restored, whatever happens.
+        #[serde(with = "brisk_sys::time::end")]
         until: BootTime,
     },
     /// Give the leased `target` its original value back now.

@@ -71,7 +71,6 @@ impl Visitor<'_> for EnabledVisitor {
 /// Why a mechanism that is `"auto"` stays off whatever the device: what is known of it does not allow more.
 pub fn reservation(mechanism: &str) -> Option<&'static str> {
     match mechanism {
-        "placement" => Some("what it gains shows only in trials while it runs"),
         "memory.zram" => Some(
             "zram can be removed only while all that is swapped out fits into memory, so this could not always be undone",
         ),
@@ -102,7 +101,8 @@ mod tests {
             ("launch", Enabled::Off, None, false, "launch.enabled is false"),
             ("launch", Enabled::Auto, None, true, "on by itself"),
             ("launch", Enabled::Auto, Some("tuned (x)"), false, "off by itself: this is left to tuned (x)"),
-            ("placement", Enabled::Auto, None, false, "off by itself: what it gains shows only in trials"),
+            ("placement", Enabled::Auto, None, true, "on by itself"),
+            ("placement", Enabled::Auto, Some("ananicy (x)"), false, "off by itself: this is left to ananicy (x)"),
             ("placement", Enabled::On, None, true, "placement.enabled is true"),
             ("memory.zram", Enabled::Auto, None, false, "could not always be undone"),
             ("memory.killer", Enabled::Auto, Some("lmkd (x)"), false, "left to lmkd (x)"),

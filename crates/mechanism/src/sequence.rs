@@ -5,9 +5,6 @@ use std::collections::VecDeque;
 use super::{Action, Decision, Effect, Outcome, Target};
 use brisk_sys::BootTime;
 
-/// Nothing of a sequence ends by itself: it is restored when its holder ends, by the guardian, or by `brisk restore`.
-pub const FOR_EVER: BootTime = BootTime::from_milliseconds(u64::MAX / 4_000_000);
-
 /// One thing to hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -48,7 +45,8 @@ impl Sequence {
         let Some(change) = self.planned.pop_front() else { return true };
         let Change { target, value, reason } = change.clone();
         self.asked = Some(change);
-        decisions.push(Decision { action: Action::Lease { target, value, until: FOR_EVER }, reason });
+        // It does not end by itself: it is restored when its holder ends, by the guardian, or by `brisk restore`.
+        decisions.push(Decision { action: Action::Lease { target, value, until: BootTime::FOR_EVER }, reason });
         false
     }
 

@@ -4,7 +4,7 @@ use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A moment on CLOCK_BOOTTIME, in nanoseconds since boot. Policies take it as an argument and never read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -14,6 +14,9 @@ pub struct BootTime {
 }
 
 impl BootTime {
+    /// Later than any device runs: the end of what has none.
+    pub const FOR_EVER: Self = Self::from_milliseconds(u64::MAX / 4_000_000);
+
     /// The present moment.
     pub fn now() -> Self {
         let time = clock_gettime(ClockId::Boottime);
@@ -55,5 +58,26 @@ impl Sub for BootTime {
 
     fn sub(self, earlier: Self) -> Duration {
         self.since(earlier)
+    }
+}
+
+/// How an end is told to other programs: `null` where there is none (`#[serde(with = "...")]`).
+pub mod end {
+    use super::{BootTime, Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes `until`.
+    ///
+    /// # Errors
+    /// Those of the format.
+    pub fn serialize<S: Serializer>(until: &BootTime, serializer: S) -> Result<S::Ok, S::Error> {
+        Some(*until).filter(|until| *until < BootTime::FOR_EVER).serialize(serializer)
+    }
+
+    /// Reads what [`serialize`] wrote.
+    ///
+    /// # Errors
+    /// When it is no moment.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BootTime, D::Error> {
+        Ok(Option::deserialize(deserializer)?.unwrap_or(BootTime::FOR_EVER))
     }
 }

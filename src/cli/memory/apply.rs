@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use brisk_config::Layers;
-use brisk_mechanism::memory::apply::{FOR_EVER, changes};
+use brisk_mechanism::memory::apply::changes;
 use brisk_mechanism::memory::{Arm, DeviceFacts, Plan};
 use brisk_sys::{BootTime, Root};
 use brisk_undo::guardian::Guardian;
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     }
     let guardian = if arguments.keep { None } else { Some(Guardian::start(Holder::Memory, &folder, root)?) };
     for change in &changes {
-        let held = journal.lease(BootTime::now(), &change.target, &change.value, FOR_EVER, &change.reason);
+        let held = journal.lease(BootTime::now(), &change.target, &change.value, BootTime::FOR_EVER, &change.reason);
         held.context("cannot apply the plan; all its changes are restored")?;
         writeln!(std::io::stdout(), "{} is {}", change.target, change.value)?;
     }

@@ -28,7 +28,7 @@ impl Onlooker {
     pub fn new(root: &Root, front: &[u32]) -> anyhow::Result<Self> {
         let config = PlacementConfig { enabled: Enabled::On, ..Layers::read(root)?.config.placement };
         let (machine, groups) = (probe::machine(root), Groups::of(root, &config.groups));
-        let support = probe::support(root, &config, &machine);
+        let support = probe::support(root, &config, &machine, &(true, "looked at".to_owned()));
         let threads = Threads::by(root, config.sensing);
         let policy = PlacementPolicy::new(config, support, machine);
         let mut onlooker = Self { root: root.clone(), policy, threads, groups };

@@ -167,6 +167,7 @@ impl Run<'_> {
         Design {
             arms: self.experiment.arms.len(),
             replicates: self.experiment.replicates_by_point(self.quick),
+            at_most: self.experiment.at_most(self.quick),
             left_out: self.experiment.left_out(self.quick),
             warm_up: self.experiment.replicates.warm_up,
             settle_us: self.settle_ms().map(|ms| u64::from(ms) * 1000),

@@ -168,6 +168,12 @@ impl Experiment {
             return Some("replicates: with `least` each block is a run of its own, and warm_up is 0".into());
         }
         let quick = self.replicates.quick;
+        if let Some(arm) = self.arms.iter().find(|arm| arm.full.is_some_and(|full| full < 2)) {
+            return Some(format!("arm {}: full, its own number of replicates, must be at least 2", arm.name));
+        }
+        if self.arms.iter().any(|arm| arm.baseline && arm.full.is_some()) {
+            return Some("the baseline has as many replicates as the most: it sets no `full` of its own".into());
+        }
         let too_few = quick == 1 || full.iter().any(|&full| full < quick.max(2));
         too_few
             .then(|| "replicates: quick must be at least 2, and full at least quick; quick = 0 is no quick form".into())
@@ -231,6 +237,9 @@ impl Experiment {
         }
         if claim.judged_by == Judge::Estimate && (claim.measure != Measure::Gain || claim.required.is_none()) {
             return Some("an estimate is judged of a gain that is required".into());
+        }
+        if claim.paired && !claim.measure.can_be_paired() {
+            return Some("paired is for gain, gap-closed and loss, which compare two arms".into());
         }
         #[cfg(feature = "lab")]
         if let Some(combinations) = &self.combinations {

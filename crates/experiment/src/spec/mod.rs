@@ -143,6 +143,8 @@ pub struct Arm {
     /// True for an arm that the quick form cannot afford.
     #[serde(default)]
     pub full_only: bool,
+    /// In the full form, how often it is run at most at a point: claims about it need fewer replicates than others.
+    pub full: Option<u32>,
     /// Who answers lookups, and how the driver's cache is set.
     pub look_up: Option<LookUpArm>,
     /// The lab's scenario of this arm alone: in deterministic mode, guests of different kernels compare.
@@ -339,7 +341,13 @@ impl Experiment {
         false
     }
 
-    /// How often each arm is run at each of [`Experiment::points`].
+    /// The arms that are run fewer times than others.
+    pub fn at_most(&self, quick: bool) -> BTreeMap<usize, u32> {
+        let arms = self.arms.iter().enumerate().filter(|_| !quick);
+        arms.filter_map(|(index, arm)| Some((index, arm.full?))).collect()
+    }
+
+    /// How often each arm is run at each of [`Experiment::points`], unless [`Experiment::at_most`] says fewer.
     pub fn replicates_by_point(&self, quick: bool) -> Vec<u32> {
         let everywhere = |count: u32| vec![count; self.points(quick).len()];
         match &self.replicates.full {

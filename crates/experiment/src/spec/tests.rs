@@ -62,6 +62,12 @@ fn mistakes_are_named_with_line_and_column() {
         ("full = 4", "full = [4]", "x:1:1: replicates: full lists 1 numbers for 2 points"),
         ("full = 4", "full = [4, 1]", "x:1:1: replicates: quick must be at least 2, and full at least quick"),
         ("quick = 2", "quick = 1", "x:1:1: replicates: quick must be at least 2"),
+        (
+            "title = \"fast\"",
+            "title = \"fast\"\nfull = 1",
+            "x:1:1: arm fast: full, its own number of replicates, must be",
+        ),
+        ("baseline = true", "baseline = true\nfull = 3", "x:1:1: the baseline has as many replicates as the most"),
         ("full = 4", "full = \"many\"", "x:14:8: expected a number, or a list"),
         ("measure = \"gain\"", "measure = \"loss\"", "x:29:7: claim launch.small: gap-closed and loss need `toward`"),
         ("arm = \"fast\"", "arm = \"fast\"\nat = [300]", "x:29:7: claim launch.small: at has 300"),

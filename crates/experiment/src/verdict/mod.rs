@@ -106,7 +106,7 @@ struct Paired {
 impl Paired {
     /// The figure of `claim` from the blocks `drawn`.
     fn figure(&self, claim: &Claim, drawn: &[usize]) -> f64 {
-        let centre = match claim.centre {
+        let centre: fn(&[f64]) -> f64 = match claim.centre {
             Centre::Median => median,
             Centre::Mean => mean,
         };
@@ -115,6 +115,10 @@ impl Paired {
             let mut events: Vec<f64> = drawn.iter().flat_map(|&block| self.events[block].iter().copied()).collect();
             events.sort_unstable_by(f64::total_cmp);
             return quantile(&events, share);
+        }
+        if claim.paired {
+            let drawn = [&self.arm, &self.against, &self.toward].map(|role| pick_known(role, drawn));
+            return paired_figure(claim.measure, &drawn, centre);
         }
         match claim.measure {
             Measure::Gain => 100.0 * (1.0 - of(&self.arm) / of(&self.against)),
@@ -141,6 +145,27 @@ impl Paired {
             Measure::Loss => Some(&self.toward),
             _ => None,
         }
+    }
+}
+
+/// The values at the `drawn` places; none where this role has no values.
+fn pick_known(values: &[f64], drawn: &[usize]) -> Vec<f64> {
+    if values.is_empty() { Vec::new() } else { pick(values, drawn) }
+}
+
+/// The figure of `measure` when arm, against and toward are compared block by block. A gain is the centre of the logarithms of the
+/// ratios, so that twice as long and half as long are as far from each other; NaN where a block has none.
+fn paired_figure(measure: Measure, [arm, against, toward]: &[Vec<f64>; 3], centre: fn(&[f64]) -> f64) -> f64 {
+    let of = |ours: &[f64], theirs: &[f64], compare: fn(f64, f64) -> f64| {
+        let each: Vec<f64> = ours.iter().zip(theirs).map(|(&our, &their)| compare(our, their)).collect();
+        if each.iter().any(|figure| figure.is_nan()) { f64::NAN } else { centre(&each) }
+    };
+    let difference = |our: f64, their: f64| our - their;
+    match measure {
+        Measure::Gain => 100.0 * (1.0 - of(arm, against, |our, their| (our / their).ln()).exp()),
+        Measure::GapClosed => 100.0 * of(against, arm, difference) / of(against, toward, difference),
+        Measure::Loss => of(arm, toward, difference),
+        _ => f64::NAN,
     }
 }
 
@@ -180,13 +205,15 @@ impl<'a> Judged<'a> {
     }
 
     /// Of the hypothesis that the arm is as likely below the other side as above it. Each point has the same weight,
-    /// however many blocks it has.
+    /// however many blocks it has; so has each block where a gain is paired.
     fn p(&self) -> Option<f64> {
         let mut differences = Vec::new();
         for point in &self.points {
             let other = point.other(self.claim.measure)?;
             let weight = 1.0 / point.arm.len() as f64;
-            differences.extend(point.arm.iter().zip(other).map(|(ours, theirs)| weight * (ours - theirs)));
+            let is_ratio = self.claim.paired && self.claim.measure == Measure::Gain;
+            let difference = |(ours, theirs): (&f64, &f64)| if is_ratio { (ours / theirs).ln() } else { ours - theirs };
+            differences.extend(point.arm.iter().zip(other).map(|pair| weight * difference(pair)));
         }
         Some(permutation_p(&differences)).filter(|p| p.is_finite())
     }

@@ -111,6 +111,83 @@ fn each_measure_computes_what_it_says() {
     }
 }
 
+/// The outcome of `claim` about `ours` from blocks of what slow, ours and best took.
+fn judged_blocks(blocks: &[[f64; 3]], claim: &str) -> ClaimResult {
+    let head = "[[claim]]\nid = \"x.y\"\npromise = \"LAUNCH-4\"\ntext = \"\"\narm = \"ours\"\nat = [100]";
+    let experiment = Experiment::parse("x", &format!("{HEAD}{head}\n{claim}")).unwrap();
+    let of_block = |(block, figures): (u32, &[f64; 3])| {
+        let of_arm = |(arm, &figure): (usize, &f64)| {
+            let replicate = Replicate { id: 0, block, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };
+            (replicate, line(&[("launch_ms", figure)], None))
+        };
+        figures.iter().enumerate().map(of_arm).collect::<Vec<_>>()
+    };
+    let measured: Vec<_> = (0u32..).zip(blocks).flat_map(of_block).collect();
+    let pairs = measured.iter().map(|(replicate, line)| (replicate, line));
+    judge(&experiment, false, &Samples::new(3, &experiment.points(false), pairs)).remove(0)
+}
+
+// Verifies PROVE-1.
+#[test]
+fn paired_blocks_are_compared_one_by_one() {
+    let blocks = [[100.0, 50.0, 40.0], [900.0, 300.0, 100.0], [10.0, 40.0, 5.0]];
+    for (claim, expected) in [
+        // Of the ratios 1/2, 1/3 and 4 the middle one; and the third root of their product.
+        ("measure = \"gain\"", 50.0),
+        ("measure = \"gain\"\ncentre = \"mean\"", 100.0 * (1.0 - (2.0f64 / 3.0).cbrt())),
+        ("measure = \"loss\"\ntoward = \"best\"", 35.0),
+        // Of the gaps 60, 800 and 5 these have closed 50, 600 and -30.
+        ("measure = \"gap-closed\"\ntoward = \"best\"", 100.0 * 50.0 / 60.0),
+    ] {
+        let found = judged_blocks(&blocks, &format!("{claim}\npaired = true"));
+        assert!((found.measured - expected).abs() < 1e-9, "{claim}: {}", found.measured);
+    }
+    let nothing = judged_blocks(&[[0.0, 0.0, 1.0], [2.0, 1.0, 1.0]], "measure = \"gain\"\npaired = true");
+    assert!(nothing.measured.is_nan() && nothing.verdict == Verdict::Inconclusive, "nothing has no ratio to nothing");
+    let text = format!(
+        "{HEAD}[[claim]]\nid = \"x.y\"\npromise = \"LAUNCH-4\"\ntext = \"\"\narm = \"ours\"\nmeasure = \"level\"\npaired = true"
+    );
+    assert!(Experiment::parse("x", &text).unwrap_err().to_string().contains("paired is for gain"));
+}
+
+/// Seeds that make courses of their own differ more than what is compared in them.
+// Verifies PROVE-1.
+#[test]
+fn paired_blocks_are_judged_by_what_they_share() {
+    let courses = [1.0, 7.0, 2.0, 4.0, 1.5, 6.0, 3.0, 5.0];
+    let scatter = [0.98, 1.02, 1.0, 1.03, 0.97, 1.01, 0.99, 1.0];
+    let blocks: Vec<[f64; 3]> =
+        courses.iter().zip(scatter).map(|(course, scatter)| [100.0 * course, 90.0 * course * scatter, 1.0]).collect();
+    let claim = "measure = \"gain\"\nrequired = \">= 0\"";
+    let apart = judged_blocks(&blocks, claim);
+    let paired = judged_blocks(&blocks, &format!("{claim}\npaired = true"));
+    assert_eq!(paired.verdict, Verdict::Shown, "{:?}", paired.ci);
+    assert!((paired.measured - 10.0).abs() < 1.0 && paired.ci[0] > 6.0, "{} {:?}", paired.measured, paired.ci);
+    let width = |found: &ClaimResult| found.ci[1] - found.ci[0];
+    assert!(width(&paired) < width(&apart), "{:?} {:?}", paired.ci, apart.ci);
+    assert_eq!(paired.p, Some(2.0 / 256.0), "in each block it takes less");
+}
+
+/// Of courses that differ tenfold, with ratios that scatter about 0.9: a 95 % interval may miss some 5 %.
+// Verifies PROVE-1.
+#[test]
+fn paired_intervals_cover_the_truth() {
+    let mut random = brisk_base::random::Random::new(5);
+    for (blocks, most) in [(4, 10), (12, 10)] {
+        let missed = (0..100).filter(|_| {
+            let mut block = || {
+                let course = 100.0 * (2.3 * random.unit()).exp();
+                [course, course * 0.9 * (0.4 * (random.unit() - 0.5)).exp(), 1.0]
+            };
+            let blocks: Vec<[f64; 3]> = (0..blocks).map(|_| block()).collect();
+            let [low, high] = judged_blocks(&blocks, "measure = \"gain\"\npaired = true").ci;
+            !(low..=high).contains(&10.0)
+        });
+        let missed = missed.count();
+        assert!(missed <= most, "{missed} of 100 with {blocks} blocks");
+    }
+}
+
 // Verifies PROVE-1.
 #[test]
 fn an_estimate_is_judged_alone_unless_the_arm_is_worse() {

@@ -1,7 +1,7 @@
 //! From a plan to leases: pure. Each is given back in the reverse order, so that swap ends before its device does.
 
 use super::plan::{Outcome, Plan, Setting};
-pub use crate::sequence::{Change, FOR_EVER};
+pub use crate::sequence::Change;
 use brisk_sys::Target;
 
 /// What carrying out `plan` changes, in the order in which it must be done.

@@ -71,6 +71,8 @@ pub struct Habits {
     /// The greatest share of a sample's time that it ever ran: the thesis's measure.
     greatest_share: f64,
     known_for: Duration,
+    /// How long it has neither run nor waited.
+    silent_for: Duration,
 }
 
 /// The weight of what was learned in `part` of all the time that something is known: the first looks count as a plain
@@ -88,6 +90,8 @@ impl Habits {
             return;
         }
         self.known_for += wall;
+        let is_silent = usage.run_ns == 0 && usage.wait_ns == 0;
+        self.silent_for = if is_silent { self.silent_for + wall } else { Duration::ZERO };
         let weight = weight(wall, self.known_for);
         let towards = |mean: &mut f64, value: f64| *mean += weight * (value - *mean);
         self.learn_demand(usage);
@@ -155,6 +159,16 @@ impl Habits {
     /// True for one that has just come, and may be gone as soon.
     pub fn is_newcomer(&self) -> bool {
         self.known_for < NEWCOMER
+    }
+
+    /// True for one that has been known for long enough to tell bulk work from what works now and then.
+    pub fn is_acquaintance(&self) -> bool {
+        self.known_for >= ACQUAINTANCE
+    }
+
+    /// True for one that has done nothing for a while, whatever it did before.
+    pub fn is_silent(&self) -> bool {
+        self.silent_for >= ACQUAINTANCE
     }
 
     /// How often it is put on a CPU.

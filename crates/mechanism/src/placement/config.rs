@@ -11,7 +11,7 @@ use brisk_sys::sched::threads::Sensing;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementConfig {
-    /// Only true switches the mechanism on: what it gains shows in trials alone.
+    /// `"auto"`: on where each session competes as one and no other manager sets priorities.
     pub enabled: Enabled,
     /// What decides.
     pub rule: Rule,
@@ -21,6 +21,10 @@ pub struct PlacementConfig {
     /// How long a step is tried before it is judged.
     #[serde(deserialize_with = "within::<_, 100, 10_000>")]
     pub trial_ms: u64,
+    /// Where there is one CPU, busy background threads weigh less for so long from when something came to the foreground; 0 leaves
+    /// that to trials.
+    #[serde(deserialize_with = "within::<_, 0, 10_000>")]
+    pub opening_ms: u64,
     /// How often threads are sampled while there is a foreground.
     #[serde(deserialize_with = "within::<_, 20, 1_000>")]
     pub look_ms: u64,
@@ -52,6 +56,7 @@ impl Default for PlacementConfig {
             rule: Rule::Brisk,
             minimum_gain_percent: 6.0,
             trial_ms: 300,
+            opening_ms: 2_000,
             look_ms: 100,
             idle_look_ms: 1_000,
             sensing: Sensing::Schedstat,

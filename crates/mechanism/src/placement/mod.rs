@@ -9,6 +9,7 @@
 //! Paper: "Developing scheduler to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
 
 mod back_off;
+mod by_itself;
 pub mod classify;
 pub mod config;
 mod contention;
@@ -39,9 +40,15 @@ use brisk_sys::Root;
 /// The mechanism's name.
 pub const NAME: &str = "placement";
 
-/// What this device offers to the placement mechanism under `config`, and whether the daemon does it now (`running`).
-pub fn support(root: &Root, config: &PlacementConfig, running: bool) -> Support {
-    let support = probe::support(root, config, &probe::machine(root));
+/// Whether a daemon under `config` would have it on here, where `doers` set priorities as well, and why.
+pub fn decision(root: &Root, config: &PlacementConfig, doers: Option<&str>) -> (bool, String) {
+    by_itself::decision(root, config, doers, by_itself::Asker::Person)
+}
+
+/// What this device offers to the placement mechanism under `config`, where `doers` set priorities as well, and whether the
+/// daemon does it now (`running`).
+pub fn support(root: &Root, config: &PlacementConfig, running: bool, doers: Option<&str>) -> Support {
+    let support = probe::support(root, config, &probe::machine(root), &decision(root, config, doers));
     if support.state != SupportState::Active || running {
         return support;
     }

@@ -41,6 +41,11 @@ impl Neighbours {
         now >= self.due
     }
 
+    /// True where none is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
     /// Forgets them: the foreground is another.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
@@ -105,9 +110,10 @@ pub(super) fn does_with_less(member: &Member, roster: &Roster, excluded: &[Glob]
     if member.is_front || excluded.iter().any(|glob| glob.matches(&thread.command)) {
         return false;
     }
-    let sleeps = habits.demand() < AT_WORK && !habits.has_rhythm();
+    let sleeps = habits.is_silent() || (habits.demand() < AT_WORK && !habits.has_rhythm());
     // Of a task that has just come nothing is known yet.
-    let is_alike = habits.class() == Class::Bulk || habits.is_newcomer();
+    let is_alike =
+        habits.class() == Class::Bulk || habits.is_newcomer() || !habits.is_acquaintance() && !habits.has_rhythm();
     sleeps || is_alike || [thread.pid, thread.parent].iter().any(|&pid| roster.makes_room_for_children(pid))
 }
 

@@ -1,10 +1,10 @@
 //! What this device offers to placement: its CPUs and what they can do, and whether the kernel tells who waits.
 
 use super::NAME;
+use super::by_itself::{Asker, decision};
 use super::config::PlacementConfig;
 use super::cores::{Core, FULL_CAPACITY, Machine};
-use crate::enabled::decide;
-use crate::{Support, SupportState, Surroundings};
+use crate::{Enabled, Support, SupportState, Surroundings};
 use brisk_sys::Root;
 use brisk_sys::cgroup::membership::Groups;
 use brisk_sys::cpu::{capacity, hotplug};
@@ -14,17 +14,24 @@ use brisk_sys::sched::autogroup;
 use brisk_sys::sched::threads::{self, Sensing};
 use brisk_sys::sched::uclamp::Fitting;
 
-/// The configuration, what it makes of this device, and the device's CPUs.
-pub(super) fn on(surroundings: &Surroundings<'_>) -> (PlacementConfig, Support, Machine) {
+/// The configuration, what it makes of this device where `doers` set priorities as well, and the device's CPUs.
+pub(super) fn on(surroundings: &Surroundings<'_>, doers: Option<&str>) -> (PlacementConfig, Support, Machine) {
     let config: PlacementConfig = surroundings.section(NAME);
     let machine = machine(surroundings.root);
-    let support = support(surroundings.root, &config, &machine);
+    let decision = decision(surroundings.root, &config, doers, Asker::Daemon);
+    let support = support(surroundings.root, &config, &machine, &decision);
     (config, support, machine)
 }
 
-/// The lowest rank that a thread's requests to storage can have under `config`; `None` where nothing is done about storage.
-pub(super) fn lowest_io_priority(root: &Root, config: &PlacementConfig) -> Option<IoPriority> {
-    if !config.enabled.is_on() || !config.storage {
+/// True where other managers matter.
+pub(super) fn is_auto(surroundings: &Surroundings<'_>) -> bool {
+    surroundings.section::<PlacementConfig>(NAME).enabled == Enabled::Auto
+}
+
+/// The lowest rank that a thread's requests to storage can have under `config` where placement is `on`; `None` where nothing
+/// is done about storage.
+pub(super) fn lowest_io_priority(root: &Root, config: &PlacementConfig, on: bool) -> Option<IoPriority> {
+    if !on || !config.storage {
         return None;
     }
     let lowest = io_priority::lowest(root);
@@ -46,8 +53,8 @@ pub fn machine(root: &Root) -> Machine {
     Machine::new(online.iter().map(core).collect()).with_fitting(fitting)
 }
 
-/// What `config` makes of this device.
-pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine) -> Support {
+/// What `config` makes of this device, where it is on or not and why (`decision`).
+pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine, decision: &(bool, String)) -> Support {
     const FILE: &str = "/proc/self/schedstat";
     let support = |state, reason: String, advice: &str| Support { state, reason, advice: advice.to_owned() };
     if !root.exists(FILE) {
@@ -57,8 +64,8 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine) -> Supp
     let cores = machine.cores();
     let unequal = cores.iter().any(|core| core.capacity != cores[0].capacity);
     let what = format!("{} {} online", cores.len(), if unequal { "unequal CPUs are" } else { "CPUs are" });
-    if !config.enabled.is_on() {
-        let (_, why) = decide(NAME, config.enabled, None);
+    let (is_on, why) = decision;
+    if !is_on {
         let reason = format!("{what}; {why}");
         let is_told = foreground::group(root).is_some();
         let advice = if is_told { "" } else { ", and tell what is in the foreground" };
@@ -97,14 +104,17 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::Enabled;
+
+    fn support_of(root: &Root, config: &PlacementConfig) -> Support {
+        support(root, config, &machine(root), &decision(root, config, None, Asker::Daemon))
+    }
 
     #[test]
     fn states_follow_the_device_and_the_configuration() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let enabled = PlacementConfig { enabled: Enabled::On, ..PlacementConfig::default() };
-        let state = |config: &PlacementConfig| support(&root, config, &machine(&root)).state;
+        let state = |config: &PlacementConfig| support_of(&root, config).state;
         assert_eq!(state(&enabled), SupportState::Unsupported);
         fs::create_dir_all(root.path("/proc/self")).unwrap();
         fs::write(root.path("/proc/self/schedstat"), "1 2 3\n").unwrap();
@@ -121,7 +131,7 @@ mod tests {
         fs::write(root.path("/proc/self/schedstat"), "1 2 3\n").unwrap();
         for (sensing, told) in [(Sensing::Schedstat, false), (Sensing::Bpf, true), (Sensing::Auto, true)] {
             let config = PlacementConfig { enabled: Enabled::On, sensing, ..PlacementConfig::default() };
-            let support = support(&root, &config, &machine(&root));
+            let support = support_of(&root, &config);
             let reason = "seen by schedstat and not by BPF: this is not the running system";
             assert_eq!((support.state, support.reason.contains(reason)), (SupportState::Active, told), "{support:?}");
         }
@@ -150,7 +160,7 @@ mod tests {
         assert_eq!(machine(&root), unequal.with_fitting(Some(Fitting::Exactly)));
         write(root.path("/proc/self/schedstat"), "1 2 3");
         let enabled = PlacementConfig { enabled: Enabled::On, ..PlacementConfig::default() };
-        let support = support(&root, &enabled, &machine(&root));
+        let support = support_of(&root, &enabled);
         assert!(support.reason.contains("nice values and by utilisation clamps (uclamp.max 446)"), "{support:?}");
     }
 }

@@ -40,6 +40,8 @@ pub enum Rung {
     Idle,
     /// [`Step::Isolate`].
     Isolate,
+    /// [`Step::Weight`] of sessions and groups as a whole, without a trial.
+    Whole,
 }
 
 impl Step {

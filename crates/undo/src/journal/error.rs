@@ -1,9 +1,29 @@
 //! What can go wrong with a journal, and what a person can do about it.
 
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
 
+use super::record::Tenure;
 use brisk_sys::{DeviceError, Target};
+
+/// Who has a journal, in brackets; nothing where the log does not say.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) pid: Option<u32>,
+    pub(super) has_ended: bool,
+    pub(super) tenure: Tenure,
+}
+
+impl fmt::Display for Writer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(pid) = self.pid else { return Ok(()) };
+        match (self.has_ended, self.tenure) {
+            (true, _) => write!(formatter, " (process {pid} has died, and what it left is being restored)"),
+            (false, Tenure::Passing) => write!(formatter, " (process {pid}, which boosts one launch)"),
+            (false, Tenure::Lasting) => write!(formatter, " (process {pid})"),
+        }
+    }
+}
 
 /// Why the journal could not be had or a change was not made.
 #[derive(Debug, thiserror::Error)]
@@ -12,13 +32,17 @@ pub enum JournalError {
     #[error(
         "{} is in use by another brisk{}: two cannot hold the same tunables; see `brisk status`, or stop it first",
         path.display(),
-        pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+        Writer { pid: *pid, has_ended: *has_ended, tenure: *tenure }
     )]
     Locked {
         /// The log.
         path: PathBuf,
         /// Who has it, if the log says so.
         pid: Option<u32>,
+        /// That process is dead, and another one restores what it has left.
+        has_ended: bool,
+        /// How long that process has it.
+        tenure: Tenure,
     },
     /// The log cannot be opened, created or believed.
     #[error("cannot use the journal {}: {cause}; it must be on a tmpfs and belong to the user of brisk", path.display())]

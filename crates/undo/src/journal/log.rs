@@ -12,17 +12,20 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::JournalError;
-use super::record::{self, Contents, Record};
+use super::error::Writer;
+use super::record::{self, Contents, Record, Tenure};
 use brisk_sys::locked_file::LockedFile;
 use brisk_sys::process;
 
 /// The log's name in its folder.
 const FILE: &str = "journal";
 /// Longer than a process that only reads, as `brisk doctor` does, has the lock.
-const LOOK: Duration = Duration::from_millis(50);
-/// Longer than a dead writer's guardian takes to restore what it left, and a child that it was just forking to begin
-/// its program: both have its lock after its death.
-const LAST_RITES: Duration = Duration::from_secs(5);
+pub(super) const LOOK: Duration = Duration::from_millis(50);
+/// Longer than a dead writer's guardian takes to restore what it left (swap has to be read back first), and a child that it was
+/// just forking to begin its program: both have its lock after its death.
+const LAST_RITES: Duration = Duration::from_secs(60);
+/// Longer than one launch is helped, unless it is configured to last.
+const ONE_LAUNCH: Duration = Duration::from_secs(20);
 const RETRY: Duration = Duration::from_millis(1);
 /// Far above what any number of leases needs: a log that grew beyond is not ours.
 const READ_LIMIT_BYTES: u64 = 16 << 20;
@@ -42,13 +45,13 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Creates folder and file where they are missing, takes the lock, and reads what is there.
-    pub(super) fn lock(folder: &Path) -> Result<(Self, Contents), JournalError> {
+    /// Creates folder and file where they are missing, takes the lock for so long, and reads what is there.
+    pub(super) fn lock(folder: &Path, tenure: Tenure) -> Result<(Self, Contents), JournalError> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| unusable(folder, error))?;
         let path = folder.join(FILE);
         own(folder, &path)?;
         let file = open(&path, true).map_err(|error| unusable(&path, error))?;
-        let mut file = wait_for_lock(file, &path)?;
+        let mut file = wait_for_lock(file, &path, tenure)?;
         let log = read(&mut file).map_err(|error| unusable(&path, error))?;
         let length = log.len() as u64;
         let contents = record::parse(&log);
@@ -144,19 +147,38 @@ impl Log {
     }
 }
 
-/// Takes the lock, or says who has it: a living writer is believed, a dead one's heirs are waited for.
-fn wait_for_lock(mut file: File, path: &Path) -> Result<LockedFile, JournalError> {
+/// Takes the lock, or says who has it: a living writer is believed, a dead one's heirs are waited for. A process that keeps it until
+/// it is stopped waits for the end of a launch as well.
+fn wait_for_lock(mut file: File, path: &Path, tenure: Tenure) -> Result<LockedFile, JournalError> {
     let begun = Instant::now();
+    let mut is_told = false;
     loop {
         file = match LockedFile::attempt(file).map_err(|error| unusable(path, error))? {
             Ok(locked) => return Ok(locked),
             Err(file) => file,
         };
         // The name changes when a new writer comes; a log without one is being begun or was just emptied.
-        let pid = read(&mut file).ok().and_then(|log| record::parse(&log).writer);
-        let patience = if pid.is_none_or(process::has_ended) { LAST_RITES } else { LOOK };
-        if begun.elapsed() >= patience {
-            return Err(JournalError::Locked { path: path.to_owned(), pid });
+        let (pid, its) = read(&mut file).map_or((None, Tenure::Lasting), |log| {
+            let Contents { writer, tenure, .. } = record::parse(&log);
+            (writer, tenure)
+        });
+        let has_ended = pid.is_some_and(process::has_ended);
+        let patience = match (tenure, its) {
+            _ if pid.is_none() || has_ended => LAST_RITES,
+            (Tenure::Lasting, Tenure::Passing) => ONE_LAUNCH,
+            _ => LOOK,
+        };
+        let waited = begun.elapsed();
+        if waited >= patience {
+            return Err(JournalError::Locked { path: path.to_owned(), pid, has_ended, tenure: its });
+        }
+        if waited >= LOOK && !std::mem::replace(&mut is_told, true) {
+            let who = Writer { pid, has_ended, tenure: its };
+            tracing::info!(
+                "waiting up to {} s for {}, in use by another brisk{who}",
+                patience.as_secs(),
+                path.display()
+            );
         }
         sleep(RETRY);
     }
@@ -174,9 +196,10 @@ fn own(folder: &Path, path: &Path) -> Result<(), JournalError> {
     if owner == us.as_raw() || !us.is_root() {
         return Ok(());
     }
-    if let Some(Contents { leases, writer, .. }) = Log::peek(folder)? {
+    if let Some(Contents { leases, writer, tenure, .. }) = Log::peek(folder)? {
         if Log::is_locked(folder) {
-            return Err(JournalError::Locked { path: path.to_owned(), pid: writer });
+            let has_ended = writer.is_some_and(process::has_ended);
+            return Err(JournalError::Locked { path: path.to_owned(), pid: writer, has_ended, tenure });
         }
         if !leases.is_empty() {
             return refused("another user has left changes on record there: run `brisk restore` first");

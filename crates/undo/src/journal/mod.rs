@@ -22,13 +22,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use access::Access;
+use brisk_sys::process;
 use brisk_sys::system::kernel;
 use brisk_sys::{BootTime, Root, Target};
 pub use error::JournalError;
 pub use holder::Holder;
 use log::Log;
 pub use owner::{Loan, become_owner, other_owner};
-use record::Record;
+pub use record::Tenure;
+use record::{Contents, Record};
 pub use replay::Replay;
 
 /// A refused restoration is tried again after this long, then after twice as long each time up to the longest: a CPU may
@@ -156,12 +158,20 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Locked`] for a second opener, and when the log cannot be used.
     pub fn open(holder: Holder, folder: &Path, root: &Root) -> Result<Self, JournalError> {
-        let (mut log, contents) = Log::lock(folder)?;
+        Self::open_for(Tenure::Lasting, holder, folder, root)
+    }
+
+    /// The same for so long, which other processes are told: a process that wants it for longer waits.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open_for(tenure: Tenure, holder: Holder, folder: &Path, root: &Root) -> Result<Self, JournalError> {
+        let (mut log, contents) = Log::lock(folder, tenure)?;
         let mut access = Access::new(holder, root);
         let boot_id = kernel::boot_id(root);
         let path = log.path().to_owned();
         let (replay, mut leases) = replay::replay(&mut access, contents, boot_id.as_deref(), &path, Some(&mut log))?;
-        let header = Record::Open { format: record::FORMAT, boot_id, pid: std::process::id() };
+        let header = Record::Open { format: record::FORMAT, boot_id, pid: std::process::id(), tenure };
         let begun = if leases.is_empty() {
             log.begin(&header)
         } else {
@@ -400,11 +410,15 @@ impl Journal {
     /// # Errors
     /// When the log there cannot be used, is another process's, or holds something. Nothing has changed then.
     pub fn twin(&self, folder: &Path, root: &Root) -> Result<Self, JournalError> {
-        let (mut log, contents) = Log::lock(folder)?;
+        let tenure = Tenure::Lasting;
+        let (mut log, contents) = Log::lock(folder, tenure)?;
         if !contents.leases.is_empty() {
-            return Err(JournalError::Locked { path: log.path().to_owned(), pid: contents.writer });
+            let path = log.path().to_owned();
+            let Contents { writer: pid, tenure, .. } = contents;
+            return Err(JournalError::Locked { path, pid, has_ended: pid.is_some_and(process::has_ended), tenure });
         }
-        let header = Record::Open { format: record::FORMAT, boot_id: kernel::boot_id(root), pid: std::process::id() };
+        let boot_id = kernel::boot_id(root);
+        let header = Record::Open { format: record::FORMAT, boot_id, pid: std::process::id(), tenure };
         let mut leases = self.leases.iter().map(|lease| Record::Intent { lease: lease.clone() });
         let written = log.begin(&header).and_then(|()| leases.try_for_each(|record| log.append(&record)));
         if let Err(cause) = written {

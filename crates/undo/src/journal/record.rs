@@ -8,12 +8,35 @@ use brisk_sys::{BootTime, Target};
 /// Raised when a line changes its meaning; a log of another format is kept and refused.
 pub(super) const FORMAT: u32 = 1;
 
+/// How long a process holds its journal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tenure {
+    /// Until it is stopped.
+    #[default]
+    Lasting,
+    /// For one launch.
+    Passing,
+}
+
+impl Tenure {
+    fn is_lasting(&self) -> bool {
+        *self == Self::Lasting
+    }
+}
+
 /// One line of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub(super) enum Record {
     /// The first line: who writes, and during which boot.
-    Open { format: u32, boot_id: Option<String>, pid: u32 },
+    Open {
+        format: u32,
+        boot_id: Option<String>,
+        pid: u32,
+        #[serde(default, skip_serializing_if = "Tenure::is_lasting")]
+        tenure: Tenure,
+    },
     /// Written ahead: `lease.value` is about to be written into `lease.target`.
     Intent { lease: Lease },
     /// What the target held after the write, as the kernel rounded it.
@@ -36,6 +59,8 @@ impl Record {
 pub struct Contents {
     /// The pid of the log's writer.
     pub writer: Option<u32>,
+    /// How long that process has it.
+    pub tenure: Tenure,
     /// The boot during which it was written.
     pub boot_id: Option<String>,
     /// The format that it claims, when it is not one this version understands.
@@ -68,7 +93,8 @@ pub fn parse(log: &[u8]) -> Contents {
 impl Contents {
     fn apply(&mut self, record: Record) {
         match record {
-            Record::Open { format, boot_id, pid } => {
+            Record::Open { format, boot_id, pid, tenure } => {
+                self.tenure = tenure;
                 self.foreign_format = (format != FORMAT).then_some(format);
                 self.boot_id = boot_id;
                 self.writer = Some(pid);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::access::Access;
 use super::log::Log;
-use super::record::{Contents, Record};
+use super::record::{Contents, Record, Tenure};
 use super::{Holder, JournalError, Lease, Restoration};
 use brisk_sys::system::kernel::boot_id;
 use brisk_sys::{BootTime, Root, Target};
@@ -33,7 +33,7 @@ impl Replay {
         if Log::peek(folder)?.is_none() {
             return Ok(Self::default());
         }
-        let (mut log, contents) = Log::lock(folder)?;
+        let (mut log, contents) = Log::lock(folder, Tenure::Passing)?;
         let mut access = Access::new(holder, root);
         let path = log.path().to_owned();
         let (replay, refused) = replay(&mut access, contents, boot_id(root).as_deref(), &path, Some(&mut log))?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::apply::{Change, FOR_EVER, changes};
+use super::apply::{Change, changes};
 use super::config::MemoryConfig;
 use super::parts::{self, KillerState, ZramState};
 use super::restraint::{is_background, restrain};
@@ -100,7 +100,7 @@ impl MemoryPolicy {
     fn hold_limit(&mut self, switch: Option<&Target>, decisions: &mut Vec<Decision>) {
         match switch {
             Some(target) => {
-                let action = Action::Lease { target: target.clone(), value: "1".to_owned(), until: FOR_EVER };
+                let action = Action::Lease { target: target.clone(), value: "1".to_owned(), until: BootTime::FOR_EVER };
                 let reason = "the kernel itself writes back no more than the budget".to_owned();
                 self.limit = Some(target.clone());
                 decisions.push(Decision { action, reason });

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use super::opening::makes_room_for_opening;
 use super::{LEASE, PlacementPolicy};
 use crate::placement::classify::Class;
+use crate::placement::config::Rule;
 use crate::placement::cores::Split;
 use crate::placement::roster::Member;
-use crate::placement::step::{Demands, Step};
+use crate::placement::step::{Demands, Rung, Step};
 use crate::{Decision, Target};
 use brisk_sys::BootTime;
 use brisk_sys::cgroup::membership::Memberships;
@@ -19,9 +21,12 @@ impl PlacementPolicy {
     pub(super) fn busy(&self, step: &Step) -> Vec<&Member> {
         let least = match step {
             Step::Isolate(split) if self.fits(split) => Class::Interactive,
+            Step::Weight if self.opening.is_some() => Class::Interactive,
             _ => Class::Bulk,
         };
-        self.roster.busy(least, &self.config.excluded_commands, self.maximum())
+        let mut busy = self.roster.busy(least, &self.config.excluded_commands, self.maximum());
+        busy.retain(|member| self.opening.is_none() || makes_room_for_opening(member));
+        busy
     }
 
     /// True while the foreground has no more busy threads than cores are kept free for it.
@@ -31,18 +36,13 @@ impl PlacementPolicy {
 
     /// Applies the step to the threads that are bulk now, and to no other.
     pub(super) fn apply(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
-        let Some(held) = &self.held else { return };
-        let busy = self.busy(&held.step);
-        let sessions: BTreeSet<u64> =
-            busy.iter().filter_map(|member| self.sessions.of(member)).map(|(id, _)| id).collect();
-        let demands = busy.into_iter().flat_map(|member| self.demands_of(&held.step, member, sessions.len()));
-        let mut wanted: Demands = demands.collect();
-        if !wanted.is_empty() {
-            wanted.extend(self.demands_of_light(&held.step));
-        }
-        let reason = self.words(&held.step);
+        let Some(held) = &self.held else { return self.hold_standing(now, decisions) };
+        let (step, standing) = (held.step.clone(), self.standing_demands(now));
+        let wanted = self.wanted(now, &step);
+        let reason = self.words(&step);
         self.make(now, &wanted, &reason, decisions);
-        if self.leased.is_empty() {
+        let does = |(target, value): (&Target, &String)| standing.get(target) != Some(value) && self.leased.has(target);
+        if !wanted.iter().any(does) {
             let refusal = self.leased.refusals().next().map(|(_, error)| error.to_owned());
             match refusal {
                 Some(error) => self.give_up(now, &error),
@@ -52,26 +52,41 @@ impl PlacementPolicy {
         }
     }
 
-    /// What is asked of a thread where so many sessions make room.
-    fn demands_of(&self, step: &Step, member: &Member, sessions: usize) -> Vec<(Target, String)> {
+    /// All that is to be leased while `step` is in force.
+    fn wanted(&self, now: BootTime, step: &Step) -> Demands {
+        let mut wanted = self.standing_demands(now);
+        // By brisk's own rule they weigh less only as long as the foreground does not run less by that.
+        let may_be_whole = self.config.rule != Rule::Brisk || !wanted.is_empty();
+        let whole = if may_be_whole { self.whole_demands(now, step) } else { Demands::new() };
+        let busy = self.busy(step);
+        let of_threads: Demands = busy.into_iter().flat_map(|member| self.demands_of(step, member)).collect();
+        if !of_threads.is_empty() {
+            wanted.extend(self.demands_of_light(step));
+        }
+        wanted.extend(whole);
+        wanted.extend(of_threads);
+        wanted
+    }
+
+    /// True where `step` would change anything that does not weigh less as a whole already.
+    pub(super) fn adds(&self, now: BootTime, step: &Step) -> bool {
+        self.wanted(now, step) != self.standing_demands(now)
+    }
+
+    /// True for a thread whose group or session may weigh less as a whole: its nice value would count for nothing.
+    fn is_in_whole(&self, member: &Member) -> bool {
+        let group = || self.neighbours.of(member.thread.pid).map(|(folder, _)| Target::GroupWeight(folder.clone()));
+        let session = || self.sessions.of(member).filter(|_| self.config.sessions).map(|(id, _)| Target::Autogroup(id));
+        group().or_else(session).is_some_and(|target| self.leased.refusal(&target).is_none())
+    }
+
+    /// What is asked of a thread.
+    fn demands_of(&self, step: &Step, member: &Member) -> Vec<(Target, String)> {
         let Some(facts) = &member.facts else { return Vec::new() };
         let nice_levels = self.nice_levels();
-        let of_group = || {
-            let (folder, own) = self.neighbours.of(member.thread.pid)?;
-            Some((Target::GroupWeight(folder.clone()), step.weight_of_group(own, nice_levels)?))
-        };
-        let of_session = || {
-            let (id, own) = self.sessions.of(member).filter(|_| self.config.sessions)?;
-            Some((Target::Autogroup(id), step.nice_of_session(own, nice_levels, sessions)?))
-        };
-        let of_all = of_group().or_else(of_session);
-        if let Some(demand) = of_all.filter(|(target, _)| self.leased.refusal(target).is_none())
-            && facts.priority.policy == SchedulingPolicy::Other
-        {
-            // Its nice value would count for nothing, so until all is known nothing is done.
-            let may_begin = !self.sessions.is_incomplete() || self.leased.has(&demand.0);
-            let weight = Some(demand).filter(|(target, _)| may_begin || !matches!(target, Target::Autogroup(_)));
-            return weight.into_iter().chain(step.clamp_of(facts, &self.machine)).collect();
+        let is_about_weight = step.rung() != Rung::Isolate && facts.priority.policy == SchedulingPolicy::Other;
+        if is_about_weight && self.is_in_whole(member) {
+            return step.clamp_of(facts, &self.machine).into_iter().collect();
         }
         // A cpuset may forget by whom a thread was bound, and a process may have threads that are not bulk.
         let is_bound = self.machine.cores().iter().any(|core| !facts.allowed.contains(&core.cpu));
@@ -86,13 +101,18 @@ impl PlacementPolicy {
         step.demands_of(facts, nice_levels, &self.machine)
     }
 
-    fn nice_levels(&self) -> i32 {
+    pub(super) fn nice_levels(&self) -> i32 {
         i32::try_from(self.config.nice_levels).unwrap_or(19)
     }
 
     /// Finds out which sessions may weigh less, where there is bulk work to weigh less, and what must be known for that.
-    pub(super) fn spare_sessions(&mut self) {
-        if self.config.sessions && !self.busy(&Step::Weight).is_empty() {
+    pub(super) fn spare_sessions(&mut self, now: BootTime) {
+        if !self.config.sessions {
+            return;
+        }
+        let busy = self.roster.busy(Class::Bulk, &self.config.excluded_commands, self.maximum());
+        self.sessions.note(now, &busy);
+        if !busy.is_empty() || self.sessions.has_bulk(now) {
             let maximum = self.maximum();
             self.sessions.spare(&self.roster, &self.config.excluded_commands, &mut self.unknown, maximum);
         }
@@ -115,8 +135,22 @@ impl PlacementPolicy {
         self.leased.release_where(reason, decisions, |target| target.thread().is_some_and(&is_over));
     }
 
+    /// Ends the step in force; what weighs less as a whole goes on so.
+    pub(super) fn end_step(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
+        self.rejoin_foreground(decisions);
+        if self.held.take().is_some() || !self.leased.is_empty() {
+            self.window.clear();
+        }
+        reason.clone_into(&mut self.reason);
+        let is_whole = |target: &Target| matches!(target, Target::GroupWeight(_) | Target::Autogroup(_));
+        let goes_on = self.standing.is_some();
+        self.leased.release_where(reason, decisions, |target| !(goes_on && is_whole(target)));
+        self.doubt_facts();
+    }
+
     pub(super) fn release_all(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
         self.rejoin_foreground(decisions);
+        self.standing = None;
         if self.held.take().is_some() || !self.leased.is_empty() {
             self.window.clear();
         }

@@ -16,6 +16,8 @@ use brisk_sys::sched::threads::Look;
 const START: Duration = Duration::from_secs(5);
 /// A step that was refused is compared with as much time without it.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
+/// What is done without a trial.
+const WHOLE: &str = "sessions or groups of bulk work weigh less, and no more is done";
 /// Why cores are not kept free any more.
 const OUTGROWS: &str = "the foreground needs more cores than are kept free";
 /// A foreground outgrows the cores that are kept free for it when it needs this much more than all of them, and what it lacks
@@ -29,6 +31,7 @@ const LIGHT_FRONT: f64 = 0.1;
 impl PlacementPolicy {
     /// Judges what is held, or chooses something, and has it done.
     pub(super) fn climb(&mut self, now: BootTime, totals: Totals, look: &Look, decisions: &mut Vec<Decision>) {
+        self.stand(now, totals);
         if self.held.is_some() {
             self.watch(now, totals, look, decisions);
         }
@@ -40,6 +43,7 @@ impl PlacementPolicy {
                 self.apply(now, decisions);
             }
         }
+        self.hold_standing(now, decisions);
     }
 
     /// Judges what is held.
@@ -79,13 +83,13 @@ impl PlacementPolicy {
             }
         }
         if self.window.span() >= WINDOW.mul_f64(0.9) && self.window.totals().runnable() < AT_REST {
-            return self.release_all("the foreground has come to rest", decisions);
+            return self.end_step("the foreground has come to rest", decisions);
         }
         if now >= held.until {
-            return self.release_all("chosen again after a while", decisions);
+            return self.end_step("chosen again after a while", decisions);
         }
         if lacking(&held.step, self.window.parallelism(), least) > MORE_THAN_RESERVED {
-            self.release_all(OUTGROWS, decisions);
+            self.end_step(OUTGROWS, decisions);
         }
     }
 
@@ -141,11 +145,12 @@ impl PlacementPolicy {
             totals.bulk_rate(),
             totals.gain_bound() * 100.0
         );
+        let done = if self.standing_demands(now).is_empty() { "nothing is done" } else { WHOLE };
         let isolate = match advice {
             _ if totals.runnable() < LIGHT_FRONT => {
-                return self.reason = "nothing is done: the foreground asks for little".to_owned();
+                return self.reason = format!("{done}: the foreground asks for little");
             }
-            Advice::Nothing => return self.reason = format!("nothing is done: {seen}"),
+            Advice::Nothing => return self.reason = format!("{done}: {seen}"),
             Advice::Isolate { cores } => self.machine.reserve(cores).map(Step::Isolate),
             Advice::Weight => None,
         };
@@ -153,12 +158,17 @@ impl PlacementPolicy {
             let rung = step.rung();
             self.back_off.allows(now, rung) || self.was_refused_by_chance(rung, &totals)
         };
-        match isolate.into_iter().chain([Step::Weight]).find(may_be_tried) {
+        // Where all that could weigh less does so already, as a whole, the next rung is the least that can be done.
+        let least = match done == WHOLE && !self.adds(now, &Step::Weight) {
+            true => Some(Step::Idle).filter(|step| self.adds(now, step)),
+            false => Some(Step::Weight),
+        };
+        match isolate.into_iter().chain(least).find(may_be_tried) {
             Some(step) => {
                 self.refused = self.refused.filter(|(rung, _)| *rung != step.rung());
                 self.begin(now, step, totals, None, &seen, decisions);
             }
-            None => self.reason = format!("nothing is done, because it did not help a moment ago: {seen}"),
+            None => self.reason = format!("{done}, because it did not help a moment ago: {seen}"),
         }
     }
 
@@ -185,7 +195,7 @@ impl PlacementPolicy {
         self.held = Some(Held::new(step, now, Some(trial), rhythms, in_force));
         let begun = decisions.len();
         self.apply(now, decisions);
-        if self.leased.is_empty() {
+        if self.held.is_none() {
             if self.leased.refusals().next().is_none() {
                 self.reason = format!("nothing is done, because all bulk work is bound or known too little: {seen}");
             }
@@ -225,7 +235,7 @@ impl PlacementPolicy {
             let step = held.step.clone();
             return self.reason = format!("{}, for now: {why}", self.words(&step));
         }
-        self.release_all(&format!("looked at without it: {why}"), decisions);
+        self.end_step(&format!("looked at without it: {why}"), decisions);
     }
 
     /// Undoes the step in force, and does not try it again for a while.
@@ -241,7 +251,7 @@ impl PlacementPolicy {
                 self.held = Some(Held::new(step, now, None, rhythms, None));
                 self.apply(now, decisions);
             }
-            None => self.release_all(why, decisions),
+            None => self.end_step(why, decisions),
         }
     }
 }

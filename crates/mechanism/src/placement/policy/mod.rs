@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use self::standing::Standing;
 use super::back_off::BackOff;
 use super::config::{PlacementConfig, Rule};
 use super::contention::Contention;
@@ -20,9 +21,10 @@ use super::sessions::Sessions;
 use super::step::{Rung, Step};
 use super::thesis;
 use super::trial::{Rhythms, Trial};
+use crate::deference::Deference;
 use crate::{
-    Decision, Effect, Event, Holdings, Interest, Mechanism, Outcome, Question, Support, SupportState, Surroundings,
-    Target, ThreadDemand, ThreadSampling,
+    Decision, Effect, Event, Facts, Holdings, Interest, Job, Mechanism, Outcome, Question, Support, SupportState,
+    Surroundings, Target, ThreadDemand, ThreadSampling,
 };
 use brisk_sys::BootTime;
 use brisk_sys::cgroup::membership::Choice;
@@ -65,6 +67,8 @@ pub struct PlacementPolicy {
     facts_at: BootTime,
     unknown: Vec<u32>,
     held: Option<Held>,
+    /// What sessions and groups of bulk work give up without a trial.
+    standing: Option<Standing>,
     /// What threads have been made to give up.
     leased: Holdings,
     heirs: Heirs,
@@ -79,12 +83,18 @@ pub struct PlacementPolicy {
     doubted: Option<Rung>,
     /// The first step that a trial refused, and what share of its busy time the foreground waited under it.
     refused: Option<(Rung, f64)>,
+    /// Until when something that came to the foreground is being opened.
+    opening: Option<BootTime>,
     /// The foreground may still be starting.
     is_start: bool,
     /// Light tasks that missed their rhythm away from the cores that are kept free: they go where they like.
     late: BTreeSet<u32>,
     /// Who keeps the foreground waiting for storage.
     storage: Contention,
+    /// Who else sets priorities, and what is asked about that.
+    deference: Deference,
+    questions: Vec<Question>,
+    wants_probe: bool,
     /// Why it does what it does.
     reason: String,
 }
@@ -131,6 +141,7 @@ impl PlacementPolicy {
             facts_at: BootTime::default(),
             unknown: Vec::new(),
             held: None,
+            standing: None,
             leased: Holdings::default(),
             heirs: Heirs::default(),
             parted: Holdings::default(),
@@ -140,9 +151,13 @@ impl PlacementPolicy {
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
             doubted: None,
             refused: None,
+            opening: None,
             is_start: true,
             late: BTreeSet::new(),
             storage: Contention::default(),
+            deference: Deference::new(Job::Priorities),
+            questions: Vec::new(),
+            wants_probe: false,
             reason: "nothing was looked at yet".to_owned(),
         }
     }
@@ -160,15 +175,20 @@ impl PlacementPolicy {
         self.support = support;
         self.present = machine.clone();
         self.machine = machine;
+        self.opening = None;
         self.back_off.clear();
         self.without_groups = false;
         self.leased.forget_refusals(|_| true);
         self.neighbours.clear();
         self.sessions.clear();
         if !self.is_on() {
-            self.roster = Roster::default();
-            self.looked_at = None;
+            self.forget_threads();
         }
+    }
+
+    fn forget_threads(&mut self) {
+        self.roster = Roster::default();
+        self.looked_at = None;
     }
 
     /// True when the groups of the delegated sub-tree are wanted with the next sample.
@@ -185,9 +205,11 @@ impl PlacementPolicy {
         usize::try_from(self.config.maximum_threads).unwrap_or(usize::MAX)
     }
 
-    fn put_in_foreground(&mut self, pids: BTreeSet<u32>, decisions: &mut Vec<Decision>) {
+    fn put_in_foreground(&mut self, now: BootTime, pids: BTreeSet<u32>, decisions: &mut Vec<Decision>) {
+        let is_some = !pids.is_empty();
         if self.roster.put_in_foreground(pids) {
-            self.release_all("something else came to the front", decisions);
+            self.rejoin_foreground(decisions);
+            self.open(now, is_some, decisions);
             self.back_off.clear();
             self.neighbours.clear();
             self.doubted = None;
@@ -235,13 +257,16 @@ impl PlacementPolicy {
             self.window.clear();
             return self.release_all("there is no foreground", decisions);
         }
-        self.spare_sessions();
+        self.spare_sessions(now);
         if let Some(groups) = groups {
             self.neighbours.take(now, groups, self.roster.front(), &self.leased);
         }
         self.neighbours.spare(&self.roster, &self.config.excluded_commands);
         if !std::mem::take(&mut self.has_changed) && wall_ns > 0 {
             self.window.add(totals, WINDOW);
+        }
+        if self.is_opening(now, decisions) {
+            return;
         }
         match self.config.rule {
             Rule::Brisk => self.climb(now, totals, look, decisions),
@@ -293,9 +318,11 @@ impl Mechanism for PlacementPolicy {
         &self.support
     }
 
-    fn follow(&mut self, _now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        let (config, support, machine) = probe::on(surroundings);
-        self.storage.replace(probe::lowest_io_priority(surroundings.root, &config), &config);
+    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        let doers = self.defer(now, surroundings);
+        let (config, support, machine) = probe::on(surroundings, doers.as_deref());
+        let is_on = support.state == SupportState::Active;
+        self.storage.replace(probe::lowest_io_priority(surroundings.root, &config, is_on), &config);
         self.replace(config, support, machine, decisions);
     }
 
@@ -310,6 +337,10 @@ impl Mechanism for PlacementPolicy {
     }
 
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
+        self.ask_for_managers(now);
+        if let Event::Facts(Facts::OtherManagers { found }) = event {
+            return self.hear_of_managers(now, found, decisions);
+        }
         if !self.is_on() {
             return;
         }
@@ -317,14 +348,15 @@ impl Mechanism for PlacementPolicy {
             Event::Facts(facts) => self.storage.take(now, facts, self.roster.front(), decisions),
             Event::Deadline => self.storage.on_deadline(now, self.roster.front()),
             Event::Threads { look, facts, online, groups } => {
+                self.hear_of_processes(now, look);
                 self.on_look(now, (look, facts, groups.as_deref()), online, decisions);
             }
             Event::Foreground { processes } => {
-                self.put_in_foreground(processes.iter().map(|process| process.pid).collect(), decisions);
+                self.put_in_foreground(now, processes.iter().map(|process| process.pid).collect(), decisions);
             }
-            Event::Session { pids } => self.put_in_foreground(pids.iter().copied().collect(), decisions),
+            Event::Session { pids } => self.put_in_foreground(now, pids.iter().copied().collect(), decisions),
             Event::LaunchAnnounced { process: Some(process), .. } => {
-                self.put_in_foreground(BTreeSet::from([process.pid]), decisions);
+                self.put_in_foreground(now, BTreeSet::from([process.pid]), decisions);
             }
             _ => {}
         }
@@ -370,7 +402,7 @@ impl Mechanism for PlacementPolicy {
         if !self.is_on() {
             return Interest::default();
         }
-        let is_new = self.config.rule == Rule::Brisk && self.window.span() < EVIDENCE * 2;
+        let is_new = self.config.rule == Rule::Brisk && self.opening.is_none() && self.window.span() < EVIDENCE * 2;
         let look_ms = match (self.roster.has_front(), is_new) {
             (false, _) => self.config.idle_look_ms,
             // Twice as often at first: a new foreground should not have to wait for evidence.
@@ -394,7 +426,12 @@ impl Mechanism for PlacementPolicy {
         Some(ThreadSampling { sensing: self.config.sensing, groups: &self.config.groups })
     }
 
+    fn take_probe_request(&mut self) -> bool {
+        std::mem::take(&mut self.wants_probe)
+    }
+
     fn take_questions(&mut self, questions: &mut Vec<Question>) {
+        questions.append(&mut self.questions);
         self.storage.take_questions(questions);
     }
 
@@ -407,12 +444,15 @@ impl Mechanism for PlacementPolicy {
     }
 
     fn deadline(&self) -> Option<BootTime> {
-        self.storage.deadline()
+        [self.storage.deadline(), self.deference.deadline()].into_iter().flatten().min()
     }
 
     fn activity(&self) -> Option<(BootTime, String)> {
-        let held = self.held.as_ref()?;
-        Some((held.since, format!("{} ({} changed)", self.reason, self.leased.held().count())))
+        let since = match &self.held {
+            Some(held) => held.since,
+            None => self.standing.as_ref()?.since()?,
+        };
+        Some((since, format!("{} ({} changed)", self.reason, self.leased.held().count())))
     }
 }
 
@@ -420,6 +460,9 @@ mod demands;
 mod front;
 mod ladder;
 mod light;
+mod managers;
+mod opening;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod view;

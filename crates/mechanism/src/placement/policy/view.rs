@@ -6,6 +6,7 @@ use crate::placement::classify::Class;
 use crate::placement::roster::{Member, most_demanding};
 use crate::placement::sessions::Reach;
 use crate::placement::snapshot::{MOST_THREADS, Snapshot, ThreadView};
+use crate::placement::step::Step;
 use crate::placement::trial::Trial;
 
 /// A thread that is put on a CPU less often than this is as good as asleep.
@@ -59,7 +60,8 @@ impl PlacementPolicy {
         let awake = most_demanding(self.roster.members().filter(is_awake), MOST_THREADS);
         let threads: Vec<ThreadView> =
             awake.into_iter().map(|member| self.view_of(member, treatment(member))).collect();
-        let (totals, step) = (self.window.totals(), self.held.as_ref().map(|held| held.step.clone()));
+        let standing = self.standing.as_ref().and_then(|standing| standing.since()).map(|_| Step::Weight);
+        let (totals, step) = (self.window.totals(), self.held.as_ref().map(|held| held.step.clone()).or(standing));
         Snapshot {
             support: self.support.clone(),
             rule: self.config.rule,

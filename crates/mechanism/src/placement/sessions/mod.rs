@@ -7,12 +7,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::neighbours::does_with_less;
 use super::roster::{Member, Roster};
 use crate::{Glob, Holdings, Target};
+use brisk_sys::BootTime;
 use brisk_sys::sched::scheduling_group::SchedulingGroup;
 use brisk_sys::sched::thread_facts::ThreadFacts;
+
+/// A session of a build, whose jobs come and go, is one of bulk work for so long after the last.
+const LINGERS: Duration = Duration::from_secs(5);
 
 /// What is known of them.
 #[derive(Debug, Default)]
@@ -31,6 +36,8 @@ pub(super) struct Sessions {
     asked: BTreeSet<u32>,
     /// A thread that would not do with less is in a group that is not known yet.
     is_incomplete: bool,
+    /// When each session had bulk work last.
+    bulk_at: BTreeMap<u64, BootTime>,
 }
 
 /// Why a session keeps what it weighs.
@@ -134,6 +141,25 @@ impl Sessions {
         }
         self.asked = wanted.into_values().take(maximum).filter(|tid| !unknown.contains(tid)).collect();
         unknown.extend(&self.asked);
+    }
+
+    /// Notes which sessions bulk threads are in.
+    pub(super) fn note(&mut self, now: BootTime, bulk: &[&Member]) {
+        let of_bulk = |member: &&Member| autogroup(self.home(&member.thread)?);
+        let ids: Vec<u64> = bulk.iter().filter_map(of_bulk).collect();
+        self.bulk_at.extend(ids.into_iter().map(|id| (id, now)));
+        self.bulk_at.retain(|_, at| now.since(*at) < LINGERS);
+    }
+
+    /// True where a session had bulk work a moment ago.
+    pub(super) fn has_bulk(&self, now: BootTime) -> bool {
+        self.bulk_at.values().any(|at| now.since(*at) < LINGERS)
+    }
+
+    /// The sessions of bulk work that may weigh less, each with its own nice value.
+    pub(super) fn lowered(&self, now: BootTime) -> Vec<(u64, i32)> {
+        let ids = self.bulk_at.iter().filter(|(id, at)| now.since(**at) < LINGERS && !self.spared.contains_key(id));
+        ids.filter_map(|(&id, _)| Some((id, *self.nice.get(&id)?))).collect()
     }
 
     /// The session that may weigh less for what this thread does, and what it weighs by itself.

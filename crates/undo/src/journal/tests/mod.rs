@@ -12,6 +12,7 @@ use std::process::{Child, Command};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
+use super::log::LOOK;
 use super::*;
 
 const SECOND: BootTime = BootTime::from_milliseconds(1000);
@@ -238,7 +239,10 @@ fn the_dead_are_no_reason_to_refuse_the_living() {
     // A zombie is as dead as a process that has been waited for.
     let mut dead = Command::new("true").spawn().unwrap();
     waitid(WaitId::Pid(Pid::from_child(&dead)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
-    journal.log.append(&Record::Open { format: record::FORMAT, boot_id: None, pid: dead.id() }).unwrap();
+    journal
+        .log
+        .append(&Record::Open { format: record::FORMAT, boot_id: None, pid: dead.id(), tenure: Tenure::Lasting })
+        .unwrap();
     // After SIGKILL the lock goes with the last descriptor, and that is another's: a child of the dead, or its guardian.
     let mut heir = heir(&journal, "0.3");
     journal.log.lose();
@@ -247,6 +251,43 @@ fn the_dead_are_no_reason_to_refuse_the_living() {
     assert_eq!(device.get("a"), "1");
     dead.wait().unwrap();
     heir.wait().unwrap();
+}
+
+/// The guardian of a dead writer reads swap back, which takes long where the CPU is slow.
+// Verifies UNDO-5.
+#[test]
+fn a_dead_writers_restoration_may_take_seconds() {
+    let device = Device::new(&[("a", "1")]);
+    let mut journal = device.open();
+    let mut dead = Command::new("true").spawn().unwrap();
+    dead.wait().unwrap();
+    let open = Record::Open { format: record::FORMAT, boot_id: None, pid: dead.id(), tenure: Tenure::Lasting };
+    journal.log.append(&open).unwrap();
+    let mut heir = heir(&journal, "6");
+    journal.log.lose();
+    journal.die();
+    drop(device.open());
+    heir.wait().unwrap();
+}
+
+/// A launch is boosted without a daemon, which is started meanwhile.
+// Verifies UNDO-5.
+#[test]
+fn what_lasts_waits_for_a_launch_and_nothing_else_does() {
+    let device = Device::new(&[("a", "1")]);
+    let open_for = |tenure| Journal::open_for(tenure, Holder::Daemon, &device.journal(), &device.root);
+    let mut launch = open_for(Tenure::Passing).unwrap();
+    launch.lease(SECOND, &target("a"), "2", LATER, "test").unwrap();
+    let error = open_for(Tenure::Passing).unwrap_err().to_string();
+    assert!(error.contains(&format!("(process {}, which boosts one launch)", std::process::id())), "{error}");
+    let ends = std::thread::spawn(move || {
+        std::thread::sleep(LOOK * 6);
+        drop(launch);
+    });
+    let journal = open_for(Tenure::Lasting).unwrap();
+    ends.join().unwrap();
+    assert_eq!((device.get("a").as_str(), journal.replayed().restorations.len()), ("1", 0));
+    assert!(open_for(Tenure::Lasting).is_err(), "a daemon is not waited for");
 }
 
 // Verifies UNDO-1.

@@ -4,6 +4,8 @@ mod front;
 mod groups;
 mod ladder;
 mod light;
+mod managers;
+mod opening;
 mod sessions;
 
 use std::collections::BTreeMap;

@@ -141,3 +141,101 @@ fn a_foreground_in_several_sessions_keeps_all_of_them() {
     assert!(device.sessions.is_empty(), "{:?}", device.sessions);
     assert!(explained(&device, 200).contains("(other 10)"), "{}", explained(&device, 200));
 }
+
+/// Each part in a session of its own, by brisk's own rule.
+fn standing(front: &[Habit], background: &[Habit]) -> Device {
+    apart(config(), front, background, |tid| u64::from(tid / 100))
+}
+
+/// What is light asks for little, and waits all the same when it wakes.
+// Verifies PLACE-8.
+#[test]
+fn a_session_weighs_less_without_a_trial() {
+    for (case, front) in [("light", MUSIC), ("frames", FRAMES), ("busy", HOG), ("rests", PAUSES)] {
+        let mut device = standing(&[front], &[HOG, HOG]);
+        device.run(400);
+        assert_eq!(device.sessions.get(&2), Some(&10), "{case}: {}", device.policy.reason);
+        let decided = device.decisions.len();
+        let low_ms = (0..20_000).filter(|_| {
+            device.run(1);
+            device.sessions.contains_key(&2)
+        });
+        // What is light or rests runs the same with and without it; once it is left out to see that.
+        let low_ms = low_ms.count();
+        assert!(low_ms >= 19_200, "{case}: {low_ms} ms, {:#?}", &device.decisions[decided..]);
+        device.put_in_foreground(&[]);
+        assert!(device.sessions.is_empty() && device.policy.leased.is_empty(), "{case}");
+    }
+}
+
+const PAUSES: Habit = Habit { work_ms: 3, sleep_ms: 3000, period_ms: 0 };
+
+// Verifies PLACE-8.
+#[test]
+fn the_ladder_goes_on_from_sessions_that_weigh_less() {
+    let mut device = standing(&[FRAMES], &[HOG, HOG, HOG]);
+    device.run(3000);
+    assert!(device.sessions.contains_key(&2), "{}", device.policy.reason);
+    // Beside them a hog in the foreground's own session, of which the session's weight says nothing.
+    device.start(210, 210, 1, HOG).facts.scheduling_group = session(1);
+    device.start(211, 211, 1, HOG).facts.scheduling_group = session(1);
+    device.run(5000);
+    assert!(device.treated().contains(&210), "{}", device.policy.reason);
+    assert!(device.sessions.contains_key(&2), "{}", device.policy.reason);
+    device.end(210);
+    device.end(211);
+    device.run(61_000);
+    assert!(device.sessions.contains_key(&2), "{}", device.policy.reason);
+}
+
+/// The foreground has its work done by another session, and waits for that asleep.
+// Verifies PLACE-8.
+#[test]
+fn a_session_that_the_foreground_needs_keeps_its_weight() {
+    let mut device = standing(&[HOG], &[HOG, HOG]);
+    let mut low_ms = 0;
+    for _ in 0..60_000 / 50 {
+        device.run(50);
+        if !device.sessions.is_empty() {
+            low_ms += 50;
+            let now_ms = device.now_ms;
+            device.threads.get_mut(&FRONT).unwrap().sleep_until(now_ms + 40);
+        }
+    }
+    assert!(low_ms > 500 && low_ms < 12_000, "{low_ms} of 60 s: {}", device.policy.reason);
+}
+
+/// A foreground that has less to do after its start does not need the background for that.
+// Verifies PLACE-8.
+#[test]
+fn a_foreground_that_comes_to_rest_is_no_reason_to_doubt() {
+    let mut device = standing(&[HOG], &[HOG, HOG]);
+    device.run(350);
+    device.threads.get_mut(&FRONT).unwrap().habit = MUSIC;
+    let without = (0..20_000).filter(|_| {
+        device.run(1);
+        device.sessions.is_empty()
+    });
+    let without_ms = without.count();
+    assert!(without_ms <= 800, "it is left out once: {without_ms} ms, {}", device.policy.reason);
+}
+
+/// Jobs of half a second each, between bulk work and what has just come.
+// Verifies PLACE-8.
+#[test]
+fn a_builds_session_stays_low_while_jobs_come_and_go() {
+    let mut device = standing(&[FRAMES], &[HOG, PAUSES]);
+    device.run(1000);
+    device.threads.get_mut(&200).unwrap().sleep_until(u64::MAX);
+    let mut low_ms = 0;
+    for tid in 300..330 {
+        let job = device.start(tid, tid, 201, Habit { work_ms: 30, sleep_ms: 20, period_ms: 0 });
+        job.facts.scheduling_group = session(2);
+        for _ in 0..500 {
+            device.run(1);
+            low_ms += u32::from(device.sessions.contains_key(&2));
+        }
+        device.end(tid);
+    }
+    assert!(low_ms >= 13_500, "{low_ms} of 15 000 ms: {}", device.policy.reason);
+}

@@ -1,0 +1,145 @@
+//! Whether placement is on: as a person says, or by itself where sessions compete as one, so that those of bulk work can weigh
+//! less as a whole without a trial, and no other manager sets priorities.
+
+use super::NAME;
+use super::config::PlacementConfig;
+use crate::Enabled;
+use crate::enabled::decide;
+use brisk_sys::Root;
+use brisk_sys::memory::process_memory::pids;
+use brisk_sys::sched::autogroup;
+use brisk_sys::sched::scheduling_group::{SchedulingGroup, SchedulingGroups};
+
+/// What placement gains beside that is seen in trials alone.
+const TRIALS: &str = "what it gains shows only in trials while it runs";
+/// CAP_DAC_OVERRIDE (capabilities(7)): /proc/PID/autogroup belongs to the process's user.
+const DAC_OVERRIDE: u32 = 1;
+/// Where the service's unit is, and which drop-ins give it that right.
+const UNITS: [&str; 2] = ["/usr/lib/systemd/system/brisk.service", "/etc/systemd/system/brisk.service"];
+const DROP_IN: &str = "/etc/systemd/system/brisk.service.d/placement.conf";
+const OF_MEMORY: &str = "/etc/systemd/system/brisk.service.d/memory.conf";
+
+/// Who wants to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// The daemon, with the rights that it has.
+    Daemon,
+    /// A person, who wants to know what a daemon would do.
+    Person,
+}
+
+/// Whether it is on under `config` where `doers` set priorities as well, and why.
+pub(super) fn decision(root: &Root, config: &PlacementConfig, doers: Option<&str>, asker: Asker) -> (bool, String) {
+    let (on, why) = decide(NAME, config.enabled, doers);
+    if config.enabled != Enabled::Auto || !on {
+        return (on, why);
+    }
+    match obstacle(root, config, asker) {
+        Some(obstacle) => (false, format!("off by itself: {obstacle}")),
+        None => (true, "on by itself: each session competes as one".to_owned()),
+    }
+}
+
+/// Why it is not on by itself.
+fn obstacle(root: &Root, config: &PlacementConfig, asker: Asker) -> Option<String> {
+    if !config.sessions || !autogroup::is_enabled(root) {
+        return Some(TRIALS.to_owned());
+    }
+    if !any_session_competes(root) {
+        return Some(format!("sessions are in control groups of another manager, whose weight counts, and {TRIALS}"));
+    }
+    let is_refused = match asker {
+        Asker::Daemon => root.read("/proc/self/status").ok().and_then(|status| may_override(&status)) == Some(false),
+        Asker::Person => {
+            let has_drop_in = [DROP_IN, OF_MEMORY].iter().any(|drop_in| root.exists(drop_in));
+            UNITS.iter().any(|unit| root.exists(unit)) && !has_drop_in
+        }
+    };
+    is_refused.then(|| {
+        format!(
+            "the service may not change sessions of other users; copy placement.conf to {DROP_IN} and start it again"
+        )
+    })
+}
+
+/// True where a process is in a session that competes as one: control groups with a weight go before.
+fn any_session_competes(root: &Root) -> bool {
+    let mut groups = SchedulingGroups::of(root);
+    let all = pids(root).unwrap_or_default();
+    all.into_iter().any(|pid| matches!(groups.group(pid), SchedulingGroup::Autogroup(_)))
+}
+
+/// Whether a process with this /proc/PID/status may write the files of other users.
+fn may_override(status: &str) -> Option<bool> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+    Some(mask >> DAC_OVERRIDE & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brisk_sys::test_trees::root_of;
+
+    const ON: (&str, &str) = ("/proc/sys/kernel/sched_autogroup_enabled", "1\n");
+    const SESSION: (&str, &str) = ("/proc/7/autogroup", "/autogroup-12 nice 0\n");
+    const MOUNT: (&str, &str) = ("/proc/mounts", "none /sys/fs/cgroup cgroup2 rw 0 0\n");
+    const ALL: (&str, &str) = ("/proc/self/status", "Name:\tbrisk\nCapEff:\t000001ffffffffff\n");
+    const NONE: (&str, &str) = ("/proc/self/status", "Name:\tbrisk\nCapEff:\t0000000000801000\n");
+    const UNIT: (&str, &str) = ("/usr/lib/systemd/system/brisk.service", "");
+
+    fn decided(files: &[(&str, &str)], config: &PlacementConfig, doers: Option<&str>, asker: Asker) -> (bool, String) {
+        let (_folder, root) = root_of(files);
+        decision(&root, config, doers, asker)
+    }
+
+    // Verifies ON-1, PLACE-8.
+    #[test]
+    fn it_is_on_by_itself_where_sessions_can_weigh_less() {
+        let config = PlacementConfig::default();
+        let slice = ("/proc/7/cgroup", "0::/user.slice\n");
+        let weight = ("/sys/fs/cgroup/user.slice/cpu.weight", "100\n");
+        for (case, files, asker, told) in [
+            ("sessions compete", &[ON, SESSION, ALL][..], Asker::Daemon, "on by itself: each session competes as one"),
+            ("they do not", &[SESSION, ALL], Asker::Daemon, "off by itself: what it gains shows only in trials"),
+            ("in no session", &[ON, ALL], Asker::Daemon, "in control groups of another manager"),
+            (
+                "control groups",
+                &[ON, SESSION, ALL, MOUNT, slice, weight],
+                Asker::Daemon,
+                "in control groups of another",
+            ),
+            ("without the controller", &[ON, SESSION, ALL, MOUNT, slice], Asker::Daemon, "on by itself"),
+            ("without the right", &[ON, SESSION, NONE], Asker::Daemon, "may not change sessions of other users"),
+            ("its service without", &[ON, SESSION, UNIT], Asker::Person, "copy placement.conf"),
+            ("its service with", &[ON, SESSION, UNIT, (DROP_IN, "")], Asker::Person, "on by itself"),
+            ("with the other", &[ON, SESSION, UNIT, (OF_MEMORY, "")], Asker::Person, "on by itself"),
+            ("no service", &[ON, SESSION, NONE], Asker::Person, "on by itself"),
+        ] {
+            let (on, why) = decided(files, &config, None, asker);
+            assert_eq!((on, why.contains(told)), (told.starts_with("on"), true), "{case}: {why}");
+        }
+    }
+
+    // Verifies ON-1.
+    #[test]
+    fn who_decides_goes_before() {
+        for (enabled, sessions, doers, on, told) in [
+            (Enabled::Auto, true, Some("ananicy (x)"), false, "left to ananicy (x)"),
+            (Enabled::Auto, false, None, false, "only in trials"),
+            (Enabled::On, false, Some("ananicy (x)"), true, "placement.enabled is true"),
+            (Enabled::Off, true, None, false, "placement.enabled is false"),
+        ] {
+            let config = PlacementConfig { enabled, sessions, ..PlacementConfig::default() };
+            let (is_on, why) = decided(&[ON, SESSION, ALL], &config, doers, Asker::Daemon);
+            assert!(is_on == on && why.contains(told), "{enabled}: {why}");
+        }
+    }
+
+    #[test]
+    fn the_right_is_read_from_the_status() {
+        for (status, may) in [(ALL.1, Some(true)), (NONE.1, Some(false)), ("", None), ("CapEff:\tx\n", None)] {
+            assert_eq!(may_override(status), may, "{status:?}");
+        }
+    }
+}

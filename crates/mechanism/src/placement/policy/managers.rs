@@ -1,0 +1,61 @@
+//! Other managers of priorities: while placement is on by itself, it is left to one that starts.
+
+use std::time::Duration;
+
+use super::PlacementPolicy;
+use crate::deference::{Intervals, Turn};
+use crate::placement::probe;
+use crate::{Decision, Enabled, Question, Support, SupportState, Surroundings};
+use brisk_sys::BootTime;
+use brisk_sys::sched::threads::Look;
+use brisk_sys::system::other_managers::{Found, find};
+
+/// They are looked for as those of frequencies are (`launch.other_managers`).
+const INTERVALS: Intervals = Intervals { check: Duration::from_secs(60), away: Duration::from_secs(120) };
+
+impl PlacementPolicy {
+    /// Finds out who else sets priorities, where that matters under the configuration of `surroundings`; their names.
+    pub(super) fn defer(&mut self, now: BootTime, surroundings: &Surroundings<'_>) -> Option<String> {
+        match (probe::is_auto(surroundings), surroundings.is_new_configuration) {
+            (false, _) => self.deference.rest(),
+            (true, true) => self.deference.begin(now, &find(surroundings.root), INTERVALS),
+            (true, false) => drop(self.deference.answer(now, &find(surroundings.root))),
+        }
+        self.deference.doers()
+    }
+
+    /// Takes which other managers there are now.
+    pub(super) fn hear_of_managers(&mut self, now: BootTime, found: &[Found], decisions: &mut Vec<Decision>) {
+        match self.deference.answer(now, found) {
+            Some(Turn::Free) => self.wants_probe = true,
+            Some(Turn::Left) => {
+                let reason = self.deference.reason();
+                self.release_all(&reason, decisions);
+                self.storage.leave(&reason, decisions);
+                let doers = self.deference.doers().unwrap_or_default();
+                let reason = format!("off by itself: this is left to {doers}");
+                tracing::info!("placement: {reason}");
+                let advice = "Set placement.enabled = true to have both.".to_owned();
+                self.support = Support { state: SupportState::Available, reason, advice };
+                self.forget_threads();
+            }
+            None => {}
+        }
+    }
+
+    /// Processes that have come may be managers.
+    pub(super) fn hear_of_processes(&mut self, now: BootTime, look: &Look) {
+        if self.config.enabled == Enabled::Auto {
+            for process in look.born.iter().filter(|thread| thread.tid == thread.pid) {
+                self.deference.hear_of_process(now, Some(&process.command));
+            }
+        }
+    }
+
+    /// Asks for them when it is time.
+    pub(super) fn ask_for_managers(&mut self, now: BootTime) {
+        if self.deference.take_due(now) {
+            self.questions.push(Question::OtherManagers);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Other managers of priorities that start and end while the daemon runs.
+
+use std::any::Any;
+
+use super::*;
+use crate::placement::NAME;
+use crate::{Facts, Settings};
+use brisk_sys::Root;
+use brisk_sys::test_trees::root_of;
+use brisk_sys::sched::threads::Thread;
+use brisk_sys::system::other_managers::{Found, OtherManager};
+
+struct Section(PlacementConfig);
+
+impl Settings for Section {
+    fn section(&self, name: &str) -> Option<&dyn Any> {
+        (name == NAME).then_some(&self.0 as &dyn Any)
+    }
+}
+
+fn at(seconds: u64) -> BootTime {
+    BootTime::from_milliseconds(seconds * 1000)
+}
+
+fn follow(policy: &mut PlacementPolicy, now: BootTime, root: &Root, enabled: Enabled, is_new_configuration: bool) {
+    let settings = Section(PlacementConfig { enabled, ..PlacementConfig::default() });
+    let surroundings = Surroundings { root, settings: &settings, is_new_configuration };
+    policy.follow(now, &surroundings, &mut Vec::new());
+}
+
+/// What is decided when these managers are there.
+fn find(policy: &mut PlacementPolicy, now: BootTime, managers: &[OtherManager]) -> Vec<Decision> {
+    let found = managers.iter().map(|&name| Found { name, evidence: "process 7".to_owned() }).collect();
+    let mut decisions = Vec::new();
+    policy.on_event(now, &Event::Facts(Facts::OtherManagers { found }), &mut decisions);
+    decisions
+}
+
+fn asks(policy: &mut PlacementPolicy) -> Vec<Question> {
+    let mut questions = Vec::new();
+    policy.take_questions(&mut questions);
+    questions
+}
+
+/// A device on which sessions compete as one.
+fn device() -> (tempfile::TempDir, Root) {
+    root_of(&[
+        ("/proc/sys/kernel/sched_autogroup_enabled", "1\n"),
+        ("/proc/7/autogroup", "/autogroup-12 nice 0\n"),
+        ("/proc/self/schedstat", "0 0 0\n"),
+    ])
+}
+
+// Verifies ON-2.
+#[test]
+fn priorities_are_left_to_a_manager_that_starts() {
+    let (_folder, root) = device();
+    let mut policy = PlacementPolicy::default();
+    follow(&mut policy, at(0), &root, Enabled::Auto, true);
+    assert!(policy.is_on(), "{:?}", policy.support);
+    assert!(find(&mut policy, at(1), &[OtherManager::Tuned]).is_empty() && policy.is_on(), "another job");
+    policy.leased.lease(at(1), (&Target::Autogroup(12), "10"), at(90), "why", &mut Vec::new());
+    let decisions = find(&mut policy, at(2), &[OtherManager::Ananicy]);
+    assert_eq!(decisions.len(), 1);
+    assert_eq!(decisions[0].action, Action::Release { target: Target::Autogroup(12) });
+    assert_eq!(decisions[0].reason, "ananicy has started");
+    let reason = &policy.support.reason;
+    assert!(reason.starts_with("off by itself: this is left to ananicy (process 7)"), "{reason}");
+    assert!(!policy.is_on() && policy.interest() == Interest::default());
+
+    // It restarts: that switches nothing. Once it has been gone for a while, the device is probed again.
+    for (seconds, managers) in [(63, &[][..]), (123, &[OtherManager::Ananicy]), (183, &[]), (243, &[])] {
+        find(&mut policy, at(seconds), managers);
+        assert!(!policy.is_on() && !policy.take_probe_request(), "at {seconds} s");
+    }
+    find(&mut policy, at(303), &[]);
+    assert!(policy.take_probe_request() && !policy.take_probe_request());
+    follow(&mut policy, at(304), &root, Enabled::Auto, false);
+    assert!(policy.is_on(), "{:?}", policy.support);
+}
+
+// Verifies ON-2.
+#[test]
+fn managers_are_looked_for_unless_a_person_decides() {
+    let (_folder, root) = device();
+    for (enabled, asked) in [(Enabled::Auto, 1), (Enabled::On, 0), (Enabled::Off, 0)] {
+        let mut policy = PlacementPolicy::default();
+        follow(&mut policy, at(0), &root, enabled, true);
+        assert_eq!(policy.is_on(), enabled != Enabled::Off, "{:?}", policy.support);
+        policy.on_event(at(60), &Event::Deadline, &mut Vec::new());
+        assert_eq!(asks(&mut policy).len(), asked, "{enabled}");
+        find(&mut policy, at(60), &[]);
+        // A process that is named like one, and is looked at soon after.
+        let born = vec![Thread { tid: 9, pid: 9, parent: 1, command: "ananicy-cpp".into() }];
+        let look = Look { born, ..Look::default() };
+        let event = Event::Threads { look, facts: Vec::new(), online: vec![0], groups: None };
+        policy.on_event(at(70), &event, &mut Vec::new());
+        policy.on_event(at(71), &Event::Deadline, &mut Vec::new());
+        assert_eq!(asks(&mut policy).len(), asked, "{enabled}");
+        assert_eq!(find(&mut policy, at(72), &[OtherManager::Ananicy]).len(), 0);
+        assert_eq!(policy.is_on(), enabled == Enabled::On, "{enabled}: {:?}", policy.support);
+    }
+}

@@ -1,0 +1,103 @@
+//! What is done at once for what opens, where there is one CPU.
+
+use super::*;
+
+const OTHER: u32 = 110;
+
+/// A bulk thread 200, music 201, and two applications that rest, on so many CPUs.
+fn resting(cpus: u32, config: PlacementConfig) -> Device {
+    let mut device = Device::new(&equal(cpus), config);
+    device.start(200, 200, 1, HOG);
+    device.start(201, 201, 1, MUSIC);
+    device.start(FRONT, FRONT, 1, MESSAGE);
+    device.start(OTHER, OTHER, 1, MESSAGE);
+    device.run(3000);
+    assert_eq!(touched(&device), BTreeSet::new());
+    device
+}
+
+// Verifies PLACE-2.
+#[test]
+fn on_one_cpu_bulk_work_weighs_less_at_once_while_one_opens() {
+    for (cpus, opening_ms, at_once) in [(1, 1000, true), (1, 0, false), (2, 1000, false)] {
+        let mut device = resting(cpus, PlacementConfig { opening_ms, ..config() });
+        device.put_in_foreground(&[FRONT]);
+        let nice = device.threads[&200].priority.nice;
+        assert_eq!((nice, touched(&device).len()), if at_once { (10, 1) } else { (0, 0) }, "{cpus} {opening_ms}");
+    }
+}
+
+// Verifies PLACE-3.
+#[test]
+fn what_draws_or_was_given_priority_is_part_of_an_opening() {
+    for (command, nice, expected) in [("curl", 0, 10), ("sway", 0, 0), ("curl", -1, -1), ("curl", 3, 13)] {
+        let mut device = Device::new(&equal(1), config());
+        let download = device.start(200, 200, 1, DOWNLOAD);
+        command.clone_into(&mut download.thread.command);
+        (download.facts.priority.nice, download.priority.nice) = (nice, nice);
+        device.start(FRONT, FRONT, 1, MESSAGE);
+        device.run(3000);
+        device.put_in_foreground(&[FRONT]);
+        assert_eq!(device.threads[&200].priority.nice, expected, "{command} of {nice}: {}", device.policy.reason);
+        device.run(2200);
+        assert_eq!(device.threads[&200].priority.nice, nice);
+    }
+}
+
+// Verifies PLACE-2.
+#[test]
+fn what_is_launched_is_not_waited_for() {
+    let mut device = resting(1, config());
+    device.put_in_foreground(&[FRONT + 50]);
+    assert_eq!(device.threads[&200].priority.nice, 10, "{}", device.policy.reason);
+    device.start(FRONT + 50, FRONT + 50, 1, HOG);
+    device.run(1000);
+    assert_eq!(device.threads[&200].priority.nice, 10, "{}", device.policy.reason);
+}
+
+// Verifies PLACE-2, PLACE-5.
+#[test]
+fn what_an_opening_has_changed_is_restored_when_it_is_over() {
+    let mut device = resting(1, PlacementConfig { opening_ms: 300, minimum_gain_percent: 99.0, ..config() });
+    device.put_in_foreground(&[FRONT]);
+    device.run(250);
+    assert_eq!(device.threads[&200].priority.nice, 10);
+    device.run(150);
+    assert_eq!(device.threads[&200].priority.nice, 0, "{}", device.policy.reason);
+    assert_eq!(touched(&device), BTreeSet::from([200]), "music and what rests were left alone");
+}
+
+// Verifies PLACE-2.
+#[test]
+fn from_one_opening_to_the_next_nothing_is_restored() {
+    let mut device = resting(1, config());
+    device.put_in_foreground(&[FRONT]);
+    device.run(500);
+    let of_bulk = |device: &Device| {
+        let target = |decision: &Decision| match &decision.action {
+            Action::Lease { target, .. } | Action::Release { target } => target.thread(),
+            _ => None,
+        };
+        device.decisions.iter().filter(|(_, decision)| target(decision) == Some(200)).count()
+    };
+    assert_eq!(of_bulk(&device), 1);
+    device.put_in_foreground(&[OTHER]);
+    assert_eq!((of_bulk(&device), device.threads[&200].priority.nice), (1, 10));
+    device.put_in_foreground(&[200]);
+    assert_eq!(device.threads[&200].priority.nice, 0, "it is what opens");
+    device.put_in_foreground(&[]);
+    device.run(1000);
+    assert_eq!(device.threads[&200].priority.nice, 0);
+}
+
+// Verifies PLACE-2.
+#[test]
+fn after_an_opening_a_trial_decides() {
+    let mut device = resting(1, config());
+    device.start(FRONT + 1, FRONT, 1, HOG);
+    device.put_in_foreground(&[FRONT]);
+    device.run(1900);
+    assert!(device.policy.held.as_ref().is_some_and(|held| held.trial.is_none()), "{}", device.policy.reason);
+    device.run(600);
+    assert!(device.policy.held.as_ref().is_some_and(|held| held.trial.is_some()), "{}", device.policy.reason);
+}

@@ -1,0 +1,287 @@
+#!/bin/sh
+# Mechanisms that act at the same time, on the same processes and CPUs: each does its part, and afterwards the system is as before.
+# Runs in the lab's guest as `interactions.sh STEP`; tests/lab/interactions.rs reads the lines "NAME: TEXT" and judges.
+# shellcheck disable=SC2086 # lists of processes
+set -eu
+
+cpufreq=/sys/devices/system/cpu/cpufreq
+rate=$cpufreq/ondemand/sampling_rate
+cache=/sys/kernel/binder_cache/binder
+work=/run/check
+log=$work/log
+
+# shellcheck source=tests/lab/steps.sh
+. /steps.sh
+# shellcheck source=tests/lab/state_steps.sh
+. /state_steps.sh
+
+in_vain() {
+	diff "$work/before" "$work/now" >&2 || :
+	for pid in $hogs ${victim-}; do cat "/proc/$pid/cgroup" "/proc/$pid/stat" >&2 || :; done
+	brisk memory status >&2 || :
+	brisk status >&2 || :
+	brisk placement explain >&2 || :
+	tail -n 30 "$log" >&2 || :
+}
+
+configure() {
+	mkdir -p /etc/brisk
+	cat >/etc/brisk/brisk.toml <<-END
+		[launch]
+		triggers = ["announced"]
+		actuators = ["sampling-rate"]
+		force = true
+		[launch.end]
+		load_below_cpu_percent = 0
+		deadline_ms = 600000
+		[placement]
+		enabled = true
+		rule = "weight"
+		look_ms = 50
+		idle_look_ms = 100
+		[memory.zram]
+		enabled = true
+		[memory.killer]
+		enabled = true
+		reserve_kib = 65536
+		[lookup]
+		enabled = true
+		mode = "transparent"
+		entries = 64
+	END
+}
+
+holds() {
+	[ "$(cat "$1")" = "$2" ]
+}
+
+# By a group or by its nice value.
+is_deprioritised() {
+	grep -q brisk-threads "/proc/$1/cgroup" || has_nice "$1" 10
+}
+
+are_deprioritised() {
+	for pid in "$@"; do is_deprioritised "$pid" || return 1; done
+}
+
+are_free() {
+	for pid in "$@"; do ! is_deprioritised "$pid" || return 1; done
+}
+
+is_free() {
+	are_free "$1"
+}
+
+has_gone() {
+	! grep -qa . "/proc/$1/cmdline"
+}
+
+has_nice() {
+	[ "$(sed 's/.*) //' "/proc/$1/stat" | awk '{ print $17 }')" -eq "$2" ]
+}
+
+# In this busybox, renice adds to what is there: what computes has nice 0.
+compute() {
+	sh -c 'renice -n 15 -p $$ >/dev/null; while :; do :; done' &
+	wait_for 60 has_nice $! 0
+}
+
+# A process that computes is in the foreground, and its launch lasts.
+begin_foreground() {
+	rm -f $work/foreground
+	brisk launch -- sh -c "renice -n 15 -p \$\$; echo \$\$ >$work/foreground; while :; do :; done" >/dev/null 2>&1 &
+	launch=$!
+	wait_for 60 test -s $work/foreground
+}
+
+end_foreground() {
+	kill -KILL "$(cat $work/foreground)"
+	wait "$launch" || :
+}
+
+# Services, and what looks them up all the time.
+serve() {
+	mkfifo $work/never
+	brisk lab context-manager --format android-16 --device /dev/binder <>$work/never >$work/manager &
+	wait_for 60 grep -q ready $work/manager
+	brisk lab services --format android-16 --device /dev/binder --count 40 <>$work/never >$work/services &
+	wait_for 60 grep -q ready $work/services
+}
+
+look_up() {
+	while [ ! -e $work/over ]; do
+		brisk lookup bench --format android-16 --lookups 100 --json >$work/looked_up.new 2>>$work/failed || echo failed >>$work/failed
+		mv $work/looked_up.new $work/looked_up
+		echo one >>$work/rounds
+		sleep 0.5
+	done
+}
+
+hits() {
+	sed -n 's/^hits //p' $cache/stats
+}
+
+are_more_hits() {
+	[ "$(hits)" -gt "$hits_before" ]
+}
+
+# say_cache NAME: when it has answered once more.
+say_cache() {
+	hits_before=$(hits)
+	wait_for 60 are_more_hits
+	say "$1.cache" "$(cat $cache/mode) $(cat $cache/capacity)"
+}
+
+is_told() {
+	brisk status --json | tr -d '\n' | grep -q "$1"
+}
+
+start_daemon() {
+	brisk daemon 2>>$log &
+	daemon=$!
+	wait_for 60 grep -q 'brisk: ready' $log
+}
+
+status() {
+	say "$1" "$(brisk status --json | tr -d '\n')"
+}
+
+# A daemon starts while a boot is held, helps launches by what can be held meanwhile, and has the governor's tunable as soon as the
+# boot has completed.
+handover() {
+	brisk boot hold --until file:$work/done >/dev/null 2>&1 &
+	holder=$!
+	wait_for 60 holds $cpufreq/policy0/scaling_governor performance
+	start_daemon
+	wait_for 60 is_told 'brisk boot hold'
+	status handover.held
+	kill -CONT $hogs
+	begin_foreground
+	wait_for 60 are_deprioritised $hogs
+	say_cache handover
+	say handover.governor "$(cat $cpufreq/policy0/scaling_governor)"
+	end_foreground
+	touch $work/done
+	wait "$holder"
+	rm $work/done
+	say handover.after "$(cat $cpufreq/policy0/scaling_governor) $(cat $rate)"
+	wait_for 60 is_told 'sampling-rate'
+	begin_foreground
+	wait_for 60 holds $rate 10000
+	say handover.launch helped
+	end_foreground
+	wait_for 60 holds $rate 100000
+}
+
+swapped_kib() {
+	awk '/^SwapTotal/ { total = $2 } /^SwapFree/ { print total - $2 }' /proc/meminfo
+}
+
+# fill MIB: a pipe's writers hold thrice so much, of which a third does not compress, for as long as no process reads what they write.
+fill() {
+	dd if=/dev/zero bs="$(($1 * 2))M" count=1 2>/dev/null >&5 &
+	fillers="$fillers $!"
+	dd if=/dev/urandom bs="$1M" count=1 2>/dev/null >&5 &
+	filler=$!
+	fillers="$fillers $filler"
+	full_kib=$(($1 * 1024))
+	wait_for 30 is_full
+}
+
+is_full() {
+	[ "$(awk '/^VmRSS|^VmSwap/ { held += $2 } END { print held }' "/proc/$filler/status")" -ge "$full_kib" ]
+}
+
+leases_of() {
+	brisk status | grep -c "of thread $1 holds" || :
+}
+
+has_lease() {
+	[ "$(leases_of "$1")" -gt 0 ]
+}
+
+has_no_lease() {
+	! has_lease "$1"
+}
+
+# A launch while memory is short. The killer ends a bulk process that placement has leases of; both it and placement go on.
+pressure() {
+	start_daemon
+	sh -c 'renice -n 15 -p $$ >/dev/null; text=$(head -c 4194304 /dev/urandom | base64); while :; do :; done' &
+	victim=$!
+	fillers=
+	while [ "$(swapped_kib)" -lt 16384 ]; do fill 8; done
+	kill -CONT $hogs
+	begin_foreground
+	wait_for 60 holds $rate 10000
+	wait_for 60 are_deprioritised $hogs $victim
+	say pressure.launch "helped with $(swapped_kib) KiB on swap"
+	wait_for 20 has_lease $victim
+	say pressure.leases "$(leases_of $victim)"
+	kill -STOP $hogs
+	echo 950 >/proc/$victim/oom_score_adj
+	while ! has_gone $victim && [ "$(echo "$fillers" | wc -w)" -lt 80 ]; do fill 4; done
+	say pressure.victim "$victim"
+	wait $victim || :
+	say pressure.rate "$(cat $rate)"
+	compute
+	late=$!
+	wait_for 60 are_deprioritised $late
+	say pressure.killer "$(is_free "$(killer)" && echo free)"
+	say_cache pressure
+	wait_for 20 has_no_lease $victim
+	say pressure.left "$(leases_of $victim)"
+	say pressure.kills "$(brisk memory kills --json | tr -d '\n')"
+	say pressure.oom "$(sed -n 's/^oom_kill //p' /proc/vmstat)"
+	kill -KILL $late $fillers || :
+	kill -CONT $hogs
+	end_foreground
+	wait_for 60 holds $rate 100000
+}
+
+# The daemon ends with everything in force once more.
+end() {
+	begin_foreground
+	wait_for 60 are_deprioritised $hogs
+	status in_force
+	kill -TERM "$daemon"
+	code=0
+	wait "$daemon" || code=$?
+	say exit "$code"
+	kill -STOP $hogs
+	end_foreground
+	if wait_for 5 is_as_before; then say same yes; else say same "$(diff $work/before $work/now | tr '\n' ';')"; fi
+	say left "$(brisk restore)"
+	say rounds "$(wc -l <$work/rounds)"
+	say failed "$(tr '\n' ';' <$work/failed)"
+	say errors "$(grep '^brisk: error' $log | tr '\n' ';')"
+	touch $work/over
+	kill -KILL $hogs
+	wait "$build" || :
+}
+
+renice -n -15 -p $$ >/dev/null
+mkdir -p $work /etc/brisk /var/lib/brisk
+: >$log
+: >$work/failed
+mkfifo $work/full
+exec 5<>$work/full
+for policy in "$cpufreq"/policy*; do echo ondemand >"$policy/scaling_governor"; done
+echo 100000 >$rate
+configure
+serve
+hogs=
+for _ in 1 2; do
+	compute
+	hogs="$hogs $!"
+done
+kill -STOP $hogs
+look_up &
+build=$!
+renice -n 15 -p $build >/dev/null
+wait_for 60 test -e $work/rounds
+list_threads
+state >$work/before 2>/dev/null
+say lines "$(wc -l <$work/before)"
+"$1"
+end
