@@ -1,9 +1,6 @@
 //! brisk: a responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
 //!
-//! The floors, top to bottom; imports only go down:
-//! [`cli`] -> [`engine`], [`experiment`], `lab` -> [`config`] -> [`mechanism`], `chart`, [`report`] -> [`device`], [`random`],
-//! [`work`], [`insertion_sort`], [`notes`] -> std.
-//! ARCHITECTURE.md shows the house on one page.
+//! Its floors are crates, which this one stands on and names: ARCHITECTURE.md shows the house on one page.
 
 pub mod cli;
 

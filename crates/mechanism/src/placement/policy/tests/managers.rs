@@ -6,9 +6,9 @@ use super::*;
 use crate::placement::NAME;
 use crate::{Facts, Settings};
 use brisk_sys::Root;
-use brisk_sys::test_trees::root_of;
 use brisk_sys::sched::threads::Thread;
 use brisk_sys::system::other_managers::{Found, OtherManager};
+use brisk_sys::test_trees::root_of;
 
 struct Section(PlacementConfig);
 
