@@ -30,8 +30,9 @@ use brisk::sys::memory::{
     meminfo, process_memory, process_reclaim, psi, swaps, vm_tunables, vmstat, zoneinfo, zram, zram_owner,
     zram_writeback,
 };
+use brisk::sys::process::schedstat;
 use brisk::sys::process::{drm_clients, process_events, process_watch};
-use brisk::sys::sched::{affinity, priority, schedstat, thread_switches, threads};
+use brisk::sys::sched::{affinity, priority, thread_switches, threads};
 use brisk::sys::system::{android_properties, trace_events};
 use brisk::sys::{Root, process};
 use brisk::undo::journal;

@@ -74,7 +74,8 @@ fn named_below(first: &str, module: &[String], text: &str) -> Vec<Module> {
             base.pop();
             rest = after;
         }
-        expand(&base, rest, &mut paths);
+        // With the `::` before it, so that a group may come first.
+        expand(&base, &text[text.len() - rest.len() - 2..], &mut paths);
     }
     paths
 }

@@ -25,6 +25,8 @@ use rustix::process::Signal;
 use device::{Device, eventually, exists};
 
 const LEASE: &str = "
+[placement]
+enabled = false
 [launch]
 triggers = [\"announced\"]
 actuators = [\"sampling-rate\"]

@@ -52,7 +52,7 @@ fn a_busy_minute(device: &Device, daemon: &mut Daemon<'_>) {
     daemon.ask(&json!({"version": 1, "request": "foreground", "pids": [std::process::id()]}));
     std::thread::sleep(Duration::from_millis(1500));
     daemon.finish("browser");
-    device.configure(&format!("{LEASE}[placement]\nenabled = true\n"));
+    device.configure(&LEASE.replace("enabled = false", "enabled = true"));
     daemon.signal(Signal::HUP);
     daemon.says("configuration reloaded");
     daemon.announce("editor");

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use brisk_config::Config;
 use brisk_mechanism::{Decision, Event, Outcome};
+use brisk_sys::kernel;
 use brisk_sys::seen::{FoundFiles, SeenFiles};
-use brisk_sys::system::kernel;
 use brisk_sys::{BootTime, Root};
 
 /// The number of the format.

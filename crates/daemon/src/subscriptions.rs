@@ -11,8 +11,8 @@ use super::sensor::stall::StallWatch;
 use super::sensor::threads::ThreadSampler;
 use super::status::Sensors;
 use brisk_mechanism::{Interest, ProcessEventKind};
-use brisk_sys::process::foreground::Foreground;
-use brisk_sys::process::session::Sessions;
+use brisk_sys::system::foreground::Foreground;
+use brisk_sys::system::session::Sessions;
 use brisk_sys::{BootTime, Root};
 
 /// What the daemon listens to.

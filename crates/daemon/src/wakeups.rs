@@ -9,8 +9,8 @@ use super::{Engine, REAL_TIME};
 use brisk_mechanism::{Event, Process, ProcessEvent, ProcessEventKind};
 use brisk_sys::BootTime;
 use brisk_sys::process::process_events::monotonic_ns;
-use brisk_sys::process::session::Sessions;
 use brisk_sys::sched::scheduling;
+use brisk_sys::system::session::Sessions;
 
 impl Engine {
     pub(super) fn take(&mut self, token: Token) {

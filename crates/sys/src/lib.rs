@@ -13,6 +13,7 @@ pub mod error;
 pub mod fields;
 pub mod io;
 pub mod kept_file;
+pub mod kernel;
 pub mod locked_file;
 pub mod memory;
 pub mod process;

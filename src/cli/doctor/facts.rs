@@ -11,12 +11,12 @@ use brisk_sys::cpu::cpufreq::{self, Policies, Policy};
 use brisk_sys::cpu::energy::Meter;
 use brisk_sys::cpu::hotplug;
 use brisk_sys::io::{disk_stats, io_priority};
+use brisk_sys::kernel;
 use brisk_sys::memory::psi;
 use brisk_sys::memory::zram::{self, Backing};
-use brisk_sys::process::foreground;
 use brisk_sys::process::process_events::ProcessEvents;
 use brisk_sys::sched::uclamp;
-use brisk_sys::system::kernel;
+use brisk_sys::system::foreground;
 use brisk_sys::{DeviceError, Root};
 use brisk_undo::journal::JournalState;
 

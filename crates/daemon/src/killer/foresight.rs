@@ -13,8 +13,8 @@ use brisk_mechanism::memory::lmkd::Lmkd;
 use brisk_mechanism::memory::policy::FRONT;
 use brisk_mechanism::memory::victim::Mode;
 use brisk_mechanism::memory::wear::{self, Clock, Wear};
+use brisk_sys::kernel;
 use brisk_sys::memory::{meminfo, process_memory, zram_writeback};
-use brisk_sys::system::kernel;
 use brisk_sys::{BootTime, DeviceError, Root, process};
 
 /// What a killer that is started with `arguments` would do now.

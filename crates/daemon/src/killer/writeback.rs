@@ -11,9 +11,9 @@ use brisk_mechanism::memory::candidates;
 use brisk_mechanism::memory::config::WritebackConfig;
 use brisk_mechanism::memory::constant::{ConstantPages, Pieces};
 use brisk_mechanism::memory::wear::{self, Clock, Wear};
+use brisk_sys::kernel;
 use brisk_sys::memory::zram_writeback::{self, Pages, incompressible_first};
 use brisk_sys::memory::{pagemap, process_reclaim, zram};
-use brisk_sys::system::kernel;
 use brisk_sys::{BootTime, DeviceError, Root, process};
 
 /// Applications with less than this on swap are left alone.

@@ -20,7 +20,7 @@ use brisk_sys::memory::process_memory;
 use brisk_sys::process::StatFacts;
 use brisk_sys::process::parent_death;
 #[cfg(feature = "lab")]
-use brisk_sys::sched::schedstat;
+use brisk_sys::process::schedstat;
 use brisk_sys::{BootTime, Root, process};
 
 /// The daemon answers within this time or does not come.

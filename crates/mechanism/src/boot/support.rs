@@ -5,7 +5,7 @@ use super::zygote;
 use crate::{Support, SupportState};
 use brisk_sys::Root;
 use brisk_sys::cpu::cpufreq::{Policies, Policy};
-use brisk_sys::system::kernel;
+use brisk_sys::kernel;
 
 /// The kernel's parameter that chooses the governor before any program runs (Linux 5.9).
 const PARAMETER: &str = "cpufreq.default_governor";

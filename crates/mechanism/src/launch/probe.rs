@@ -6,8 +6,9 @@ use super::config::LaunchConfig;
 use crate::Job;
 use brisk_sys::cpu::cpufreq::{self, Policies, Policy};
 use brisk_sys::cpu::hotplug;
+use brisk_sys::kernel;
 use brisk_sys::sched::uclamp;
-use brisk_sys::system::{kernel, other_managers};
+use brisk_sys::system::other_managers;
 use brisk_sys::{DeviceError, Root};
 
 /// Facts about a device, as plain data: what is decided from them is decided in `actuator.rs`.

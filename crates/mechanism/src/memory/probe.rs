@@ -2,12 +2,12 @@
 
 use brisk_sys::Root;
 use brisk_sys::cpu::hotplug;
+use brisk_sys::kernel;
 use brisk_sys::memory::meminfo::{self, MemoryInfo};
 use brisk_sys::memory::swaps::{self, Swap};
 use brisk_sys::memory::vm_tunables::VmTunables;
 use brisk_sys::memory::zram::{self, Module, Zram};
 use brisk_sys::memory::zram_owner::{self, ZramOwner};
-use brisk_sys::system::kernel;
 
 /// Facts about a device, as plain data.
 #[derive(Debug, Clone, PartialEq)]

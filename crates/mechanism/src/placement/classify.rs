@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use brisk_sys::sched::schedstat::Usage;
+use brisk_sys::process::schedstat::Usage;
 
 /// How long the past counts: a burst of 200 ms in 4 s stays far below bulk, a hog is known after 1.4 s.
 const MEMORY: Duration = Duration::from_secs(2);

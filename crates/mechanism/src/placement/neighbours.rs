@@ -120,7 +120,7 @@ pub(super) fn does_with_less(member: &Member, roster: &Roster, excluded: &[Glob]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use brisk_sys::sched::schedstat::Usage;
+    use brisk_sys::process::schedstat::Usage;
     use brisk_sys::sched::threads::{Look, Thread, ThreadUsage};
 
     fn at(milliseconds: u64) -> BootTime {

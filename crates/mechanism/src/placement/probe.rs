@@ -9,10 +9,10 @@ use brisk_sys::Root;
 use brisk_sys::cgroup::membership::Groups;
 use brisk_sys::cpu::{capacity, hotplug};
 use brisk_sys::io::io_priority::{self, IoPriority};
-use brisk_sys::process::foreground;
 use brisk_sys::sched::autogroup;
 use brisk_sys::sched::threads::{self, Sensing};
 use brisk_sys::sched::uclamp::Fitting;
+use brisk_sys::system::foreground;
 
 /// The configuration, what it makes of this device where `doers` set priorities as well, and the device's CPUs.
 pub(super) fn on(surroundings: &Surroundings<'_>, doers: Option<&str>) -> (PlacementConfig, Support, Machine) {

@@ -7,7 +7,7 @@ use super::fork_parents::ForkParents;
 use super::gain::Totals;
 use crate::Glob;
 use brisk_sys::BootTime;
-use brisk_sys::sched::schedstat::Usage;
+use brisk_sys::process::schedstat::Usage;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::{Look, Thread};
 

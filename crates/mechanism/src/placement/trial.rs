@@ -7,7 +7,7 @@ use super::classify::Class;
 use super::gain::Totals;
 use super::roster::Roster;
 use brisk_sys::BootTime;
-use brisk_sys::sched::schedstat::Usage;
+use brisk_sys::process::schedstat::Usage;
 use brisk_sys::sched::threads::Look;
 
 /// The foreground must wait at most this share of what it waited before.

@@ -1,7 +1,7 @@
 //! One record of the program's: a thread and what it has used.
 
 use crate::BootTime;
-use crate::sched::schedstat::Schedstat;
+use crate::process::schedstat::Schedstat;
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 64;

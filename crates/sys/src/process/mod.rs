@@ -2,7 +2,6 @@
 
 pub mod drm_clients;
 pub mod first_process;
-pub mod foreground;
 pub mod kinship;
 pub mod own_code;
 pub mod parent_death;
@@ -11,7 +10,7 @@ pub mod process_events;
 pub mod process_filter;
 pub mod process_kill;
 pub mod process_watch;
-pub mod session;
+pub mod schedstat;
 pub mod user;
 
 use rustix::io::Errno;

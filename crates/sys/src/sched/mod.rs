@@ -3,7 +3,6 @@
 pub mod affinity;
 pub mod autogroup;
 pub mod priority;
-pub mod schedstat;
 pub mod scheduling;
 pub mod scheduling_attributes;
 pub mod scheduling_group;

@@ -19,8 +19,8 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::Root;
+use crate::kernel;
 use crate::sched::scheduling_attributes::SchedulingAttributes;
-use crate::system::kernel;
 
 /// A clamp is a share of the biggest CPU at its highest frequency.
 pub const MAXIMUM: u32 = 1024;

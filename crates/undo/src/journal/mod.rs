@@ -22,8 +22,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use access::Access;
+use brisk_sys::kernel;
 use brisk_sys::process;
-use brisk_sys::system::kernel;
 use brisk_sys::{BootTime, Root, Target};
 pub use error::JournalError;
 pub use holder::Holder;

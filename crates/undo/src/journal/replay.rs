@@ -8,7 +8,7 @@ use super::access::Access;
 use super::log::Log;
 use super::record::{Contents, Record, Tenure};
 use super::{Holder, JournalError, Lease, Restoration};
-use brisk_sys::system::kernel::boot_id;
+use brisk_sys::kernel::boot_id;
 use brisk_sys::{BootTime, Root, Target};
 
 /// What a replay found and did.

@@ -15,7 +15,7 @@ use rustix::io::{Errno, pread};
 use super::known::{Known, first_usage};
 use super::{LeftOut, Look, Thread, ThreadUsage};
 use crate::cpu::loadavg;
-use crate::sched::schedstat::{self, Schedstat};
+use crate::process::schedstat::{self, Schedstat};
 use crate::{BootTime, DeviceError, Root, descriptors, process};
 
 /// New threads whose files are read in one look; the others have to wait for the next.

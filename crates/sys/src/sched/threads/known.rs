@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::BootTime;
-use crate::sched::schedstat::{Schedstat, Usage};
+use crate::process::schedstat::{Schedstat, Usage};
 
 /// A thread that used nothing is sampled again after this long, then after twice and four times as long.
 const QUIET_LOOK_NS: u64 = 950_000_000;

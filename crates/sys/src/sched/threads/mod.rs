@@ -15,7 +15,7 @@ use self::files::Files;
 pub use self::files::parse_status;
 use self::known::Known;
 use crate::bpf::{Refusal, Tasks};
-use crate::sched::schedstat::Usage;
+use crate::process::schedstat::Usage;
 use crate::{BootTime, DeviceError, Root, process};
 
 /// The number of the parent of the kernel's own threads, where they can be seen.

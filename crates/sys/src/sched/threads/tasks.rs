@@ -48,7 +48,7 @@ pub(super) fn take(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::schedstat::Usage;
+    use crate::process::schedstat::Usage;
     use crate::sched::threads::KTHREADD;
 
     fn at(milliseconds: u64) -> BootTime {
