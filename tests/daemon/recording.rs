@@ -103,7 +103,7 @@ fn another_configuration_shows_what_would_differ() {
     fs::write(&other, LEASE).unwrap();
     assert_eq!(replay_json(&path, &["--config", &with]).0, Some(0), "the same configuration, from a file");
 
-    fs::write(&other, format!("{LEASE}[placement]\nenabled = true\n")).unwrap();
+    fs::write(&other, LEASE.replace("enabled = false", "enabled = true")).unwrap();
     let text = String::from_utf8(replay(&[path.to_str().unwrap(), "--config", &with]).stdout).unwrap();
     assert!(text.contains("samples of threads") && text.contains("did not ask for them"), "{text}");
 
