@@ -108,6 +108,14 @@ fn bill(
     let own = (program.clone(), version.to_owned());
     let mut libraries = Vec::new();
     for (key, component) in components.iter().filter(|(key, _)| **key != own) {
+        // The crates of this repository come with the program, from no registry.
+        if key.0.starts_with("brisk-") {
+            libraries.push(json!({
+                "type": "library", "bom-ref": reference(key), "name": key.0, "version": key.1,
+                "licenses": [{ "expression": component.licence }],
+            }));
+            continue;
+        }
         let checksum = checksums.get(key).with_context(|| format!("Cargo.lock has no checksum of {}", key.0))?;
         libraries.push(json!({
             "type": "library", "bom-ref": reference(key), "name": key.0, "version": key.1,

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn tests_that_passed_get_the_day() {
         let printed = "test lab::a ... ok\ntest lab::undo::b ... FAILED\ntest lab::undo::b has been running\n\
-                       test chart::a::tests::c ... ok\n";
+                       test a::tests::c ... ok\n";
         let record = with_tests(RECORD, printed, "2026-11-23 abcdef0");
         let expected = RECORD.replacen("not on record", "2026-11-23 abcdef0", 1);
         let expected = expected.replace("c\" = \"2026-01-01 0000000", "c\" = \"2026-11-23 abcdef0");
