@@ -36,7 +36,8 @@ struct Counters {
 pub(super) struct Looks {
     texts: KeptTexts,
     before: VecDeque<Counters>,
-    /// The mode goes by what reclaim has done. /proc/vmstat is the dearest of the files: it adds up what each CPU counts.
+    /// The mode goes by what reclaim has done and how long tasks have waited. For both the kernel adds up what each CPU counts, which
+    /// is dear.
     counts_reclaim: bool,
     /// CPUs that may take memory.
     cpu_count: usize,
@@ -90,9 +91,13 @@ impl Looks {
         let swaps = self.texts.read(root, swaps::FILE).ok().and_then(|text| swaps::parse(&text)).unwrap_or_default();
         let names = swaps.iter().filter_map(Swap::zram_name);
         let zram: Vec<_> = names.filter_map(|name| zram::held(root, name.to_owned(), &mut self.texts).ok()).collect();
-        let pressure = self.texts.read(root, psi::MEMORY_FILE).ok().and_then(|text| psi::parse(&text));
-        let reclaim =
-            if self.counts_reclaim { vmstat::read(root).unwrap_or_default() } else { ReclaimCounters::default() };
+        let (pressure, reclaim) = match self.counts_reclaim {
+            true => {
+                let pressure = self.texts.read(root, psi::MEMORY_FILE).ok().and_then(|text| psi::parse(&text));
+                (pressure, vmstat::read(root).unwrap_or_default())
+            }
+            false => (None, ReclaimCounters::default()),
+        };
         let counters = Counters {
             at: now,
             some_us: pressure.map_or(0, |pressure| pressure.some.total_us),

@@ -266,7 +266,7 @@ impl PlacementPolicy {
             self.window.add(totals, WINDOW);
         }
         if self.is_opening(now, decisions) {
-            return;
+            return self.weigh_for_opening(now, decisions);
         }
         match self.config.rule {
             Rule::Brisk => self.climb(now, totals, look, decisions),
@@ -346,7 +346,10 @@ impl Mechanism for PlacementPolicy {
         }
         match event {
             Event::Facts(facts) => self.storage.take(now, facts, self.roster.front(), decisions),
-            Event::Deadline => self.storage.on_deadline(now, self.roster.front()),
+            Event::Deadline => {
+                self.storage.on_deadline(now, self.roster.front());
+                self.is_opening(now, decisions);
+            }
             Event::Threads { look, facts, online, groups } => {
                 self.hear_of_processes(now, look);
                 self.on_look(now, (look, facts, groups.as_deref()), online, decisions);
@@ -403,11 +406,13 @@ impl Mechanism for PlacementPolicy {
             return Interest::default();
         }
         let is_new = self.config.rule == Rule::Brisk && self.opening.is_none() && self.window.span() < EVIDENCE * 2;
-        let look_ms = match (self.roster.has_front(), is_new) {
-            (false, _) => self.config.idle_look_ms,
+        let look_ms = match self.roster.has_front() {
+            false => self.config.idle_look_ms,
+            // What an opening needs is done, and nothing is judged before it is over.
+            true if self.opening.is_some() && self.held.is_some() => self.config.look_ms * 2,
             // Twice as often at first: a new foreground should not have to wait for evidence.
-            (true, true) => self.config.look_ms.div_ceil(2),
-            (true, false) => self.config.look_ms,
+            true if is_new => self.config.look_ms.div_ceil(2),
+            true => self.config.look_ms,
         };
         Interest {
             foreground: true,
@@ -444,7 +449,7 @@ impl Mechanism for PlacementPolicy {
     }
 
     fn deadline(&self) -> Option<BootTime> {
-        [self.storage.deadline(), self.deference.deadline()].into_iter().flatten().min()
+        [self.storage.deadline(), self.deference.deadline(), self.opening].into_iter().flatten().min()
     }
 
     fn activity(&self) -> Option<(BootTime, String)> {

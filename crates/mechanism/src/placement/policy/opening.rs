@@ -64,20 +64,19 @@ impl PlacementPolicy {
         }
     }
 
-    /// True while an opening goes on, for which all is done then.
+    /// True while an opening goes on; ends one that is over.
     pub(super) fn is_opening(&mut self, now: BootTime, decisions: &mut Vec<Decision>) -> bool {
         let Some(until) = self.opening else { return false };
-        if now < until {
-            self.weigh_for_opening(now, decisions);
-            return true;
+        if now >= until {
+            self.opening = None;
+            self.release_all("the opening is over", decisions);
+            self.window.clear();
         }
-        self.opening = None;
-        self.release_all("the opening is over", decisions);
-        self.window.clear();
-        false
+        self.opening.is_some()
     }
 
-    fn weigh_for_opening(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+    /// What is in the way of what opens weighs less, also what has got in its way since.
+    pub(super) fn weigh_for_opening(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let Some(until) = self.opening else { return };
         let step = Step::Weight;
         self.reason = format!("{}, while something opens", self.words(&step));

@@ -232,6 +232,9 @@ impl Device {
     pub fn run(&mut self, milliseconds: u64) {
         let until = self.now_ms + milliseconds;
         while self.now_ms < until {
+            if self.policy.deadline().is_some_and(|deadline| deadline <= BootTime::from_milliseconds(self.now_ms)) {
+                self.tell(&Event::Deadline);
+            }
             if self.now_ms >= self.next_look_ms {
                 self.look();
             }

@@ -27,6 +27,23 @@ fn on_one_cpu_bulk_work_weighs_less_at_once_while_one_opens() {
     }
 }
 
+// Verifies PLACE-2.
+#[test]
+fn while_one_opens_threads_are_sampled_half_as_often() {
+    let mut device = resting(1, PlacementConfig { opening_ms: 300, ..config() });
+    let period_ms = |device: &Device| device.policy.interest().look_period.unwrap().as_millis();
+    device.put_in_foreground(&[FRONT]);
+    assert_eq!(period_ms(&device), 200);
+    device.run(400);
+    assert_eq!(period_ms(&device), 50, "a trial begins");
+    // Nobody is in the way yet.
+    let mut device = Device::new(&equal(1), config());
+    device.start(FRONT, FRONT, 1, MESSAGE);
+    device.run(3000);
+    device.put_in_foreground(&[FRONT]);
+    assert_eq!(period_ms(&device), 100);
+}
+
 // Verifies PLACE-3.
 #[test]
 fn what_draws_or_was_given_priority_is_part_of_an_opening() {
@@ -96,8 +113,13 @@ fn after_an_opening_a_trial_decides() {
     let mut device = resting(1, config());
     device.start(FRONT + 1, FRONT, 1, HOG);
     device.put_in_foreground(&[FRONT]);
+    let is_on_trial = |device: &Device| device.policy.held.as_ref().is_some_and(|held| held.trial.is_some());
     device.run(1900);
-    assert!(device.policy.held.as_ref().is_some_and(|held| held.trial.is_none()), "{}", device.policy.reason);
-    device.run(600);
-    assert!(device.policy.held.as_ref().is_some_and(|held| held.trial.is_some()), "{}", device.policy.reason);
+    assert!(device.policy.held.is_some() && !is_on_trial(&device), "{}", device.policy.reason);
+    let mut steps = 0..12;
+    let is_tried = steps.any(|_| {
+        device.run(50);
+        is_on_trial(&device)
+    });
+    assert!(is_tried, "{}", device.policy.reason);
 }
