@@ -7,6 +7,7 @@ pub mod current_frequency;
 pub mod energy;
 pub mod governor;
 pub mod hotplug;
+pub mod idle_time;
 pub mod load;
 pub mod loadavg;
 pub mod ticks;

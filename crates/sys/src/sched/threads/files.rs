@@ -1,9 +1,9 @@
 //! Threads by their files: each thread's `schedstat` stays open, so that a sample of it is one system call.
 //!
-//! Threads that sleep are sampled once a second at first, and every four seconds after a while. New ones are found by
-//! their numbers: /proc/loadavg shows the last one given out, so while it stands still /proc need not be listed. The kernel
-//! gives a number out before its thread is there, and may let others run in between, so that a number without a thread is
-//! asked for again.
+//! Threads that sleep are sampled once a second at first, every four seconds after a while, and once a minute while the
+//! CPUs are idle. New ones are found by their numbers: /proc/loadavg shows the last one given out, so while it stands still
+//! /proc need not be listed. The kernel gives a number out before its thread is there, and may let others run in between, so
+//! that a number without a thread is asked for again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -14,6 +14,7 @@ use rustix::io::{Errno, pread};
 
 use super::known::{Known, first_usage};
 use super::{LeftOut, Look, Thread, ThreadUsage};
+use crate::cpu::idle_time::IdleTime;
 use crate::cpu::loadavg;
 use crate::process::schedstat::{self, Schedstat};
 use crate::{BootTime, DeviceError, Root, descriptors, process};
@@ -36,6 +37,7 @@ pub(super) struct Files {
     /// Numbers without a thread in the sample after that as well, and when they are asked for once more.
     late: VecDeque<(BootTime, u32)>,
     last_number: Option<u32>,
+    idle_time: IdleTime,
     /// Descriptors that may still be opened.
     descriptors_left: u64,
 }
@@ -49,6 +51,7 @@ impl Files {
             missing: Vec::new(),
             late: VecDeque::new(),
             last_number: None,
+            idle_time: IdleTime::default(),
             descriptors_left: descriptors::raise_limit(),
         }
     }
@@ -78,7 +81,8 @@ impl Files {
     }
 
     fn read_known(&mut self, known: &mut BTreeMap<u32, Known>, now: BootTime, look: &mut Look) {
-        for (&tid, known) in known.iter_mut().filter(|(_, known)| known.is_due(now)) {
+        let are_cpus_idle = self.idle_time.are_cpus_idle(&self.root, now);
+        for (&tid, known) in known.iter_mut().filter(|(_, known)| known.is_due(now, are_cpus_idle)) {
             let present = match &known.file {
                 Some(file) => read(file),
                 // Descriptors have run out: it is opened for each look then, and those are seldom.

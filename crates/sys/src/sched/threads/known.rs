@@ -6,9 +6,11 @@ use std::time::Duration;
 use crate::BootTime;
 use crate::process::schedstat::{Schedstat, Usage};
 
-/// A thread that used nothing is sampled again after this long, then after twice and four times as long.
+/// A thread that used nothing is sampled again after this long, then after twice and four times as long ...
 const QUIET_LOOK_NS: u64 = 950_000_000;
 const QUIET_DOUBLINGS: u32 = 2;
+/// ... and while the CPUs are idle, so that it cannot have used much, up to 64 times.
+const IDLE_DOUBLINGS: u32 = 6;
 /// One that was awake is sampled every time for so long: it may only have waited for a moment.
 const DOZE: Duration = Duration::from_millis(400);
 /// Who has run and waited for more than this part of the time since the last look is asked when it was born.
@@ -56,9 +58,10 @@ impl Known {
     }
 
     /// True when it is worth a sample at `now`.
-    pub(super) fn is_due(&self, now: BootTime) -> bool {
+    pub(super) fn is_due(&self, now: BootTime, are_cpus_idle: bool) -> bool {
+        let most = if are_cpus_idle { IDLE_DOUBLINGS } else { QUIET_DOUBLINGS };
         self.quiet_looks.checked_sub(1).is_none_or(|doublings| {
-            now.since(self.read_at).as_nanos() as u64 >= QUIET_LOOK_NS << doublings.min(QUIET_DOUBLINGS)
+            now.since(self.read_at).as_nanos() as u64 >= QUIET_LOOK_NS << doublings.min(most)
         })
     }
 

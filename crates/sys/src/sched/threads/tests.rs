@@ -303,3 +303,28 @@ fn threads_of_this_process_come_and_go() {
     }
     assert!(!threads.known.contains_key(&tid));
 }
+
+// Verifies COST-2.
+#[test]
+fn a_quiet_thread_is_sampled_seldom_while_cpus_are_idle() {
+    let device = Device::new();
+    fs::create_dir_all(device.root.path("/sys/devices/system/cpu")).unwrap();
+    fs::write(device.root.path("/sys/devices/system/cpu/online"), "0\n").unwrap();
+    device.thread(50, 50, 1, "0 0 0\n");
+    let mut threads = Threads::new(&device.root);
+    let mut idle_ms = 0;
+    let mut look = |now_s: u64, is_idle: bool| {
+        idle_ms += if is_idle { 1000 } else { 0 };
+        fs::write(device.root.path("/proc/uptime"), format!("9.0 {:.2}\n", idle_ms as f64 / 1000.0)).unwrap();
+        threads.look(at(now_s * 1000)).unwrap().used.len()
+    };
+    assert_eq!((1..=200).map(|now_s| look(now_s, true)).sum::<usize>(), 0);
+    // It runs a little, which is noticed within a minute; much would be noticed by the CPUs.
+    device.used(50, "9000000 0 1\n");
+    let noticed = (201..=262).find(|&now_s| look(now_s, true) > 0).unwrap();
+    assert!(noticed > 205, "{noticed}");
+    let used: usize = (263..=400).map(|now_s| look(now_s, true)).sum();
+    assert_eq!(used, 0);
+    device.used(50, "900000000 0 9\n");
+    assert_eq!(look(401, false), 1);
+}

@@ -36,7 +36,7 @@ fn while_one_opens_threads_are_sampled_half_as_often() {
     assert_eq!(period_ms(&device), 200);
     device.run(400);
     assert_eq!(period_ms(&device), 50, "a trial begins");
-    // Nobody is in the way yet.
+    // No thread is in the way yet.
     let mut device = Device::new(&equal(1), config());
     device.start(FRONT, FRONT, 1, MESSAGE);
     device.run(3000);
