@@ -244,9 +244,10 @@ lock() {
 	locks nothing
 }
 
-# cpu_ms PROCESS...: what all threads of these have run so far.
-cpu_ms() {
-	for pid in "$@"; do cat /proc/"$pid"/task/*/schedstat; done | awk '{ sum += $1 / 1000000 } END { printf "%d", sum }'
+# cpu_use PROCESS...: how many milliseconds all threads of these have run so far, and how often they began to.
+cpu_use() {
+	for pid in "$@"; do cat /proc/"$pid"/task/*/schedstat; done |
+		awk '{ ms += $1 / 1000000; times += $3 } END { printf "%d %d", ms, times }'
 }
 
 # What brisk takes for itself while nothing happens, with everything on and three hundred processes. PAGEOUT_KIB is kept free.
@@ -265,10 +266,11 @@ daily_kib = 8192"
 	brisks="$daemon $(killer) $(guardian)"
 	sleep 5
 	# shellcheck disable=SC2086 # numbers of processes
-	before_ms=$(cpu_ms $brisks)
+	before=$(cpu_use $brisks)
 	sleep 120
 	# shellcheck disable=SC2086 # numbers of processes
-	say idle "$(($(cpu_ms $brisks) - before_ms)) $(processes)"
+	after=$(cpu_use $brisks)
+	say idle "$((${after% *} - ${before% *})) $((${after#* } - ${before#* })) $(processes)"
 	kill -TERM "$daemon"
 	wait "$daemon"
 }

@@ -18,6 +18,7 @@ use brisk_mechanism::memory::config::PageoutConfig;
 use brisk_mechanism::memory::policy::PAGEOUT;
 use brisk_mechanism::memory::victim::Candidate;
 use brisk_sys::cgroup::{hierarchy, memory};
+use brisk_sys::cpu::idle_time::IdleTime;
 use brisk_sys::memory::meminfo;
 use brisk_sys::memory::meminfo::MemoryInfo;
 use brisk_sys::memory::process_reclaim::{Wish, advise, anonymous_ranges};
@@ -28,8 +29,10 @@ use brisk_sys::{BootTime, Root};
 const PERIOD: Duration = Duration::from_millis(200);
 /// ... and the longest one, to which it doubles while memory stands still: an idle device is not to be woken for nothing.
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
-/// Processes are not read again before so long after a time in vain, unless they hold more.
+/// Processes are not read again before so long after a time in vain, unless they hold more, ...
 const REST: Duration = Duration::from_secs(10);
+/// ... and while the CPUs are idle not before so long.
+const IDLE_REST: Duration = Duration::from_secs(60);
 /// Applications with less than this in memory are left alone.
 const WORTHWHILE_KIB: u64 = 1 << 10;
 /// What is taken from a group at once.
@@ -42,11 +45,15 @@ pub(super) fn start(root: &Root, config: &PageoutConfig) -> std::io::Result<()> 
         if let Err(error) = super::become_idle() {
             return tracing::warn!("cannot start proactive swap-out: {error}");
         }
-        let (mut vain, mut pace) = (None, Pace::default());
+        let (mut vain, mut pace, mut idle_time) = (None, Pace::default(), IdleTime::default());
         loop {
             std::thread::sleep(pace.period);
             let Ok(memory) = meminfo::read(&root) else { continue };
-            vain = look(&root, &config, vain, &memory);
+            let now = BootTime::now();
+            let rest = if idle_time.are_cpus_idle(&root, now) { IDLE_REST } else { REST };
+            if !vain.is_some_and(|vain: Vain| vain.lasts(now, rest, &memory)) {
+                vain = look(&root, &config, &memory, now);
+            }
             pace.step(&memory);
         }
     })?;
@@ -62,8 +69,8 @@ struct Vain {
 
 impl Vain {
     /// True while looking again would find the same.
-    fn lasts(self, now: BootTime, memory: &MemoryInfo) -> bool {
-        now.since(self.at) < REST && memory.anonymous_kib < self.anonymous_kib + WORTHWHILE_KIB
+    fn lasts(self, now: BootTime, rest: Duration, memory: &MemoryInfo) -> bool {
+        now.since(self.at) < rest && memory.anonymous_kib < self.anonymous_kib + WORTHWHILE_KIB
     }
 }
 
@@ -95,14 +102,10 @@ impl Pace {
     }
 }
 
-/// Swaps out what is to go where `memory` is short. Every process is sampled for that, so not in vain time after time.
-fn look(root: &Root, config: &PageoutConfig, vain: Option<Vain>, memory: &MemoryInfo) -> Option<Vain> {
+/// Swaps out what is to go where `memory` is short. Every process is sampled for that.
+fn look(root: &Root, config: &PageoutConfig, memory: &MemoryInfo, now: BootTime) -> Option<Vain> {
     if !is_short(memory, config) {
         return None;
-    }
-    let now = BootTime::now();
-    if vain.is_some_and(|vain| vain.lasts(now, memory)) {
-        return vain;
     }
     refill(root, config);
     let left = meminfo::read(root).ok().filter(|memory| is_short(memory, config))?;
@@ -170,11 +173,17 @@ mod tests {
     fn after_a_time_in_vain_it_waits_until_applications_hold_more() {
         let at = BootTime::from_milliseconds;
         let vain = Vain { at: at(50_000), anonymous_kib: 90_000 };
-        for (now_ms, anonymous_kib, lasts) in
-            [(50_200, 90_000, true), (59_999, 91_023, true), (50_200, 91_024, false), (60_000, 80_000, false)]
-        {
+        for (now_ms, rest, anonymous_kib, lasts) in [
+            (50_200, REST, 90_000, true),
+            (59_999, REST, 91_023, true),
+            (50_200, REST, 91_024, false),
+            (60_000, REST, 80_000, false),
+            (60_000, IDLE_REST, 80_000, true),
+            (60_000, IDLE_REST, 91_024, false),
+            (110_000, IDLE_REST, 80_000, false),
+        ] {
             let memory = MemoryInfo { anonymous_kib, ..MemoryInfo::default() };
-            assert_eq!(vain.lasts(at(now_ms), &memory), lasts, "{now_ms} ms, {anonymous_kib} KiB");
+            assert_eq!(vain.lasts(at(now_ms), rest, &memory), lasts, "{now_ms} ms, {anonymous_kib} KiB");
         }
     }
 

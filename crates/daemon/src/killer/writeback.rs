@@ -11,6 +11,7 @@ use brisk_mechanism::memory::candidates;
 use brisk_mechanism::memory::config::WritebackConfig;
 use brisk_mechanism::memory::constant::{ConstantPages, Pieces};
 use brisk_mechanism::memory::wear::{self, Clock, Wear};
+use brisk_sys::cpu::idle_time::IdleTime;
 use brisk_sys::kernel;
 use brisk_sys::memory::zram_writeback::{self, Pages, incompressible_first};
 use brisk_sys::memory::{pagemap, process_reclaim, zram};
@@ -20,6 +21,8 @@ use brisk_sys::{BootTime, DeviceError, Root, process};
 const WORTHWHILE_KIB: u64 = 1 << 10;
 /// What is put on record at once, and lost from the budget at most when the process is killed.
 const BATCH_KIB: u64 = 1 << 10;
+/// While the CPUs are idle, applications are sampled this seldom: none of them comes to the foreground without CPU time.
+const IDLE_LOOK: Duration = Duration::from_secs(60);
 /// A device that refuses is asked again after so long.
 const REST: Duration = Duration::from_secs(3600);
 
@@ -53,6 +56,8 @@ struct Writeback {
     config: WritebackConfig,
     limits: bool,
     known: ConstantPages,
+    learned_at: BootTime,
+    idle_time: IdleTime,
     wear: Wear,
     /// What is on record.
     saved: Wear,
@@ -77,6 +82,8 @@ impl Writeback {
             config,
             limits,
             known: ConstantPages::default(),
+            learned_at: BootTime::default(),
+            idle_time: IdleTime::default(),
             saved: wear.clone(),
             wear,
             file,
@@ -127,7 +134,11 @@ impl Writeback {
 
     /// Learns where the pages of cached applications lie.
     fn learn(&mut self) {
-        let root = &self.root;
+        let (root, now) = (&self.root, BootTime::now());
+        if self.idle_time.are_cpus_idle(root, now) && now.since(self.learned_at) < IDLE_LOOK {
+            return;
+        }
+        self.learned_at = now;
         let found = candidates(root, self.config.lowest_adj, false, &|_| false, &mut Vec::new()).unwrap_or_default();
         let cached: Vec<_> = found.iter().filter_map(|it| Some((process::life(root, it.pid)?, it.swap_kib))).collect();
         self.known.see(

@@ -60,9 +60,9 @@ impl Known {
     /// True when it is worth a sample at `now`.
     pub(super) fn is_due(&self, now: BootTime, are_cpus_idle: bool) -> bool {
         let most = if are_cpus_idle { IDLE_DOUBLINGS } else { QUIET_DOUBLINGS };
-        self.quiet_looks.checked_sub(1).is_none_or(|doublings| {
-            now.since(self.read_at).as_nanos() as u64 >= QUIET_LOOK_NS << doublings.min(most)
-        })
+        self.quiet_looks
+            .checked_sub(1)
+            .is_none_or(|doublings| now.since(self.read_at).as_nanos() as u64 >= QUIET_LOOK_NS << doublings.min(most))
     }
 
     /// Makes it worth a sample.
