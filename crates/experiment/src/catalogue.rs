@@ -6,13 +6,25 @@ use super::spec::{Experiment, SpecError};
 use brisk_report::proof::Mode;
 
 /// By name, in the order in which they are run.
-const EXPERIMENTS: &[(&str, &str)] = &[
+const EXPERIMENTS: &[&[(&str, &str)]] = &[
+    #[cfg(feature = "lab")]
+    OF_THE_LAB,
+    OF_A_DEVICE,
+];
+
+const OF_A_DEVICE: &[(&str, &str)] = &[
+    ("memory-here", include_str!("../../../experiments/memory-here.toml")),
+    ("placement-here", include_str!("../../../experiments/placement-here.toml")),
+    ("launch-here", include_str!("../../../experiments/launch-here.toml")),
+    ("boot-here", include_str!("../../../experiments/boot-here.toml")),
+];
+
+/// What only the lab can run, a device need not carry.
+#[cfg(feature = "lab")]
+const OF_THE_LAB: &[(&str, &str)] = &[
     ("boot-preload", include_str!("../../../experiments/boot-preload.toml")),
     ("boot-bursts", include_str!("../../../experiments/boot-bursts.toml")),
-    // What only the lab can run, a device need not carry.
-    #[cfg(feature = "lab")]
     ("boot-paper", include_str!("../../../experiments/boot-paper.toml")),
-    #[cfg(feature = "lab")]
     ("boot-heavy", include_str!("../../../experiments/boot-heavy.toml")),
     ("launch-paper", include_str!("../../../experiments/launch-paper.toml")),
     ("launch-idle", include_str!("../../../experiments/launch-idle.toml")),
@@ -21,11 +33,8 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     ("launch-schedutil", include_str!("../../../experiments/launch-schedutil.toml")),
     ("launch-stock", include_str!("../../../experiments/launch-stock.toml")),
     ("launch-threads", include_str!("../../../experiments/launch-threads.toml")),
-    #[cfg(feature = "lab")]
     ("placement-combinations", include_str!("../../../experiments/placement-combinations.toml")),
-    #[cfg(feature = "lab")]
     ("placement-sessions", include_str!("../../../experiments/placement-sessions.toml")),
-    #[cfg(feature = "lab")]
     ("placement-thesis", include_str!("../../../experiments/placement-thesis.toml")),
     ("lookup-hub", include_str!("../../../experiments/lookup-hub.toml")),
     ("lookup-list", include_str!("../../../experiments/lookup-list.toml")),
@@ -35,17 +44,14 @@ const EXPERIMENTS: &[(&str, &str)] = &[
     ("memory-brisk", include_str!("../../../experiments/memory-brisk.toml")),
     ("memory-victims", include_str!("../../../experiments/memory-victims.toml")),
     ("memory-single", include_str!("../../../experiments/memory-single.toml")),
-    // What only the lab can run, a device need not carry.
-    #[cfg(feature = "lab")]
     ("memory-writeback", include_str!("../../../experiments/memory-writeback.toml")),
-    #[cfg(feature = "lab")]
     ("together", include_str!("../../../experiments/together.toml")),
-    ("memory-here", include_str!("../../../experiments/memory-here.toml")),
-    #[cfg(feature = "lab")]
-    ("placement-here", include_str!("../../../experiments/placement-here.toml")),
-    ("launch-here", include_str!("../../../experiments/launch-here.toml")),
-    ("boot-here", include_str!("../../../experiments/boot-here.toml")),
+    ("together-parallel", include_str!("../../../experiments/together-parallel.toml")),
 ];
+
+fn texts() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    EXPERIMENTS.iter().copied().flatten()
+}
 
 /// An experiment with the text that it was read from.
 #[derive(Debug, Clone)]
@@ -87,7 +93,7 @@ pub enum CatalogueError {
 /// # Errors
 /// When a built-in file is wrong, which the tests rule out.
 pub fn all() -> Result<Vec<Entry>, SpecError> {
-    EXPERIMENTS.iter().map(|(name, text)| entry(&format!("experiments/{name}.toml"), text)).collect()
+    texts().map(|(name, text)| entry(&format!("experiments/{name}.toml"), text)).collect()
 }
 
 /// The experiments that `names` stand for, without repetition: experiment names, mechanism names, paths of files; all
@@ -175,8 +181,8 @@ mod tests {
             ["placement-combinations", "placement-sessions", "placement-thesis"]
         );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
-        assert_eq!(names(&["together"], false).unwrap(), ["together"]);
-        assert_eq!(names(&[], false).unwrap().len(), 24);
+        assert_eq!(names(&["together"], false).unwrap(), ["together", "together-parallel"]);
+        assert_eq!(names(&[], false).unwrap().len(), 25);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);
@@ -195,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_files_are_right() {
-        for ((file_name, _), Entry { experiment, .. }) in EXPERIMENTS.iter().zip(all().unwrap()) {
+        for ((file_name, _), Entry { experiment, .. }) in texts().zip(all().unwrap()) {
             assert_eq!(experiment.name, *file_name, "an experiment is named after its file");
             for arm in &experiment.arms {
                 if let Some(configuration) = &arm.brisk {

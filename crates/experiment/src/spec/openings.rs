@@ -50,6 +50,13 @@ impl Openings {
     pub fn of_form(&self, quick: bool) -> u32 {
         self.quick_count.filter(|_| quick).unwrap_or(self.count)
     }
+
+    fn is_of_whole_device(&self) -> bool {
+        #[cfg(feature = "lab")]
+        return self.together.is_some();
+        #[cfg(not(feature = "lab"))]
+        false
+    }
 }
 
 impl Experiment {
@@ -58,9 +65,12 @@ impl Experiment {
             Ok(workload) => workload.list.len() + workload.reopens.count,
             Err(error) => return Some(format!("memory-workload.toml: {error}")),
         };
-        if self.mode != Mode::Deterministic {
+        // A whole device on several CPUs is compared with another one of the same moment.
+        if self.mode != Mode::Deterministic && !(self.mode == Mode::Parallel && openings.is_of_whole_device()) {
             return Some(
-                "applications are opened where time is counted in instructions: mode = \"deterministic\"".into(),
+                "applications are opened where time is counted in instructions: mode = \"deterministic\" (or \
+                 \"parallel\", with `together`)"
+                    .into(),
             );
         }
         if openings.count == 0 || openings.count as usize > known {
@@ -123,6 +133,12 @@ look_up = { manager = "own", format = "android-5" }
         let experiment = Experiment::parse("x", TOGETHER).unwrap();
         assert_eq!(experiment.points(true), [Point::Openings(12)]);
         assert_eq!(experiment.points(false), [Point::Openings(45)]);
+        let parallel = TOGETHER.replace("\"deterministic\"", "\"parallel\"");
+        assert_eq!(Experiment::parse("x", &parallel).unwrap().mode, Mode::Parallel);
+        let alone: String =
+            parallel.lines().filter(|line| !line.starts_with("together =")).map(|line| format!("{line}\n")).collect();
+        let error = Experiment::parse("x", &alone).unwrap_err().to_string();
+        assert!(error.contains("mode = \"deterministic\""), "{error}");
         let all = TOGETHER.replace("quick_count = 12\n", "");
         assert_eq!(Experiment::parse("x", &all).unwrap().points(true), [Point::Openings(45)]);
         for (from, to, expected) in [
@@ -137,7 +153,7 @@ look_up = { manager = "own", format = "android-5" }
                 "",
                 "look_up belongs",
             ),
-            ("\"deterministic\"", "\"parallel\"", "mode = \"deterministic\""),
+            ("\"deterministic\"", "\"native\"", "names its `scenario`"),
         ] {
             let text = TOGETHER.replacen(from, to, 1);
             assert_ne!(text, TOGETHER, "{from}");
