@@ -1,6 +1,7 @@
-//! What stands on nothing but the standard library.
+//! What stands on no other crate of brisk's.
 
 pub mod insertion_sort;
 pub mod notes;
 pub mod random;
+pub mod toml_text;
 pub mod work;

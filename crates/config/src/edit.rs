@@ -1,5 +1,6 @@
 //! One setting changed in the text of a configuration; every other line stays as a person wrote it.
 
+use brisk_base::toml_text;
 use toml::{Table, Value};
 
 use super::Config;
@@ -24,13 +25,13 @@ pub enum EditError {
 /// # Errors
 /// [`EditError`]; what is returned holds the setting, and is `text` in everything else.
 pub fn set_enabled(text: &str, mechanism: &str, enabled: Enabled) -> Result<String, EditError> {
-    let refused = |error: toml::de::Error| EditError::Refused(error.to_string().trim_end().to_owned());
+    let refused = |error: toml_text::Error| EditError::Refused(error.to_string());
     Config::parse(text).map_err(refused)?;
-    let mut wanted: Table = text.parse().map_err(refused)?;
+    let mut wanted: Table = toml_text::from_str(text).map_err(refused)?;
     let changed = with_line(text, mechanism, &format!("enabled = {enabled}"));
     insert(&mut wanted, mechanism, enabled);
     let unclear = || EditError::Unclear { mechanism: mechanism.to_owned() };
-    let found: Table = changed.parse().map_err(|_| unclear())?;
+    let found: Table = toml_text::from_str(&changed).map_err(|_| unclear())?;
     if found != wanted {
         return Err(unclear());
     }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use brisk_base::toml_text;
+
 /// A configuration that was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -56,33 +58,9 @@ impl ConfigError {
         Self::Io { path: path.to_owned(), source }
     }
 
-    /// The TOML `error` that was found in `text`, which came from `path`.
-    pub(super) fn refused(path: &Path, text: &str, error: &toml::de::Error) -> Self {
-        let (line, column) = position(text.as_bytes(), error.span().map_or(0, |span| span.start));
+    /// What the reader of `path` said.
+    pub(super) fn refused(path: &Path, error: &toml_text::Error) -> Self {
+        let (line, column) = error.position();
         Self::Refused { path: path.to_owned(), line, column, message: error.message().trim_end().replace('\n', ", ") }
-    }
-}
-
-/// Line and column of the byte `offset`, both from 1, the column in characters.
-pub(super) fn position(text: &[u8], offset: usize) -> (usize, usize) {
-    let before = &text[..offset.min(text.len())];
-    let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
-    let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
-    let column = 1 + String::from_utf8_lossy(&before[line_start..]).chars().count();
-    (line, column)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::position;
-
-    #[test]
-    fn positions_count_lines_and_characters_from_one() {
-        let text = "a\nüb\n\nc".as_bytes();
-        for (offset, expected) in
-            [(0, (1, 1)), (1, (1, 2)), (2, (2, 1)), (4, (2, 2)), (6, (3, 1)), (7, (4, 1)), (99, (4, 2))]
-        {
-            assert_eq!(position(text, offset), expected, "{offset}");
-        }
     }
 }

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::error::position;
 use super::{Config, ConfigError};
+use brisk_base::toml_text::{self, position};
 use brisk_sys::Root;
 
 /// The folders, lowest first.
@@ -116,14 +116,14 @@ impl Layers {
                 _ => read_bounded(file)?,
             };
             // Checked as a whole first, because only here the place of a mistake is known.
-            Config::parse(&text).map_err(|error| ConfigError::refused(file, &text, &error))?;
-            let table = text.parse().map_err(|error| ConfigError::refused(file, &text, &error))?;
+            Config::parse(&text).map_err(|error| ConfigError::refused(file, &error))?;
+            let table = toml_text::from_str(&text).map_err(|error| ConfigError::refused(file, &error))?;
             record(&mut settings, "", &table, Some(file));
         }
         let last = files.last().map_or(Path::new("built-in defaults"), PathBuf::as_path);
         // Through text again, so that the binary holds one reader of the configuration and not two.
         let text = assemble(&settings).to_string();
-        let config = Config::parse(&text).map_err(|error| ConfigError::refused(last, &text, &error))?;
+        let config = Config::parse(&text).map_err(|error| ConfigError::refused(last, &error))?;
         Ok(Self { config, files, settings })
     }
 }

@@ -179,7 +179,7 @@ impl Recorder {
         if self.configuration.as_ref() == Some(config) {
             return;
         }
-        match toml::to_string(config) {
+        match config.to_toml() {
             Ok(text) => self.write(&Record::Configured { text }),
             Err(error) => tracing::error!("the recording lacks the configuration: {error}"),
         }
@@ -243,7 +243,7 @@ mod tests {
         let records: Vec<Record> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert!(matches!(&records[0], Record::Opened { format: FORMAT, .. }), "{text}");
         let rest = [
-            Record::Configured { text: toml::to_string(&Config::default()).unwrap() },
+            Record::Configured { text: Config::default().to_toml().unwrap() },
             Record::Stopped { at: BootTime::from_milliseconds(7) },
             Record::Closed { records: 3, is_full: false },
         ];

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use brisk_base::toml_text::Located;
 use serde::{Deserialize, Deserializer};
-use toml::Spanned;
 
 use super::metric::Metric;
 
@@ -219,11 +219,11 @@ pub struct Claim {
     #[serde(default)]
     pub paired: bool,
     /// The arm that it is about.
-    pub arm: Spanned<String>,
+    pub arm: Located<String>,
     /// The arm that it is compared with; the baseline when absent.
-    pub against: Option<Spanned<String>>,
+    pub against: Option<Located<String>>,
     /// The arm that is the goal, for [`Measure::GapClosed`] and [`Measure::Loss`].
-    pub toward: Option<Spanned<String>>,
+    pub toward: Option<Located<String>>,
     /// At which points.
     #[serde(default)]
     pub at: At,
@@ -273,7 +273,7 @@ impl Claim {
 
     /// The arms that it names.
     pub fn arms(&self) -> impl Iterator<Item = &String> {
-        [Some(&self.arm), self.against.as_ref(), self.toward.as_ref()].into_iter().flatten().map(Spanned::get_ref)
+        [Some(&self.arm), self.against.as_ref(), self.toward.as_ref()].into_iter().flatten().map(|arm| &arm.value)
     }
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conduct::{Findings, Run};
 use super::estimate::Expected;
+use brisk_base::toml_text;
 use brisk_sys::durable_file;
 
 /// What comes with brisk.
@@ -42,7 +43,7 @@ impl Costs {
     /// What comes with brisk: of an empty cache.
     pub fn shipped() -> Self {
         // A test reads it.
-        toml::from_str(SHIPPED).unwrap_or_default()
+        toml_text::from_str(SHIPPED).unwrap_or_default()
     }
 
     /// What is on record in `path`; nothing where there is no readable record.

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::architecture::Architecture;
+use brisk_base::toml_text;
 
 /// The scenarios that come with brisk.
 const SCENARIOS: &[(&str, &str)] = &[
@@ -224,7 +225,7 @@ pub enum ScenarioError {
         /// Its name or path.
         name: String,
         /// Where and what.
-        source: Box<toml::de::Error>,
+        source: toml_text::Error,
     },
     /// Its values contradict each other.
     #[error("scenario {name}: {reason}")]
@@ -264,8 +265,8 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError::Syntax`] and [`ScenarioError::Invalid`].
     pub fn parse(name: &str, text: &str) -> Result<Self, ScenarioError> {
-        let mut scenario: Self = toml::from_str(text)
-            .map_err(|source| ScenarioError::Syntax { name: name.into(), source: Box::new(source) })?;
+        let mut scenario: Self =
+            toml_text::from_str(text).map_err(|source| ScenarioError::Syntax { name: name.into(), source })?;
         scenario.name = name.into();
         match scenario.contradiction() {
             Some(reason) => Err(ScenarioError::Invalid { name: name.into(), reason }),

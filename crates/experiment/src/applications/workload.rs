@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use brisk_base::random::Random;
+use brisk_base::toml_text;
 
 const TEXT: &str = include_str!("../../../../experiments/memory-workload.toml");
 
@@ -70,8 +71,8 @@ impl Applications {
     ///
     /// # Errors
     /// When the built-in file is wrong, which the tests rule out.
-    pub fn standard() -> Result<Self, toml::de::Error> {
-        toml::from_str(TEXT)
+    pub fn standard() -> Result<Self, toml_text::Error> {
+        toml_text::from_str(TEXT)
     }
 
     /// Where the own file of application `number` begins in the storage: behind the framework and the files before.

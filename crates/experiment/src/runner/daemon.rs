@@ -46,7 +46,7 @@ impl Daemon {
     /// Starts `brisk daemon` and returns once its control socket answers.
     pub(super) fn start(root: &Root, folder: &Path, configuration: &toml::Table) -> anyhow::Result<Self> {
         let file = folder.join("arm.toml");
-        fs::write(&file, toml::to_string(&acting(configuration))?)
+        fs::write(&file, acting(configuration).to_string())
             .with_context(|| format!("cannot write {}", file.display()))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--root").arg(root.path("/")).arg("daemon").arg("--config").arg(&file);

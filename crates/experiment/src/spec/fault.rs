@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use toml::Spanned;
-
 use super::super::claim::{At, Claim, Judge, Measure};
 use super::super::metric::{Metric, Subject};
 use super::{Arm, Boots, Experiment, Launches, LookUps, Preloading, Readings, Reboots};
@@ -208,19 +206,19 @@ impl Experiment {
         for claim in &self.claims {
             let named = [Some(&claim.arm), claim.against.as_ref(), claim.toward.as_ref()];
             for name in named.into_iter().flatten() {
-                if self.arm(name.get_ref()).is_none() {
-                    return Some((name.span().start, format!("there is no arm {:?}", name.get_ref())));
+                if self.arm(&name.value).is_none() {
+                    return Some((name.offset, format!("there is no arm {:?}", name.value)));
                 }
             }
             if let Some(message) = self.claim_fault(claim) {
-                return Some((claim.arm.span().start, format!("claim {}: {message}", claim.id)));
+                return Some((claim.arm.offset, format!("claim {}: {message}", claim.id)));
             }
         }
         None
     }
 
     fn claim_fault(&self, claim: &Claim) -> Option<String> {
-        let toward = claim.toward.as_ref().map(Spanned::get_ref);
+        let toward = claim.toward.as_ref().map(|arm| &arm.value);
         let needs_toward = matches!(claim.measure, Measure::GapClosed | Measure::Loss);
         if needs_toward != toward.is_some() {
             return Some("gap-closed and loss need `toward`, others have none".into());

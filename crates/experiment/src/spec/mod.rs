@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::claim::Claim;
 use super::metric::Subject;
 use super::point::Point;
+use brisk_base::toml_text;
 use brisk_report::proof::Mode;
 #[cfg(feature = "lab")]
 pub use combinations::{Combination, Combinations, Foreground, Neighbour, is_named};
@@ -236,15 +237,12 @@ impl Experiment {
     /// # Errors
     /// [`SpecError::Invalid`] with line and column.
     pub fn parse(origin: &str, text: &str) -> Result<Self, SpecError> {
-        let invalid = |offset: usize, message: String| {
-            let (line, column) = place(text, offset);
-            SpecError::Invalid { origin: origin.to_owned(), line, column, message }
-        };
-        let experiment: Self = toml::from_str(text)
-            .map_err(|error| invalid(error.span().map_or(0, |span| span.start), error.message().to_owned()))?;
+        let invalid = |(line, column), message| SpecError::Invalid { origin: origin.to_owned(), line, column, message };
+        let experiment: Self =
+            toml_text::from_str(text).map_err(|error| invalid(error.position(), error.message().to_owned()))?;
         match experiment.fault() {
             None => Ok(experiment),
-            Some((offset, message)) => Err(invalid(offset, message)),
+            Some((offset, message)) => Err(invalid(toml_text::position(text.as_bytes(), offset), message)),
         }
     }
 
@@ -356,12 +354,6 @@ impl Experiment {
             Count::Each(counts) => counts.clone(),
         }
     }
-}
-
-/// Line and column, both from 1, of a byte offset; the column counts characters.
-fn place(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.char_indices().take_while(|&(at, _)| at < offset);
-    before.fold((1, 1), |(line, column), (_, c)| if c == '\n' { (line + 1, 1) } else { (line, column + 1) })
 }
 
 #[cfg(test)]

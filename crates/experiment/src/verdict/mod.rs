@@ -1,7 +1,7 @@
 //! From samples to verdicts: a claim is shown when its whole 95 % interval meets the requirement, and refuted when its whole
 //! 99.9 % interval misses it: a report judges about a hundred claims, and refutes a true one by chance in one of ten reports.
 
-use toml::Spanned;
+use brisk_base::toml_text::Located;
 
 use super::claim::{At, Centre, Claim, Judge, Measure, Requirement};
 use super::point::Point;
@@ -171,7 +171,7 @@ fn paired_figure(measure: Measure, [arm, against, toward]: &[Vec<f64>; 3], centr
 
 impl<'a> Judged<'a> {
     fn new(experiment: &Experiment, claim: &'a Claim, samples: &Samples, points: &[usize]) -> Self {
-        let index = |name: &Spanned<String>| experiment.arm(name.get_ref());
+        let index = |name: &Located<String>| experiment.arm(&name.value);
         let compared = [Measure::Gain, Measure::GapClosed, Measure::Loss, Measure::OfBound, Measure::OffPrediction];
         let alone = !compared.contains(&claim.measure);
         let arm = index(&claim.arm);
@@ -275,7 +275,7 @@ impl<'a> Judged<'a> {
         ClaimResult {
             id: claim.id.clone(),
             text: self.text(),
-            arm: Some(claim.arm.get_ref().clone()),
+            arm: Some(claim.arm.value.clone()),
             point,
             unit: unit.to_owned(),
             required: claim.required.map_or(REPORTED.to_owned(), |requirement| requirement.to_string()),

@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde::Deserialize;
 
 use brisk_base::random::Random;
+use brisk_base::toml_text;
 
 /// The traces that come with brisk.
 const BUILT_IN: &str = include_str!("traces.toml");
@@ -111,7 +112,7 @@ impl Traces {
     /// # Errors
     /// [`TraceError`] with line and column, or with what contradicts itself.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
-        let traces: Self = toml::from_str(text).map_err(|error| TraceError(error.to_string().trim_end().into()))?;
+        let traces: Self = toml_text::from_str(text).map_err(|error| TraceError(error.to_string()))?;
         match traces.fault() {
             None => Ok(traces),
             Some(fault) => Err(TraceError(fault)),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use super::abi;
 use super::cache::{CacheProfile, HEADER_BYTES};
 use super::parcel::{Object, Parcel, Reader};
+use brisk_base::toml_text;
 
 /// The interface of every context manager.
 pub const DESCRIPTOR: &str = "android.os.IServiceManager";
@@ -176,8 +177,8 @@ impl WireFormat {
             format: Vec<WireFormat>,
         }
         ALL.get_or_init(|| {
-            let file: File =
-                toml::from_str(include_str!("../wire_formats.toml")).expect("a test parses this very text");
+            let text = include_str!("../wire_formats.toml");
+            let file: File = toml_text::from_str(text).expect("a test parses this very text");
             file.format
         })
     }
