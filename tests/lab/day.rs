@@ -170,7 +170,7 @@ fn played(course: Course) -> Option<Report> {
     let events =
         ["open", "squeeze", "compute", "reload", "off", "kill"].map(|what| format!("{what} {}", counted(what)));
     let mut said = format!("seed {SEED}: {} in {:.0} s\n", events.join(", "), started.elapsed().as_secs_f64());
-    for line in ["sample", "log", "oom", "said", "kills"].into_iter().flat_map(|name| report.all(name)) {
+    for line in ["sample", "complaint", "oom", "said", "kills"].into_iter().flat_map(|name| report.all(name)) {
         let _ = writeln!(said, "{line}");
     }
     // Past the capture of a test's output: the figures are for the person who runs the tests.
@@ -187,8 +187,7 @@ fn faults(report: &Report, course: Course) -> Vec<String> {
             Err(fault) => faults.push(fault),
         }
     }
-    let errors = report.all("log").into_iter().filter(|line| !is_told_of_a_kill(line));
-    faults.extend(errors.map(|line| format!("the log: {line}")));
+    faults.extend(report.complaints(is_told_of_a_kill).into_iter().map(|line| format!("the log: {line}")));
     for (name, expected) in
         [("state", "same"), ("left", "Nothing is left changed."), ("hold", "0 ondemand"), ("oom", "0")]
     {

@@ -252,7 +252,6 @@ wait_for 60 no_process_is_left
 sleep 10
 if is_as_before; then say state same; else say state "$(diff $work/before $work/now | tr '\n' ';')"; fi
 say left "$(brisk restore)"
-grep -E 'brisk: (warning|error): ' $log $work/hold $work/restored 2>/dev/null | sed 's/^\([^:]*\): */log: /;s/[0-9]\{1,\}/N/g' | sort | uniq -c | sort -rn | head -n 40 |
-	while read -r line; do say log "$line"; done
+say_complaints $log $work/hold $work/restored
 say said "$(wc -l <$log)"
 kill -KILL $hogs

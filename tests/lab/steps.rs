@@ -47,6 +47,13 @@ impl Report {
         all[0]
     }
 
+    /// What brisk's logs warn of and call errors, but for what `is_expected`; the script must have said it by `say_complaints`.
+    pub fn complaints(&self, is_expected: impl Fn(&str) -> bool) -> Vec<&str> {
+        let kinds = self.all("complaint").len();
+        assert_eq!(self.one("complaints") == "0", kinds == 0, "{self:#?}");
+        self.all("complaint").into_iter().filter(|line| !is_expected(line)).collect()
+    }
+
     /// The same as JSON.
     pub fn json(&self, name: &str) -> Value {
         serde_json::from_str(self.one(name)).unwrap()

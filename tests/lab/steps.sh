@@ -43,3 +43,14 @@ killer() {
 		fi
 	done
 }
+
+# complaints LOG...: what brisk warned of and what it called an error, a line each. A log that is not there says nothing.
+complaints() {
+	cat "$@" 2>/dev/null | grep -E '^brisk: (warning|error): ' || :
+}
+
+# say_complaints LOG...: how many there are, and each kind once with how often it was said; `Report::complaints` of tests/lab/steps.rs reads them.
+say_complaints() {
+	say complaints "$(complaints "$@" | wc -l)"
+	complaints "$@" | sed 's/[0-9]\{1,\}/N/g' | sort | uniq -c | sort -rn | while read -r line; do say complaint "$line"; done
+}
