@@ -257,6 +257,22 @@ has_floor() {
 	holds "$cpufreq/policy$1/scaling_min_freq" "$2"
 }
 
+# hold_all NAME: waits until each mechanism holds a lease, and says what the daemon says then. Placement may leave its own out for
+# half a second, to see what that does.
+hold_all() {
+	wait_for $patience do_all_hold
+	say "$1" "$(cat $work/status)"
+}
+
+do_all_hold() {
+	brisk status --json | tr -d '\n' >$work/status
+	sed 's/.*"leases":\[//; s/"mechanisms":.*//' $work/status >$work/leases
+	for lease in policy0/scaling_min_freq policy1/scaling_min_freq swappiness binder_cache; do
+		grep -q "$lease" $work/leases || return 1
+	done
+	for pid in $hogs; do grep -q "\"tid\":$pid}" $work/leases || return 1; done
+}
+
 # A CPU goes while launch, placement, memory and lookup hold leases, and comes back when the launch has ended: what was leased of it
 # is restored then, for the kernel refuses that before.
 unplug() {
@@ -265,21 +281,18 @@ unplug() {
 	begin_foreground
 	wait_for $patience has_floor 0 1200000
 	wait_for $patience has_floor 1 1200000
-	wait_for $patience are_deprioritised $hogs
-	status unplug.online
+	hold_all unplug.online
 	echo 0 >$cpus/cpu1/online
 	wait_for $patience grep -q 'the device changed' $log
-	wait_for $patience has_floor 0 1200000
-	wait_for $patience are_deprioritised $hogs
+	hold_all unplug.offline
 	say_cache unplug
+	say unplug.floor "$(cat $cpufreq/policy0/scaling_min_freq)"
 	say unplug.swap "$(grep -c zram0 /proc/swaps)"
-	status unplug.offline
 	end_foreground
 	wait_for $patience are_free $hogs
 	wait_for $patience has_floor 0 200000
 	echo 1 >$cpus/cpu1/online
 	wait_for $patience has_floor 1 200000
-	say unplug.back restored
 }
 
 have_lookups_gone_on() {

@@ -19,10 +19,15 @@ impl Report {
         job.timeout = patience;
         let job = job.with_file(path, script).with_file("/steps.sh", include_str!("steps.sh"));
         let (outcome, lines) = run(&job);
-        let said = results(&lines).into_iter().filter_map(|line| line.split_once(": "));
-        let report = Self(said.map(|(name, text)| (name.to_owned(), text.to_owned())).collect());
+        let report = Self::told(&results(&lines));
         assert_eq!(outcome.unwrap().status, 0, "{report:#?}\n{lines:#?}");
         report
+    }
+
+    /// What `lines` say.
+    pub fn told(lines: &[&str]) -> Self {
+        let said = lines.iter().filter_map(|line| line.split_once(": "));
+        Self(said.map(|(name, text)| (name.to_owned(), text.to_owned())).collect())
     }
 
     /// The same with the functions of launch_steps.sh beside it, too.

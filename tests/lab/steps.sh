@@ -34,10 +34,8 @@ wait_for() {
 
 # The process of brisk's killer; nothing when there is none. A script may have the same word among its arguments.
 killer() {
-	for file in /proc/[0-9]*/cmdline; do
-		if tr '\0' '\n' 2>/dev/null <"$file" | {
-			read -r program && [ "$program" = /proc/self/exe ] && grep -qx killer
-		}; then
+	grep -la '^/proc/self/exe' /proc/[0-9]*/cmdline 2>/dev/null | while read -r file; do
+		if tr '\0' '\n' 2>/dev/null <"$file" | grep -qx killer; then
 			file=${file#/proc/}
 			echo "${file%/cmdline}"
 		fi
