@@ -128,7 +128,7 @@ start_all() {
 
 # What was warned of: nothing to write back to was asked for.
 warnings() {
-	grep -c '^brisk: warning: .*nothing is written back' $log || :
+	complaints $log | grep -c 'nothing is written back' || :
 }
 
 is_warned() {

@@ -1,14 +1,17 @@
 #!/bin/sh
 # Mechanisms that act at the same time, on the same processes and CPUs: each does its part, and afterwards the system is as before.
-# Runs in the lab's guest as `interactions.sh STEP`; tests/lab/interactions.rs reads the lines "NAME: TEXT" and judges.
+# Runs in the lab's guest as `interactions.sh STEP ACTUATOR`; tests/lab/interactions.rs reads the lines "NAME: TEXT" and judges.
 # shellcheck disable=SC2086 # lists of processes
 set -eu
 
-cpufreq=/sys/devices/system/cpu/cpufreq
+cpus=/sys/devices/system/cpu
+cpufreq=$cpus/cpufreq
 rate=$cpufreq/ondemand/sampling_rate
 cache=/sys/kernel/binder_cache/binder
 work=/run/check
 log=$work/log
+# Where CPUs follow the host's clock, a busy host makes all of this slow.
+patience=300
 
 # shellcheck source=tests/lab/steps.sh
 . /steps.sh
@@ -24,12 +27,13 @@ in_vain() {
 	tail -n 30 "$log" >&2 || :
 }
 
+# configure ACTUATOR: that of launches.
 configure() {
 	mkdir -p /etc/brisk
 	cat >/etc/brisk/brisk.toml <<-END
 		[launch]
 		triggers = ["announced"]
-		actuators = ["sampling-rate"]
+		actuators = ["$1"]
 		force = true
 		[launch.end]
 		load_below_cpu_percent = 0
@@ -83,7 +87,7 @@ has_nice() {
 # In this busybox, renice adds to what is there: what computes has nice 0.
 compute() {
 	sh -c 'renice -n 15 -p $$ >/dev/null; while :; do :; done' &
-	wait_for 60 has_nice $! 0
+	wait_for $patience has_nice $! 0
 }
 
 # A process that computes is in the foreground, and its launch lasts.
@@ -91,7 +95,7 @@ begin_foreground() {
 	rm -f $work/foreground
 	brisk launch -- sh -c "renice -n 15 -p \$\$; echo \$\$ >$work/foreground; while :; do :; done" >/dev/null 2>&1 &
 	launch=$!
-	wait_for 60 test -s $work/foreground
+	wait_for $patience test -s $work/foreground
 }
 
 end_foreground() {
@@ -103,9 +107,9 @@ end_foreground() {
 serve() {
 	mkfifo $work/never
 	brisk lab context-manager --format android-16 --device /dev/binder <>$work/never >$work/manager &
-	wait_for 60 grep -q ready $work/manager
+	wait_for $patience grep -q ready $work/manager
 	brisk lab services --format android-16 --device /dev/binder --count 40 <>$work/never >$work/services &
-	wait_for 60 grep -q ready $work/services
+	wait_for $patience grep -q ready $work/services
 }
 
 look_up() {
@@ -128,7 +132,7 @@ are_more_hits() {
 # say_cache NAME: when it has answered once more.
 say_cache() {
 	hits_before=$(hits)
-	wait_for 60 are_more_hits
+	wait_for $patience are_more_hits
 	say "$1.cache" "$(cat $cache/mode) $(cat $cache/capacity)"
 }
 
@@ -139,7 +143,7 @@ is_told() {
 start_daemon() {
 	brisk daemon 2>>$log &
 	daemon=$!
-	wait_for 60 grep -q 'brisk: ready' $log
+	wait_for $patience grep -q 'brisk: ready' $log
 }
 
 status() {
@@ -151,13 +155,13 @@ status() {
 handover() {
 	brisk boot hold --until file:$work/done >/dev/null 2>&1 &
 	holder=$!
-	wait_for 60 holds $cpufreq/policy0/scaling_governor performance
+	wait_for $patience holds $cpufreq/policy0/scaling_governor performance
 	start_daemon
-	wait_for 60 is_told 'brisk boot hold'
+	wait_for $patience is_told 'brisk boot hold'
 	status handover.held
 	kill -CONT $hogs
 	begin_foreground
-	wait_for 60 are_deprioritised $hogs
+	wait_for $patience are_deprioritised $hogs
 	say_cache handover
 	say handover.governor "$(cat $cpufreq/policy0/scaling_governor)"
 	end_foreground
@@ -165,12 +169,12 @@ handover() {
 	wait "$holder"
 	rm $work/done
 	say handover.after "$(cat $cpufreq/policy0/scaling_governor) $(cat $rate)"
-	wait_for 60 is_told 'sampling-rate'
+	wait_for $patience is_told 'sampling-rate'
 	begin_foreground
-	wait_for 60 holds $rate 10000
+	wait_for $patience holds $rate 10000
 	say handover.launch helped
 	end_foreground
-	wait_for 60 holds $rate 100000
+	wait_for $patience holds $rate 100000
 }
 
 swapped_kib() {
@@ -185,7 +189,7 @@ fill() {
 	filler=$!
 	fillers="$fillers $filler"
 	full_kib=$(($1 * 1024))
-	wait_for 30 is_full
+	wait_for $patience is_full
 }
 
 is_full() {
@@ -204,21 +208,27 @@ has_no_lease() {
 	! has_lease "$1"
 }
 
+has_text() {
+	[ "$(awk '/^VmRSS|^VmSwap/ { held += $2 } END { print held }' /proc/$victim/status)" -ge 4096 ]
+}
+
 # A launch while memory is short. The killer ends a bulk process that placement has leases of; both it and placement go on.
 pressure() {
-	start_daemon
-	sh -c 'renice -n 15 -p $$ >/dev/null; text=$(head -c 4194304 /dev/urandom | base64); while :; do :; done' &
+	hoard='BEGIN { text = "more"; while (length(text) < 4194304) text = text text; while (1) rounds++ }'
+	sh -c "renice -n 15 -p \$\$ >/dev/null; exec awk '$hoard'" &
 	victim=$!
-	fillers=
-	while [ "$(swapped_kib)" -lt 16384 ]; do fill 8; done
+	wait_for $patience has_text
+	start_daemon
+	# They compute from now on: what had slept for long would be known as bulk work only after a while.
 	kill -CONT $hogs
+	fillers=
+	while [ "$(swapped_kib)" -lt 16384 ]; do fill 4; done
 	begin_foreground
-	wait_for 60 holds $rate 10000
-	wait_for 60 are_deprioritised $hogs $victim
+	wait_for $patience holds $rate 10000
+	wait_for $patience are_deprioritised $hogs $victim
 	say pressure.launch "helped with $(swapped_kib) KiB on swap"
-	wait_for 20 has_lease $victim
+	wait_for $patience has_lease $victim
 	say pressure.leases "$(leases_of $victim)"
-	kill -STOP $hogs
 	echo 950 >/proc/$victim/oom_score_adj
 	while ! has_gone $victim && [ "$(echo "$fillers" | wc -w)" -lt 80 ]; do fill 4; done
 	say pressure.victim "$victim"
@@ -226,23 +236,75 @@ pressure() {
 	say pressure.rate "$(cat $rate)"
 	compute
 	late=$!
-	wait_for 60 are_deprioritised $late
+	wait_for $patience are_deprioritised $late
 	say pressure.killer "$(is_free "$(killer)" && echo free)"
 	say_cache pressure
-	wait_for 20 has_no_lease $victim
+	wait_for $patience has_no_lease $victim
 	say pressure.left "$(leases_of $victim)"
 	say pressure.kills "$(brisk memory kills --json | tr -d '\n')"
 	say pressure.oom "$(sed -n 's/^oom_kill //p' /proc/vmstat)"
 	kill -KILL $late $fillers || :
-	kill -CONT $hogs
 	end_foreground
-	wait_for 60 holds $rate 100000
+	wait_for $patience holds $rate 100000
+}
+
+# knows_cpus COUNT
+knows_cpus() {
+	brisk placement explain | grep -q "^CPUs *$1 "
+}
+
+has_floor() {
+	holds "$cpufreq/policy$1/scaling_min_freq" "$2"
+}
+
+# hold_all NAME: waits until each mechanism holds a lease, and says what the daemon says then. Placement may leave its own out for
+# half a second, to see what that does.
+hold_all() {
+	wait_for $patience do_all_hold
+	say "$1" "$(cat $work/status)"
+}
+
+do_all_hold() {
+	brisk status --json | tr -d '\n' >$work/status
+	sed 's/.*"leases":\[//; s/"mechanisms":.*//' $work/status >$work/leases
+	for lease in policy0/scaling_min_freq policy1/scaling_min_freq swappiness binder_cache; do
+		grep -q "$lease" $work/leases || return 1
+	done
+	for pid in $hogs; do grep -q "\"tid\":$pid}" $work/leases || return 1; done
+}
+
+# A CPU goes while launch, placement, memory and lookup hold leases, and comes back when the launch has ended: what was leased of it
+# is restored then, for the kernel refuses that before.
+unplug() {
+	start_daemon
+	kill -CONT $hogs
+	begin_foreground
+	wait_for $patience has_floor 0 1200000
+	wait_for $patience has_floor 1 1200000
+	hold_all unplug.online
+	echo 0 >$cpus/cpu1/online
+	wait_for $patience grep -q 'the device changed' $log
+	hold_all unplug.offline
+	say_cache unplug
+	say unplug.floor "$(cat $cpufreq/policy0/scaling_min_freq)"
+	say unplug.swap "$(grep -c zram0 /proc/swaps)"
+	end_foreground
+	wait_for $patience are_free $hogs
+	wait_for $patience has_floor 0 200000
+	echo 1 >$cpus/cpu1/online
+	wait_for $patience has_floor 1 200000
+}
+
+have_lookups_gone_on() {
+	# The first round ended before anything began.
+	[ "$(wc -l <$work/rounds)" -gt 1 ]
 }
 
 # The daemon ends with everything in force once more.
 end() {
+	wait_for $patience have_lookups_gone_on
 	begin_foreground
-	wait_for 60 are_deprioritised $hogs
+	wait_for $patience are_deprioritised $hogs
 	status in_force
 	kill -TERM "$daemon"
 	code=0
@@ -254,7 +316,7 @@ end() {
 	say left "$(brisk restore)"
 	say rounds "$(wc -l <$work/rounds)"
 	say failed "$(tr '\n' ';' <$work/failed)"
-	say errors "$(grep '^brisk: error' $log | tr '\n' ';')"
+	say_complaints $log
 	touch $work/over
 	kill -KILL $hogs
 	wait "$build" || :
@@ -268,7 +330,7 @@ mkfifo $work/full
 exec 5<>$work/full
 for policy in "$cpufreq"/policy*; do echo ondemand >"$policy/scaling_governor"; done
 echo 100000 >$rate
-configure
+configure "$2"
 serve
 hogs=
 for _ in 1 2; do
@@ -279,7 +341,7 @@ kill -STOP $hogs
 look_up &
 build=$!
 renice -n 15 -p $build >/dev/null
-wait_for 60 test -e $work/rounds
+wait_for $patience test -e $work/rounds
 list_threads
 state >$work/before 2>/dev/null
 say lines "$(wc -l <$work/before)"

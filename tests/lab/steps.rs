@@ -19,10 +19,15 @@ impl Report {
         job.timeout = patience;
         let job = job.with_file(path, script).with_file("/steps.sh", include_str!("steps.sh"));
         let (outcome, lines) = run(&job);
-        let said = results(&lines).into_iter().filter_map(|line| line.split_once(": "));
-        let report = Self(said.map(|(name, text)| (name.to_owned(), text.to_owned())).collect());
+        let report = Self::told(&results(&lines));
         assert_eq!(outcome.unwrap().status, 0, "{report:#?}\n{lines:#?}");
         report
+    }
+
+    /// What `lines` say.
+    pub fn told(lines: &[&str]) -> Self {
+        let said = lines.iter().filter_map(|line| line.split_once(": "));
+        Self(said.map(|(name, text)| (name.to_owned(), text.to_owned())).collect())
     }
 
     /// The same with the functions of launch_steps.sh beside it, too.
@@ -45,6 +50,13 @@ impl Report {
         let all = self.all(name);
         assert_eq!(all.len(), 1, "{name}: {:#?}", self.0);
         all[0]
+    }
+
+    /// What brisk's logs warn of and call errors, but for what `is_expected`; the script must have said it by `say_complaints`.
+    pub fn complaints(&self, is_expected: impl Fn(&str) -> bool) -> Vec<&str> {
+        let kinds = self.all("complaint").len();
+        assert_eq!(self.one("complaints") == "0", kinds == 0, "{self:#?}");
+        self.all("complaint").into_iter().filter(|line| !is_expected(line)).collect()
     }
 
     /// The same as JSON.

@@ -34,12 +34,21 @@ wait_for() {
 
 # The process of brisk's killer; nothing when there is none. A script may have the same word among its arguments.
 killer() {
-	for file in /proc/[0-9]*/cmdline; do
-		if tr '\0' '\n' 2>/dev/null <"$file" | {
-			read -r program && [ "$program" = /proc/self/exe ] && grep -qx killer
-		}; then
+	grep -la '^/proc/self/exe' /proc/[0-9]*/cmdline 2>/dev/null | while read -r file; do
+		if tr '\0' '\n' 2>/dev/null <"$file" | grep -qx killer; then
 			file=${file#/proc/}
 			echo "${file%/cmdline}"
 		fi
 	done
+}
+
+# complaints LOG...: what brisk warned of and what it called an error, a line each. A log that is not there says nothing.
+complaints() {
+	cat "$@" 2>/dev/null | grep -E '^brisk: (warning|error): ' || :
+}
+
+# say_complaints LOG...: how many there are, and each kind once with how often it was said; `Report::complaints` of tests/lab/steps.rs reads them.
+say_complaints() {
+	say complaints "$(complaints "$@" | wc -l)"
+	complaints "$@" | sed 's/[0-9]\{1,\}/N/g' | sort | uniq -c | sort -rn | while read -r line; do say complaint "$line"; done
 }

@@ -284,6 +284,66 @@ mod tests {
         ]
     }
 
+    fn clamp(is_floor: bool) -> Target {
+        let (pid, start_time_ticks) = (7, 1);
+        match is_floor {
+            true => Target::UtilizationClampMinimum { pid, start_time_ticks },
+            false => Target::UtilizationClampMaximum { tid: pid, start_time_ticks },
+        }
+    }
+
+    /// What is leased of a task's lower or upper clamp.
+    fn leased(executor: &Executor, is_floor: bool) -> Option<u32> {
+        let lease = executor.leases().iter().find(|lease| lease.target == clamp(is_floor))?;
+        lease.value.parse().ok()
+    }
+
+    proptest! {
+        // Few kernels clamp, so nothing is written here: what would be is what the executor leases.
+        // Verifies UNDO-7.
+        #[test]
+        fn a_tasks_ceiling_never_goes_below_its_floor(steps in prop::collection::vec(step(), 1..30)) {
+            let (_folder, root) = root_of(&[]);
+            let output = crate::executor::Output::to(std::io::sink());
+            let mut executor = Executor::new(root, Sink::DryRun { json: false, leases: Vec::new(), output });
+            // Owner, whether it is the floor, value, end.
+            let mut model: Vec<(usize, bool, u32, u64)> = Vec::new();
+            let mut now_ms = 0;
+            for step in steps {
+                match step {
+                    Step::Lease(owner, is_floor, value, lasts_ms) => {
+                        let (target, until_ms) = (clamp(is_floor), now_ms + lasts_ms);
+                        let action = Action::Lease { target, value: value.to_string(), until: at(until_ms) };
+                        decide(&mut executor, now_ms, OWNERS[owner], action);
+                        model.retain(|known| (known.0, known.1) != (owner, is_floor));
+                        model.push((owner, is_floor, value, until_ms));
+                    }
+                    Step::Release(owner, is_floor) => {
+                        decide(&mut executor, now_ms, OWNERS[owner], Action::Release { target: clamp(is_floor) });
+                        model.retain(|known| (known.0, known.1) != (owner, is_floor));
+                    }
+                    Step::Wait(lasts_ms) => {
+                        now_ms += lasts_ms;
+                        executor.expire(at(now_ms));
+                        model.retain(|known| known.3 > now_ms);
+                    }
+                    // Each owner lets go of both.
+                    Step::Die => {
+                        for (owner, is_floor) in OWNERS.into_iter().flat_map(|owner| [(owner, true), (owner, false)]) {
+                            decide(&mut executor, now_ms, owner, Action::Release { target: clamp(is_floor) });
+                        }
+                        model.clear();
+                    }
+                }
+                let values = |is_floor| model.iter().filter(move |known| known.1 == is_floor).map(|known| known.2);
+                let floor = values(true).max();
+                prop_assert_eq!(leased(&executor, true), floor, "the highest floor: {:?}", model);
+                let ceiling = values(false).min().map(|ceiling| ceiling.max(floor.unwrap_or_default()));
+                prop_assert_eq!(leased(&executor, false), ceiling, "the lowest ceiling that the floor allows: {:?}", model);
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
