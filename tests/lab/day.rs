@@ -236,7 +236,7 @@ fn a_part_of_a_day_leaves_nothing_and_nothing_grows() {
     assert!(lines > 500, "what is compared: {report:#?}");
 }
 
-/// The least that has everything in it but a second CPU, which takes most of the time.
+/// The least that has everything in it but a second CPU.
 const SHORT_PART: Course =
     Course { seconds: 300, openings: 4, squeezes: 1, jobs: 1, reloads: 1, hotplugs: 0, kills: 2, sampling_s: 30 };
 
