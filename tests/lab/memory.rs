@@ -307,9 +307,10 @@ fn with_everything_on_it_takes_little_when_nothing_happens() {
     let found = report.all("idle");
     assert_eq!(found.len(), 2);
     for said in found {
-        let [cpu_ms, wakeups, processes] = numbers(said);
-        println!("idle, with everything on and {processes} processes: {cpu_ms} ms and {wakeups} wake-ups in 120 s");
+        let [cpu_ms, wakeups, processes, memory_kib] = numbers(said);
+        println!("{processes} processes: {cpu_ms} ms and {wakeups} wake-ups in 120 s, {memory_kib} KiB of memory");
         assert!((1..=120).contains(&cpu_ms) && processes >= 300, "0.1 % of a CPU: {report:#?}");
         assert!((1..=240).contains(&wakeups), "two a second: {report:#?}");
+        assert!((1..=8192).contains(&memory_kib), "daemon, guardian and killer together: {report:#?}");
     }
 }

@@ -250,6 +250,11 @@ cpu_use() {
 		awk '{ ms += $1 / 1000000; times += $3 } END { printf "%d %d", ms, times }'
 }
 
+# proportional_kib PROCESS...: their memory, where what is shared counts in part for each.
+proportional_kib() {
+	for pid in "$@"; do cat /proc/"$pid"/smaps_rollup; done | awk '/^Pss:/ { sum += $2 } END { print sum }'
+}
+
 # What brisk takes for itself while nothing happens, with everything on and three hundred processes. PAGEOUT_KIB is kept free.
 # idle_with PAGEOUT_KIB
 idle_with() {
@@ -270,7 +275,8 @@ daily_kib = 8192"
 	sleep 120
 	# shellcheck disable=SC2086 # numbers of processes
 	after=$(cpu_use $brisks)
-	say idle "$((${after% *} - ${before% *})) $((${after#* } - ${before#* })) $(processes)"
+	# shellcheck disable=SC2086 # numbers of processes
+	say idle "$((${after% *} - ${before% *})) $((${after#* } - ${before#* })) $(processes) $(proportional_kib $brisks)"
 	kill -TERM "$daemon"
 	wait "$daemon"
 }
