@@ -69,7 +69,7 @@ impl PlacementPolicy {
         let Some(until) = self.opening else { return false };
         if now >= until {
             self.opening = None;
-            self.release_all("the opening is over", decisions);
+            self.end_step("the opening is over", decisions);
             self.window.clear();
         }
         self.opening.is_some()
@@ -78,6 +78,7 @@ impl PlacementPolicy {
     /// What is in the way of what opens weighs less, also what has got in its way since.
     pub(super) fn weigh_for_opening(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let Some(until) = self.opening else { return };
+        self.stand_for_opening(now);
         let step = Step::Weight;
         self.reason = format!("{}, while something opens", self.words(&step));
         let held = Held::new(step, now, None, Rhythms::default(), None);

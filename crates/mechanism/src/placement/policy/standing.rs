@@ -119,6 +119,19 @@ impl PlacementPolicy {
         }
     }
 
+    /// While something opens, it begins at once, and is not left out: what the foreground ran before says nothing of that.
+    pub(super) fn stand_for_opening(&mut self, now: BootTime) {
+        let is_wanted = !self.whole_demands(now, &Step::Weight).is_empty();
+        match &mut self.standing {
+            Some(_) if !is_wanted => self.standing = None,
+            Some(standing) if standing.is_left_out() => standing.enter(now, Phase::Trusted(FIRST_LEFT_OUT)),
+            None if is_wanted && self.back_off.allows(now, Rung::Whole) => {
+                self.standing = Some(Standing::new(now, Totals::default()));
+            }
+            _ => {}
+        }
+    }
+
     /// What sessions and groups give up without a trial now.
     pub(super) fn standing_demands(&self, now: BootTime) -> Demands {
         let is_in_force = self.standing.as_ref().is_some_and(|standing| !standing.is_left_out());

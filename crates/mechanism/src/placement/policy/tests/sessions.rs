@@ -60,6 +60,27 @@ fn another_session_of_bulk_work_weighs_less_as_a_whole() {
     assert!(device.sessions.is_empty());
 }
 
+// Verifies PLACE-2, PLACE-8.
+#[test]
+fn a_session_weighs_less_from_the_opening_on() {
+    let mut device = Device::new(&equal(1), config());
+    for (tid, habit) in [(200, HOG), (201, MUSIC), (FRONT, MESSAGE)] {
+        device.start(tid, tid, 1, habit).facts.scheduling_group = session(u64::from(tid));
+    }
+    device.run(3000);
+    device.start(FRONT + 1, FRONT, 1, HOG).facts.scheduling_group = session(u64::from(FRONT));
+    device.put_in_foreground(&[FRONT]);
+    device.run(450);
+    assert_eq!(device.sessions, BTreeMap::from([(200, 10)]), "{}", device.policy.reason);
+    // It stays so when the opening is over, up to the first time that it is left out.
+    device.run(4000);
+    assert_eq!(device.sessions, BTreeMap::from([(200, 10)]), "{}", device.policy.reason);
+    let is_restored = |decision: &Decision| matches!(decision.action, Action::Release { target: Target::Autogroup(_) });
+    assert!(!device.decisions.iter().any(|(_, decision)| is_restored(decision)));
+    device.put_in_foreground(&[]);
+    assert!(device.sessions.is_empty());
+}
+
 // Verifies PLACE-8.
 #[test]
 fn several_sessions_weigh_together_what_one_would() {
