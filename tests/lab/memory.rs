@@ -264,7 +264,7 @@ fn no_second_victim_before_the_first_is_given_up() {
     let Some(report) = report_of("killer", "stuck", without_psi) else { return };
     let (first, state) = report.one("stuck.first").split_once(' ').unwrap();
     assert_ne!(state, "Z", "{report:#?}");
-    assert_eq!(report.one("stuck.said"), "1");
+    assert_eq!(report.one("stuck.said"), "1", "{report:#?}");
     let explained = report.json("stuck.explain");
     let kills = explained["kills"].as_array().unwrap();
     assert_eq!((kills.len(), kills[0]["pid"].to_string().as_str()), (2, first), "{explained}");

@@ -15,14 +15,15 @@ use brisk_sys::cpu::idle_time::IdleTime;
 use brisk_sys::kernel;
 use brisk_sys::memory::zram_writeback::{self, Pages, incompressible_first};
 use brisk_sys::memory::{pagemap, process_reclaim, zram};
+use brisk_sys::process::Life;
 use brisk_sys::{BootTime, DeviceError, Root, process};
 
 /// Applications with less than this on swap are left alone.
 const WORTHWHILE_KIB: u64 = 1 << 10;
 /// What is put on record at once, and lost from the budget at most when the process is killed.
 const BATCH_KIB: u64 = 1 << 10;
-/// While the CPUs are idle, applications are sampled this seldom: none of them comes to the foreground without CPU time.
-const IDLE_LOOK: Duration = Duration::from_secs(60);
+/// After so many samples that were the same while the CPUs were idle, one in so many is taken.
+const STILL_SAMPLES: u32 = 6;
 /// A device that refuses is asked again after so long.
 const REST: Duration = Duration::from_secs(3600);
 
@@ -56,7 +57,9 @@ struct Writeback {
     config: WritebackConfig,
     limits: bool,
     known: ConstantPages,
-    learned_at: BootTime,
+    /// The cached applications and what they had on swap, and how often that was the same while the CPUs were idle.
+    cached: Vec<(Life, u64)>,
+    still: u32,
     idle_time: IdleTime,
     wear: Wear,
     /// What is on record.
@@ -82,7 +85,8 @@ impl Writeback {
             config,
             limits,
             known: ConstantPages::default(),
-            learned_at: BootTime::default(),
+            cached: Vec::new(),
+            still: 0,
             idle_time: IdleTime::default(),
             saved: wear.clone(),
             wear,
@@ -134,13 +138,17 @@ impl Writeback {
 
     /// Learns where the pages of cached applications lie.
     fn learn(&mut self) {
-        let (root, now) = (&self.root, BootTime::now());
-        if self.idle_time.are_cpus_idle(root, now) && now.since(self.learned_at) < IDLE_LOOK {
+        let root = &self.root;
+        let are_cpus_idle = self.idle_time.are_cpus_idle(root, BootTime::now());
+        self.still = if are_cpus_idle { self.still + 1 } else { 0 };
+        if self.still > STILL_SAMPLES && !self.still.is_multiple_of(STILL_SAMPLES) {
             return;
         }
-        self.learned_at = now;
         let found = candidates(root, self.config.lowest_adj, false, &|_| false, &mut Vec::new()).unwrap_or_default();
         let cached: Vec<_> = found.iter().filter_map(|it| Some((process::life(root, it.pid)?, it.swap_kib))).collect();
+        if cached != self.cached {
+            (self.cached, self.still) = (cached.clone(), 0);
+        }
         self.known.see(
             |known| cached.iter().any(|(life, _)| life == known),
             |known| process::life(root, known.pid) == Some(*known),
