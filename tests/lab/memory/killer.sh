@@ -270,7 +270,8 @@ target_kib = $1
 daily_kib = 8192"
 	start_daemon env
 	brisks="$daemon $(killer) $(guardian)"
-	sleep 5
+	# Within the first minute it is not known yet that nothing happens.
+	sleep 90
 	# shellcheck disable=SC2086 # numbers of processes
 	before=$(cpu_use $brisks)
 	sleep 120
