@@ -105,31 +105,35 @@ impl PlacementPolicy {
             self.window.clear();
             return;
         }
-        let is_wanted = !self.whole_demands(now, &Step::Weight).is_empty();
-        match &self.standing {
-            Some(_) if !is_wanted => self.standing = None,
-            None if is_wanted && self.window.span() > Duration::ZERO && self.back_off.allows(now, Rung::Whole) => {
-                self.standing = Some(Standing::new(now, self.window.totals()));
-                self.window.clear();
-                if self.held.is_none() {
-                    BEGUN.clone_into(&mut self.reason);
-                }
+        let is_seen = self.window.span() > Duration::ZERO;
+        if (is_seen || self.standing.is_some()) && self.begin_or_end(now, self.window.totals()) {
+            self.window.clear();
+            if self.held.is_none() {
+                BEGUN.clone_into(&mut self.reason);
             }
-            _ => {}
         }
     }
 
     /// While something opens, it begins at once, and is not left out: what the foreground ran before says nothing of that.
     pub(super) fn stand_for_opening(&mut self, now: BootTime) {
-        let is_wanted = !self.whole_demands(now, &Step::Weight).is_empty();
-        match &mut self.standing {
-            Some(_) if !is_wanted => self.standing = None,
-            Some(standing) if standing.is_left_out() => standing.enter(now, Phase::Trusted(FIRST_LEFT_OUT)),
-            None if is_wanted && self.back_off.allows(now, Rung::Whole) => {
-                self.standing = Some(Standing::new(now, Totals::default()));
-            }
-            _ => {}
+        self.begin_or_end(now, Totals::default());
+        if let Some(standing) = self.standing.as_mut().filter(|standing| standing.is_left_out()) {
+            standing.enter(now, Phase::Trusted(FIRST_LEFT_OUT));
         }
+    }
+
+    /// Ends it where no session or group of bulk work is left, and begins it where one is; true when it has begun. `before` is what
+    /// the foreground did without it.
+    fn begin_or_end(&mut self, now: BootTime, before: Totals) -> bool {
+        let is_wanted = !self.whole_demands(now, &Step::Weight).is_empty();
+        if !is_wanted {
+            self.standing = None;
+        }
+        let begins = is_wanted && self.standing.is_none() && self.back_off.allows(now, Rung::Whole);
+        if begins {
+            self.standing = Some(Standing::new(now, before));
+        }
+        begins
     }
 
     /// What sessions and groups give up without a trial now.
