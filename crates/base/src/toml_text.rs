@@ -160,7 +160,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
             DeValue::Boolean(value) => visitor.visit_bool(value),
             DeValue::Datetime(_) => Err(Error::custom("no key takes a date or a time")),
             DeValue::Array(array) => visitor.visit_seq(Elements(array.into_iter())),
-            DeValue::Table(table) => visitor.visit_map(Entries { rest: table.into_iter(), value: None }),
+            DeValue::Table(table) => visitor.visit_map(Entries::of(table)),
         };
         value.map_err(|error| error.at(&span))
     }
@@ -186,9 +186,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         let span = self.span;
         let value = match self.value {
             DeValue::String(text) => visitor.visit_enum(StrDeserializer::<Error>::new(&text)),
-            DeValue::Table(table) if table.len() == 1 => {
-                visitor.visit_enum(Entries { rest: table.into_iter(), value: None })
-            }
+            DeValue::Table(table) if table.len() == 1 => visitor.visit_enum(Entries::of(table)),
             _ => Err(Error::custom("this must be a string, or a table with one key")),
         };
         value.map_err(|error| error.at(&span))
@@ -208,7 +206,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         let DeValue::Table(table) = self.value else {
             return Err(self.unexpected(&visitor));
         };
-        visitor.visit_map(Entries { rest: table.into_iter(), value: None }).map_err(|error| error.at(&self.span))
+        visitor.visit_map(Entries::of(table)).map_err(|error| error.at(&self.span))
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -261,6 +259,10 @@ struct Entries<'de> {
 }
 
 impl<'de> Entries<'de> {
+    fn of(table: DeTable<'de>) -> Self {
+        Self { rest: table.into_iter(), value: None }
+    }
+
     fn key(&mut self) -> Option<Spanned<DeString<'de>>> {
         let (key, value) = self.rest.next()?;
         self.value = Some(Node::from(value));
