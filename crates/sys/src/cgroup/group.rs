@@ -24,6 +24,9 @@ pub const MADE: &str = "made";
 const EMPTYING_ROUNDS: u32 = 20;
 const EMPTYING_PAUSE: Duration = Duration::from_millis(2);
 
+/// What a group of version 2 or version 1 may weigh at most.
+const GREATEST_WEIGHTS: [(&str, &str); 2] = [("cpu.weight", "10000"), ("cpu.shares", "262144")];
+
 /// True for the folder of a group that brisk makes.
 pub fn is_ours(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name == THREADS || name == PROCESSES)
@@ -143,6 +146,9 @@ pub fn remove(root: &Root, folder: &Path, original: &str) -> Result<(), DeviceEr
     let path = root.path(folder);
     let mut outcome = Ok(());
     for round in 0..EMPTYING_ROUNDS {
+        if round == 1 {
+            hasten(root, folder);
+        }
         if round > 0 {
             sleep(EMPTYING_PAUSE);
         }
@@ -170,6 +176,15 @@ fn empty(root: &Root, folder: &Path) {
     };
     for tid in root.read(folder.join(file)).unwrap_or_default().split_ascii_whitespace() {
         let _ = root.write(folder.with_file_name(file), tid);
+    }
+}
+
+/// A thread that ends is in its group, and cannot be moved, until it has run once more, which the group's weight must not delay.
+fn hasten(root: &Root, folder: &Path) {
+    for (file, greatest) in GREATEST_WEIGHTS {
+        if root.exists(folder.join(file)) {
+            let _ = set(root, folder, file, greatest);
+        }
     }
 }
 
@@ -205,6 +220,25 @@ mod tests {
             }
         }
     }
+
+    /// A regular file in the folder stands for a thread that ends: the group cannot be removed.
+    // Verifies PLACE-4.
+    #[test]
+    fn a_group_that_does_not_empty_gets_the_greatest_weight() {
+        let device = tempfile::tempdir().unwrap();
+        let root = Root::at(device.path());
+        for (hierarchy, file, greatest) in [("v2", "cpu.weight", "10000"), ("v1", "cpu.shares", "262144")] {
+            let folder = Path::new("/").join(hierarchy).join(THREADS);
+            fs::create_dir_all(root.path(&folder)).unwrap();
+            for (file, value) in [(file, "1"), ("cpu.idle", "1")] {
+                fs::write(root.path(folder.join(file)), value).unwrap();
+            }
+            remove(&root, &folder, ABSENT).unwrap_err();
+            let held = ["cpu.idle", file].map(|file| root.read(folder.join(file)).unwrap());
+            assert_eq!(held, ["0", greatest], "{hierarchy}");
+        }
+    }
+
     /// Between the look and the deed another process has put it into another group.
     // Verifies PLACE-5.
     #[test]
