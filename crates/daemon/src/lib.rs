@@ -101,6 +101,8 @@ pub struct Engine {
     guarding: Guarding,
     probe_due: Option<BootTime>,
     last_probe: BootTime,
+    /// The device was read while a frequency limit did not show yet what was restored.
+    has_read_early: bool,
     kept: KeptFiles,
     metrics: Metrics,
     scheduling: String,
@@ -173,6 +175,7 @@ impl Engine {
             guarding: Guarding::default(),
             probe_due: None,
             last_probe: now,
+            has_read_early: false,
             kept,
             metrics: Metrics::default(),
             scheduling: String::new(),

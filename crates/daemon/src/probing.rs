@@ -3,7 +3,7 @@
 use sd_notify::NotifyState;
 
 use super::mechanisms::Decided;
-use super::{Engine, PROBE_DELAY, note_other_probes};
+use super::{Engine, PROBE_DELAY, PROBE_PAUSE, note_other_probes};
 use brisk_config::Layers;
 use brisk_mechanism::{Event, Surroundings, ThreadSampling};
 use brisk_sys::BootTime;
@@ -38,6 +38,11 @@ impl Engine {
         self.carry_out(now, decided);
         let ended = self.executor.retry(now);
         self.tell_ended(now, ended);
+        let is_readable = self.executor.await_limits();
+        if !is_readable && !self.has_read_early {
+            self.probe_due.get_or_insert(now + PROBE_PAUSE);
+        }
+        self.has_read_early = !is_readable;
         let (root, settings) = (&self.options.root, &self.layers.config);
         note_other_probes(&mut self.mechanisms, self.options.mechanisms, root);
         let decided = self.mechanisms.follow(now, Surroundings { root, settings, is_new_configuration });

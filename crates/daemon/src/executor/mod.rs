@@ -7,6 +7,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io::Write;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,6 +19,9 @@ use claims::{Claim, Claims};
 
 /// Decisions that `brisk status` shows.
 const REMEMBERED_DECISIONS: usize = 32;
+/// So long a device is not read while its frequency limits do not show what was restored. The kernel's worker that applies
+/// them has no priority, and waits for its turn where a CPU is busy.
+const LIMITS_PATIENCE: Duration = Duration::from_millis(200);
 
 /// A decision and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -289,6 +293,14 @@ impl Executor {
         let Sink::Device(journal) = &mut self.sink else { return Vec::new() };
         let restorations = journal.retry(now);
         self.ended(now, restorations)
+    }
+
+    /// Waits a while until frequency limits that were restored show it. False when one does not.
+    pub fn await_limits(&mut self) -> bool {
+        match &mut self.sink {
+            Sink::Device(journal) => journal.await_limits(LIMITS_PATIENCE),
+            Sink::DryRun { .. } => true,
+        }
     }
 
     /// What became of leases that owners have lost since this was last asked, because of what another owner did.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
+use std::time::Duration;
 
 use super::holder::{Holder, has_possible_original};
 use super::{JournalError, Lease, Outcome, limit};
@@ -19,6 +20,8 @@ use brisk_sys::{DeviceError, Operation, Root, Target, Tunable, process};
 
 /// Descriptors kept at most; beyond it the ones not used now are closed.
 const KEPT_DESCRIPTORS: usize = 64;
+/// The pause between two looks at limits that are late.
+const LATE_LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Targets by kept descriptors.
 #[derive(Debug)]
@@ -323,6 +326,27 @@ impl Access {
             self.unsettled.insert(target.clone(), Unsettled { shown, original: original.to_owned() });
         }
         Ok(())
+    }
+
+    /// Waits for at most `patience` until every limit shows what was written back to it. False when one does not.
+    pub(super) fn await_limits(&mut self, patience: Duration) -> bool {
+        let looks = patience.as_micros() / LATE_LOOK_EVERY.as_micros();
+        for _ in 0..looks {
+            if self.do_limits_show() {
+                return true;
+            }
+            sleep(LATE_LOOK_EVERY);
+        }
+        self.do_limits_show()
+    }
+
+    fn do_limits_show(&mut self) -> bool {
+        let targets: Vec<Target> = self.unsettled.keys().cloned().collect();
+        for target in targets {
+            let found = self.read(&target).ok();
+            self.unsettled.retain(|waiting, unsettled| *waiting != target || found.as_ref() == Some(&unsettled.shown));
+        }
+        self.unsettled.is_empty()
     }
 
     /// Looks at a limit until it shows what `wanted` accepts, for as long as the kernel may take to apply a request.

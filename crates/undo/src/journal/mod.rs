@@ -389,6 +389,12 @@ impl Journal {
         self.give_back(now, due)
     }
 
+    /// Waits for at most `patience` until every frequency limit shows what was written back to it, so that the device can
+    /// be read. False when one does not: it may be hidden for long by another request that is stricter.
+    pub fn await_limits(&mut self, patience: Duration) -> bool {
+        self.access.await_limits(patience)
+    }
+
     /// When [`Journal::expire`] has something to do next.
     pub fn next_deadline(&self) -> Option<BootTime> {
         self.leases.iter().map(|lease| lease.until).min()
