@@ -51,6 +51,10 @@ pub enum Metric {
     OpeningP95,
     /// A service lookup of an application that is opened, the mean.
     OpeningLookUp,
+    /// The same in the first launches, of which a course has one an application whatever memory does.
+    LaunchLookUp,
+    /// The same in resumes.
+    ResumeLookUp,
     /// Energy of a whole course of openings.
     CourseEnergy,
     /// Music whose next 20 ms came too late while applications were opened.
@@ -154,7 +158,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 63] = [
+    pub const ALL: [Self; 65] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -177,6 +181,8 @@ impl Metric {
         Self::Opening,
         Self::OpeningP95,
         Self::OpeningLookUp,
+        Self::LaunchLookUp,
+        Self::ResumeLookUp,
         Self::CourseEnergy,
         Self::CourseMusicMissed,
         Self::OwnCost,
@@ -265,6 +271,8 @@ impl Metric {
             Self::Opening => (Applications, "opening", "ms", "opening_ms"),
             Self::OpeningP95 => (Applications, "opening p95", "ms", "opening_p95_ms"),
             Self::OpeningLookUp => (Applications, "lookup of an opening", "us", "opening_look_up_us"),
+            Self::LaunchLookUp => (Applications, "lookup of a first launch", "us", "launch_look_up_us"),
+            Self::ResumeLookUp => (Applications, "lookup of a resume", "us", "resume_look_up_us"),
             Self::CourseEnergy => (Applications, "energy of the course", "mJ", "course_energy_mj"),
             Self::CourseMusicMissed => (Applications, "music missed in the course", "%", "course_music_missed_percent"),
             Self::OwnCost => (Applications, "daemon's own CPU time", "%", "own_cost_percent"),

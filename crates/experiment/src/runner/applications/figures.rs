@@ -124,9 +124,17 @@ impl Figures {
         add(Metric::OpeningP95, quantile(&waited, 0.95));
         add(Metric::OwnCost, told.cost.map_or(f64::NAN, |cost| cost.own_percent));
         add(Metric::PageoutCost, told.cost.map_or(f64::NAN, |cost| cost.pageout_percent));
-        let shown = self.openings.iter().filter(|opening| opening.took.is_some());
-        let looked_up = shown.map(|one| one.looked_up.as_secs_f64() * 1e6 / f64::from(told.look_ups));
-        add(Metric::OpeningLookUp, mean(&looked_up.collect::<Vec<_>>()));
+        let look_up_us = |openings: &[&Opening]| {
+            let shown = openings.iter().filter(|opening| opening.took.is_some());
+            let each = shown.map(|one| one.looked_up.as_secs_f64() * 1e6 / f64::from(told.look_ups));
+            mean(&each.collect::<Vec<_>>())
+        };
+        let all: Vec<&Opening> = self.openings.iter().collect();
+        let (first, again) = all.split_at(APPLICATIONS.min(all.len()));
+        let resumed: Vec<&Opening> = again.iter().filter(|opening| !opening.is_launch).copied().collect();
+        add(Metric::OpeningLookUp, look_up_us(&all));
+        add(Metric::LaunchLookUp, look_up_us(first));
+        add(Metric::ResumeLookUp, look_up_us(&resumed));
         add(Metric::CourseEnergy, told.energy_mj);
         add(Metric::CourseMusicMissed, told.music_missed_percent.unwrap_or(f64::NAN));
     }
@@ -207,7 +215,13 @@ mod tests {
         assert_eq!(figure(Metric::Opening), Some(750.0));
         assert!((figure(Metric::OpeningP95).unwrap() - (1500.0 + 0.15 * 18_500.0)).abs() < 1e-6);
         assert_eq!((figure(Metric::OwnCost), figure(Metric::PageoutCost)), (Some(0.25), Some(4.5)));
-        assert!((figure(Metric::OpeningLookUp).unwrap() - 12_600.0 / 17.0 / 10.0).abs() < 1e-9);
+        for (metric, us) in [
+            (Metric::OpeningLookUp, 12_600.0 / 17.0 / 10.0),
+            (Metric::LaunchLookUp, 12_000.0 / 15.0 / 10.0),
+            (Metric::ResumeLookUp, 50.0 / 10.0),
+        ] {
+            assert!((figure(metric).unwrap() - us).abs() < 1e-9, "{metric:?}");
+        }
         assert_eq!((figure(Metric::CourseEnergy), figure(Metric::CourseMusicMissed)), (Some(7.0), Some(0.5)));
         assert_eq!(figure(Metric::KillDelay), None, "the killer killed no process");
     }
