@@ -73,14 +73,31 @@ impl Deference {
         }
     }
 
+    /// Goes on under a device or a configuration that has changed: by the managers that `find` finds, or, where `intervals`
+    /// are `None`, without regard to any. Whom the job is left to.
+    pub fn follow(
+        &mut self,
+        now: BootTime,
+        intervals: Option<Intervals>,
+        is_new_configuration: bool,
+        find: impl FnOnce() -> Vec<Found>,
+    ) -> Option<String> {
+        match intervals {
+            None => self.rest(),
+            Some(intervals) if is_new_configuration => self.begin(now, &find(), intervals),
+            Some(_) => drop(self.answer(now, &find())),
+        }
+        self.doers()
+    }
+
     /// A person has decided: other managers do not matter.
-    pub fn rest(&mut self) {
+    fn rest(&mut self) {
         self.state = State::Resting;
         self.due = None;
     }
 
     /// Decides by the managers `found` alone, whatever was before.
-    pub fn begin(&mut self, now: BootTime, found: &[Found], intervals: Intervals) {
+    fn begin(&mut self, now: BootTime, found: &[Found], intervals: Intervals) {
         self.intervals = intervals;
         let doers = self.doers_of(found);
         self.state = if doers.is_empty() { State::Alone } else { State::Left { doers, have_started: false } };

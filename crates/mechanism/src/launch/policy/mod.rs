@@ -237,12 +237,10 @@ impl Mechanism for LaunchPolicy {
 
     fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
         let (facts, config) = triggers::on(surroundings);
-        match (config.defers(), surroundings.is_new_configuration) {
-            (false, _) => self.deference.rest(),
-            (true, true) => self.deference.begin(now, &find(surroundings.root), config.other_managers.intervals()),
-            (true, false) => drop(self.deference.answer(now, &find(surroundings.root))),
-        }
-        self.facts = DeviceFacts { doers: self.deference.doers(), ..facts };
+        let intervals = config.defers().then(|| config.other_managers.intervals());
+        let find = || find(surroundings.root);
+        let doers = self.deference.follow(now, intervals, surroundings.is_new_configuration, find);
+        self.facts = DeviceFacts { doers, ..facts };
         let plan = Plan::of(&self.facts, &config);
         self.replace(now, config, plan, self.facts.cpu_count, decisions);
     }

@@ -16,12 +16,8 @@ const INTERVALS: Intervals = Intervals { check: Duration::from_secs(60), away: D
 impl PlacementPolicy {
     /// Finds out who else sets priorities, where that matters under the configuration of `surroundings`; their names.
     pub(super) fn defer(&mut self, now: BootTime, surroundings: &Surroundings<'_>) -> Option<String> {
-        match (probe::is_auto(surroundings), surroundings.is_new_configuration) {
-            (false, _) => self.deference.rest(),
-            (true, true) => self.deference.begin(now, &find(surroundings.root), INTERVALS),
-            (true, false) => drop(self.deference.answer(now, &find(surroundings.root))),
-        }
-        self.deference.doers()
+        let intervals = probe::is_auto(surroundings).then_some(INTERVALS);
+        self.deference.follow(now, intervals, surroundings.is_new_configuration, || find(surroundings.root))
     }
 
     /// Takes which other managers there are now.
