@@ -3,20 +3,24 @@
 use std::time::Duration;
 
 use brisk::lab::Scenario;
-use brisk::lab::scenario::Mode;
 use serde_json::Value;
 
 use super::steps::Report;
 use super::{job, static_brisk};
 
-/// What one step of interactions.sh said on a device with all that the mechanisms use, where launches are helped by `actuator` and
+/// What one step of interactions.sh said in a scenario with all that the mechanisms use, where launches are helped by `actuator` and
 /// lookups go on. Afterwards everything is as it was, and brisk's log has no complaint but those that hold `expected`.
-fn played(step: &str, actuator: &str, expected: Option<&str>, change: impl FnOnce(&mut Scenario)) -> Option<Report> {
-    let mut job = job(static_brisk()?, "together-6.1", &["sh", "/interactions.sh", step, actuator]);
+fn played(
+    (step, scenario): (&str, &str),
+    actuator: &str,
+    expected: Option<&str>,
+    change: impl FnOnce(&mut Scenario),
+) -> Option<Report> {
+    let mut job = job(static_brisk()?, scenario, &["sh", "/interactions.sh", step, actuator]);
     job.scenario.guest.self_check = false;
     change(&mut job.scenario);
     let script = include_str!("interactions.sh");
-    let report = Report::of_whole_state(job, "/interactions.sh", script, Duration::from_secs(1800));
+    let report = Report::of_whole_state(job, "/interactions.sh", script, Duration::from_secs(1200));
     assert_eq!(report.one(&format!("{step}.cache")), "transparent 64", "{report:#?}");
     let rounds: u32 = report.one("rounds").parse().unwrap();
     // The first one ended before anything began.
@@ -43,7 +47,7 @@ fn mechanism<'a>(status: &'a Value, name: &str) -> &'a Value {
 // Verifies BOOT-2, LOOKUP-6, TOGETHER-3.
 #[test]
 fn a_daemon_takes_over_when_the_held_boot_has_completed() {
-    let Some(report) = played("handover", "sampling-rate", None, |_| {}) else { return };
+    let Some(report) = played(("handover", "together-6.1"), "sampling-rate", None, |_| {}) else { return };
     let status = report.json("handover.held");
     let boot = mechanism(&status, "boot");
     assert_eq!(boot["state"], "active", "{boot}");
@@ -58,7 +62,7 @@ fn a_daemon_takes_over_when_the_held_boot_has_completed() {
 fn a_launch_is_helped_while_a_victim_with_leases_is_killed() {
     // The less memory, the sooner it is short.
     let less = |scenario: &mut Scenario| scenario.kernel.command_line += " memmap=320M$192M";
-    let Some(report) = played("pressure", "sampling-rate", None, less) else { return };
+    let Some(report) = played(("pressure", "together-6.1"), "sampling-rate", None, less) else { return };
     assert_ne!(report.one("pressure.leases"), "0", "the victim has some: {report:#?}");
     assert!(report.one("pressure.launch").starts_with("helped with "), "{report:#?}");
     assert_eq!(report.one("pressure.rate"), "10000", "the launch goes on: {report:#?}");
@@ -69,20 +73,17 @@ fn a_launch_is_helped_while_a_victim_with_leases_is_killed() {
     assert_eq!(report.one("pressure.killer"), "free", "placement leaves brisk's own alone: {report:#?}");
 }
 
-/// Two CPUs with the host's clock: a second one that counts instructions hangs.
-fn on_two_cpus(scenario: &mut Scenario) {
-    (scenario.machine.mode, scenario.machine.cpus, scenario.machine.icount_shift) = (Mode::Parallel, 2, None);
-    // On a busy host a CPU of the guest may stand still for long, even while it starts.
-    let patient = "no_timer_check nowatchdog rcupdate.rcu_cpu_stall_suppress=1";
-    scenario.kernel.command_line = scenario.kernel.command_line.replace("noapic", patient);
-}
-
 // Verifies UNDO-6, PLACE-5, LOOKUP-6, TOGETHER-3.
 #[test]
 fn a_cpu_goes_while_four_mechanisms_hold_leases() {
     // The kernel takes nothing for a CPU that is not there; what was leased of it is restored when it comes back.
     let busy = "policyN/scaling_min_freq: restore failed, will retry";
-    let Some(report) = played("unplug", "scaling-min-freq", Some(busy), on_two_cpus) else { return };
+    // Its two CPUs have the host's clock: on a busy host one of them may stand still for long, even while it starts.
+    let patient = |scenario: &mut Scenario| {
+        scenario.kernel.command_line += " nowatchdog rcupdate.rcu_cpu_stall_suppress=1";
+    };
+    let step = ("unplug", "together-6.1-parallel");
+    let Some(report) = played(step, "scaling-min-freq", Some(busy), patient) else { return };
     for moment in ["online", "offline"] {
         let status = report.json(&format!("unplug.{moment}"));
         let leases = status["leases"].to_string();

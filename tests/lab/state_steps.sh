@@ -3,8 +3,8 @@
 # has a folder `$work`, the frequencies' folder `$cpufreq`, and the processes `$hogs`, `$build` and, where there is one, `$cached`.
 # shellcheck disable=SC2154,SC2086 # of the script: lists and paths without spaces
 
-# Lists the threads that are compared: all that there are, but for the kernel's workers, which come and go, for what ends by itself
-# (a build's children) and for this script.
+# Lists the threads that are compared: all that there are, but for the kernel's workers (PF_WQ_WORKER), which come and go and which the
+# kernel moves, for what ends by itself (a build's children) and for this script.
 list_threads() {
 	status_files='' stat_files='' group_files='' adj_files=''
 	for thread in /proc/[0-9]*/task/[0-9]*; do
@@ -12,7 +12,7 @@ list_threads() {
 		process=${process#/proc/}
 		name=$(cat "/proc/$process/comm" 2>/dev/null) || continue
 		parent=$(sed -n 's/^PPid:[^0-9]*//p' "/proc/$process/status" 2>/dev/null) || continue
-		case $name in kworker* | ls) continue ;; esac
+		if [ "$name" = ls ] || [ $(($(sed 's/.*) //' "$thread/stat" | cut -d ' ' -f 7) & 0x20)) != 0 ]; then continue; fi
 		if [ "$process" = $$ ] || [ "$parent" = "$build" ]; then continue; fi
 		status_files="$status_files $thread/status"
 		stat_files="$stat_files $thread/stat"
