@@ -1,7 +1,8 @@
 //! Leases behind claims: what is written when an owner claims a target, lets go of it, or its claim ends.
 
 use super::claims::Claim;
-use super::{Executor, Fault, Sink};
+use super::fault::Fault;
+use super::{Executor, Sink};
 use brisk_mechanism::{Effect, Outcome};
 use brisk_sys::{BootTime, Target};
 use brisk_undo::journal::{JournalError, Lease, Restoration};

@@ -1,21 +1,24 @@
 //! Carries decisions out: leases through the journal, rewrites and pulses through kept descriptors.
 
 mod claims;
+mod dry_run;
+mod fault;
 mod holding;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
-use std::io::Write;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use brisk_mechanism::{Action, Decision, Effect, Foreseen, Outcome};
-use brisk_sys::{BootTime, DeviceError, Root, Target, Tunable};
+use brisk_sys::{BootTime, Root, Target, Tunable};
 use brisk_undo::journal::{self, Journal, JournalError, Lease, Restoration};
 use claims::{Claim, Claims};
+use dry_run::line;
+pub use dry_run::{Output, describe};
+use fault::Fault;
 
 /// Decisions that `brisk status` shows.
 const REMEMBERED_DECISIONS: usize = 32;
@@ -52,28 +55,6 @@ pub enum Sink {
         /// The text.
         output: Output,
     },
-}
-
-/// What a dry run is printed to.
-pub struct Output(Box<dyn Write>);
-
-impl Output {
-    /// Prints to `writer`.
-    pub fn to(writer: impl Write + 'static) -> Self {
-        Self(Box::new(writer))
-    }
-
-    /// Prints one line.
-    fn print(&mut self, line: &str) {
-        // A reader that has gone is no reason to stop deciding.
-        let _ = writeln!(self.0, "{line}");
-    }
-}
-
-impl fmt::Debug for Output {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Output")
-    }
 }
 
 /// The executor and what it remembers.
@@ -374,44 +355,6 @@ impl Executor {
     }
 }
 
-enum Fault {
-    Journal(JournalError),
-    Device(DeviceError),
-}
-
-impl From<JournalError> for Fault {
-    fn from(error: JournalError) -> Self {
-        Self::Journal(error)
-    }
-}
-
-impl From<DeviceError> for Fault {
-    fn from(error: DeviceError) -> Self {
-        Self::Device(error)
-    }
-}
-
-impl Fault {
-    fn effect(&self) -> Effect {
-        if self.is_missing() { Effect::Missing(self.text()) } else { Effect::Refused(self.text()) }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::Journal(error) => error.to_string(),
-            Self::Device(error) => error.with_advice(),
-        }
-    }
-
-    fn is_missing(&self) -> bool {
-        match self {
-            Self::Journal(JournalError::Device { fault }) => fault.is_missing(),
-            Self::Journal(_) => false,
-            Self::Device(error) => error.is_missing(),
-        }
-    }
-}
-
 /// What a decision gives back.
 fn released(decision: &Decision) -> Option<&Target> {
     match &decision.action {
@@ -427,29 +370,6 @@ fn target_of(action: &Action) -> &Target {
         | Action::Disinherit { target, .. }
         | Action::Rewrite { target }
         | Action::Pulse { target, .. } => target,
-    }
-}
-
-/// What a dry run prints of a decision.
-fn line(json: bool, now: BootTime, mechanism: &str, decision: &Decision) -> String {
-    if json {
-        let executed = Executed { at: now, mechanism: mechanism.to_owned(), decision: decision.clone(), error: None };
-        serde_json::to_string(&executed).unwrap_or_default()
-    } else {
-        format!("{mechanism}: would {}: {}", describe(&decision.action), decision.reason)
-    }
-}
-
-/// An action in words, to follow "would" or a time.
-pub fn describe(action: &Action) -> String {
-    match action {
-        Action::Lease { target, value, .. } => format!("lease {target} at {value}"),
-        Action::Release { target } => format!("give {target} back"),
-        Action::Disinherit { target, original, .. } => {
-            format!("give {target} {original}, with which it would have begun")
-        }
-        Action::Rewrite { target } => format!("write {target} again, unchanged"),
-        Action::Pulse { target, value } => format!("write {value} to {target}"),
     }
 }
 

@@ -3,15 +3,17 @@ mod device;
 mod front;
 mod groups;
 mod ladder;
+mod left_alone;
 mod light;
 mod managers;
 mod opening;
+mod refusals;
+mod rules;
 mod sessions;
 
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::simulated::Kernel;
 use crate::{Action, Effect, Enabled};
 use brisk_base::random::Random;
 use brisk_sys::cgroup::hierarchy::Hierarchy;
@@ -283,55 +285,6 @@ fn a_start_does_not_hide_what_helps_afterwards() {
     assert!(without_ms <= 150, "it is looked at without it once: {without_ms} ms, {}", device.policy.reason);
 }
 
-/// The foreground has its work done by a bulk task, and waits for that asleep.
-// Verifies PLACE-2.
-#[test]
-fn a_foreground_that_needs_bulk_work_is_left_alone() {
-    let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
-    let mut treated_ms = 0;
-    for _ in 0..60_000 / 50 {
-        device.run(50);
-        if !device.treated().is_empty() {
-            treated_ms += 50;
-            let now_ms = device.now_ms;
-            device.threads.get_mut(&FRONT).unwrap().sleep_until(now_ms + 40);
-        }
-    }
-    assert!(treated_ms < 12_000, "{treated_ms} of 60 s: {}", device.policy.reason);
-}
-
-// Verifies PLACE-3.
-#[test]
-fn bound_and_special_threads_are_left_alone() {
-    let mut device = Device::new(&equal(2), config());
-    device.start(200, 200, 1, HOG);
-    let special = device.start(201, 201, 1, HOG);
-    special.priority.policy = SchedulingPolicy::Special;
-    special.facts.priority = special.priority;
-    let bound = device.start(202, 202, 1, HOG);
-    bound.mask = vec![0];
-    bound.facts.allowed = vec![0];
-    device.run(4000);
-    device.start(FRONT, FRONT, 1, HOG);
-    device.put_in_foreground(&[FRONT]);
-    device.run(10_000);
-    let confined = device.decisions.iter().filter_map(|(_, decision)| match &decision.action {
-        Action::Lease { target: Target::CpuAffinity { tid, .. }, .. } if *tid != FRONT => Some(*tid),
-        _ => None,
-    });
-    assert_eq!(confined.collect::<BTreeSet<_>>(), BTreeSet::from([200]), "{}", device.policy.reason);
-    assert!(!touched(&device).contains(&201), "a bound task may still weigh less, a special one may not");
-}
-
-#[test]
-fn an_excluded_name_is_left_alone() {
-    let mut config = config();
-    config.excluded_commands = vec!["t20?".parse().unwrap()];
-    let mut device = cell(&equal(2), config, &[HOG], &[HOG, HOG]);
-    device.run(5000);
-    assert_eq!(device.treated(), [0; 0]);
-}
-
 /// Nothing is leased, so nothing can help: what was tried is taken back, and tried ever less often.
 // Verifies PLACE-2.
 #[test]
@@ -411,29 +364,6 @@ fn cpus_that_go_are_not_used_and_come_back() {
     assert_eq!(format_list(&device.threads[&200].mask), "0-2", "{}", device.policy.reason);
 }
 
-/// A CPU that comes back finds threads with the mask that they had while it was away.
-#[test]
-fn who_was_bound_for_a_while_is_asked_again() {
-    let mut device = Device::new(&equal(2), config());
-    for tid in [200, 201] {
-        device.start(tid, tid, 1, HOG).mask = if tid == 201 { vec![0] } else { vec![0, 1] };
-    }
-    device.run(4000);
-    device.start(FRONT, FRONT, 1, HOG);
-    device.put_in_foreground(&[FRONT]);
-    let known = |device: &Device| device.policy.roster.get(201).and_then(|it| it.facts.clone()).map(|it| it.allowed);
-    device.run(2000);
-    assert_eq!(known(&device), Some(vec![0]));
-    assert!(device.treated().contains(&200), "{}", device.policy.reason);
-    device.threads.get_mut(&201).unwrap().mask = vec![0, 1];
-    (0..70).for_each(|_| {
-        if known(&device) != Some(vec![0, 1]) {
-            device.next_look();
-        }
-    });
-    assert_eq!(known(&device), Some(vec![0, 1]), "others make room all the while");
-}
-
 // Verifies PLACE-5.
 #[test]
 fn a_thread_made_by_one_that_makes_room_is_not_made_to() {
@@ -478,178 +408,6 @@ fn a_foreground_that_fits_but_for_a_little_keeps_its_cores() {
         let held = device.policy.held.as_ref().unwrap();
         assert_eq!((held.step.rung(), held.since), (Rung::Isolate, since), "{front}: {}", device.policy.reason);
         assert!(got_ms >= f64::from(least) * 10_000.0, "{front}: {got_ms} ms");
-    }
-}
-
-#[test]
-fn the_rule_of_weight_weighs_always() {
-    let mut device = cell(&equal(2), PlacementConfig { rule: Rule::Weight, ..config() }, &[MUSIC], &[HOG]);
-    device.run(500);
-    assert_eq!(device.treated(), [200]);
-    assert_eq!(device.threads[&200].priority.nice, 10);
-}
-
-// Verifies PLACE-7.
-#[test]
-fn the_thesis_gives_a_core_to_each_that_took_half_of_one() {
-    let config = PlacementConfig { rule: Rule::Thesis, ..config() };
-    let bursts = Habit { work_ms: 600, sleep_ms: 9400, period_ms: 0 };
-    let mut device = cell(&equal(4), config, &[HOG, HOG], &[bursts, DOWNLOAD, MUSIC]);
-    device.run(12_000);
-    let masks = |tid: u32| format_list(&device.threads[&tid].mask);
-    assert_eq!([masks(100), masks(101), masks(200)], ["3", "2", "1"], "the burst of 5 % has a core too");
-    assert_eq!([masks(201), masks(202)], ["0", "0"]);
-    assert_eq!((device.threads[&201].priority.nice, device.threads[&202].priority.nice), (-5, 0));
-    device.put_in_foreground(&[]);
-    assert_eq!(device.treated(), [0; 0]);
-}
-
-// Verifies PLACE-7.
-#[test]
-fn in_thesis_mode_a_light_thread_loses_its_inherited_mask() {
-    let config = PlacementConfig { rule: Rule::Thesis, ..config() };
-    let mut device = cell(&equal(2), config, &[HOG], &[HOG, HOG]);
-    device.run(2000);
-    let mask = device.threads[&200].mask.clone();
-    assert_eq!(format_list(&mask), "0");
-    let seldom = Habit { work_ms: 1, sleep_ms: 5000, period_ms: 0 };
-    device.start(300, 300, 200, seldom).mask = mask;
-    device.threads.get_mut(&300).unwrap().wakes_at = u64::MAX;
-    device.run(500);
-    device.put_in_foreground(&[]);
-    assert_eq!(format_list(&device.threads[&300].mask), "0-1");
-}
-
-// Verifies PLACE-7.
-#[test]
-fn by_the_thesis_no_core_belongs_to_a_task_that_may_not_move() {
-    let config = PlacementConfig { rule: Rule::Thesis, ..config() };
-    let mut device = Device::new(&equal(2), config);
-    device.start(200, 200, 1, HOG).mask = vec![0];
-    let mut device = played(device, &[MUSIC], &[]);
-    device.start(201, 201, 1, HOG);
-    device.run(4000);
-    let masks = |tid: u32| format_list(&device.threads[&tid].mask);
-    assert_eq!([masks(200), masks(201)], ["0", "1"], "the one that is bound stays so, the other has the other core");
-}
-
-/// Leases end after 90 s: who still wants them renews them before.
-// Verifies UNDO-2.
-#[test]
-fn what_is_wanted_for_longer_than_a_lease_is_renewed() {
-    let mut device = cell(&equal(4), PlacementConfig { rule: Rule::Thesis, ..config() }, &[HOG, HOG], &[HOG, DOWNLOAD]);
-    device.run(5000);
-    assert_eq!(format_list(&device.threads[&FRONT].mask).len(), 1, "a core of its own");
-    let mut without_ms = 0;
-    for _ in 0..200 {
-        device.run(1000);
-        without_ms += 1000 * u64::from(device.threads[&FRONT].mask.len() > 1);
-    }
-    assert_eq!(without_ms, 0, "it has lost its core: {}", device.policy.reason);
-}
-
-/// What the kernel refuses to bulk threads is not said to be theirs, and is not tried at every sample.
-// Verifies UNDO-6.
-#[test]
-fn what_the_kernel_refuses_is_told_and_left_alone_for_a_while() {
-    for refused in [vec![200], vec![200, 201]] {
-        let mut device = Device::new(&equal(2), PlacementConfig { rule: Rule::Weight, ..config() });
-        let all = refused.clone();
-        device.kernel = Kernel::refusing(move |_, action| match action {
-            Action::Lease { target, .. } if target.thread().is_some_and(|tid| all.contains(&tid)) => {
-                Some(Effect::Refused("cannot set the priority: EPERM".to_owned()))
-            }
-            _ => None,
-        });
-        let mut device = played(device, &[HOG, HOG], &[HOG, HOG]);
-        device.run(5000);
-        let snapshot = device.policy.snapshot();
-        for tid in [200, 201] {
-            let view = snapshot.threads.iter().find(|view| view.tid == tid).unwrap();
-            let is_refused = refused.contains(&tid);
-            assert_eq!(view.leased.is_none(), is_refused, "{view:?}");
-            assert_eq!(
-                view.reason.contains("the device refused: cannot set the priority: EPERM"),
-                is_refused,
-                "{view:?}"
-            );
-        }
-        assert_eq!(device.treated().len(), 2 - refused.len());
-        let activity = device.policy.activity().map(|(_, text)| text);
-        match refused.len() {
-            1 => assert!(activity.is_some_and(|text| text.ends_with("(1 changed)"))),
-            _ => assert!(activity.is_none() && snapshot.reason.contains("the device refused"), "{}", snapshot.reason),
-        }
-        let asked = |(_, it): &&(u64, Decision)| matches!(&it.action, Action::Lease { target, .. } if target.thread() == Some(200));
-        assert_eq!(device.decisions.iter().filter(asked).count(), 1);
-        device.run(8000);
-        assert_eq!(device.decisions.iter().filter(asked).count(), 2, "it is tried again");
-    }
-}
-
-/// Refusals by kind, by target and by time; a restoration may be refused as well.
-fn refusals(seed: u64) -> Kernel {
-    let mut random = Random::new(seed);
-    Kernel::refusing(move |now, action| {
-        let second = now.since(BootTime::default()).as_secs();
-        let is_refused = match action {
-            Action::Lease { target: Target::Group(_), .. } => seed % 5 == 1,
-            Action::Lease { target: Target::GroupMember { .. }, .. } => random.below(6) == 0,
-            Action::Lease { target: Target::CpuAffinity { tid, .. }, .. } => u64::from(*tid) % 4 == seed % 4,
-            Action::Lease { .. } => second % 4 == seed % 4,
-            Action::Release { .. } => random.below(10) == 0,
-            _ => false,
-        };
-        (is_refused && second < 1_000_000).then(|| Effect::Refused("EPERM".to_owned()))
-    })
-}
-
-// Verifies UNDO-6, PLACE-4.
-#[test]
-fn after_any_events_and_refusals_leases_end_and_masks_are_valid() {
-    let mut random = Random::new(5);
-    let habits = [HOG, FRAMES, MUSIC, DOWNLOAD, MESSAGE];
-    for rule in [Rule::Brisk, Rule::Weight, Rule::Thesis] {
-        for case in 0..6u64 {
-            let cores = if random.below(2) == 0 { equal(4) } else { unequal(8) };
-            let config = if case % 2 == 0 { with_groups() } else { config() };
-            let mut device = Device::new(&cores, PlacementConfig { rule, ..config });
-            if case < 4 {
-                device = device.with_clamps();
-            }
-            if case % 3 != 0 {
-                device.kernel = refusals(case);
-            }
-            for round in 0..25 {
-                let tid = 100 + random.below(20) as u32;
-                match random.below(6) {
-                    0 | 1 if !device.threads.contains_key(&tid) => {
-                        let parent = 100 + random.below(20) as u32;
-                        device.start(tid, tid - tid % 3, parent, habits[random.below(habits.len())]);
-                    }
-                    2 if device.threads.contains_key(&tid) => device.end(tid),
-                    3 => device.put_in_foreground(&[tid - tid % 3]),
-                    4 if round % 4 == 0 => device.put_in_foreground(&[]),
-                    5 => {
-                        let left = 1 + random.below(cores.len());
-                        device.online = cores[..left].iter().map(|&(cpu, _)| cpu).collect();
-                    }
-                    _ => {}
-                }
-                device.run(random.below(1500) as u64);
-            }
-            let mut decisions = Vec::new();
-            device.policy.stop(&mut decisions);
-            device.carry_out(decisions);
-            // What was refused is tried again, and by then nothing is.
-            device.now_ms = 1_000_000_000;
-            device.expire();
-            device.now_ms += 2000;
-            device.expire();
-            assert_eq!(device.kernel.held(), BTreeMap::new());
-            assert_eq!((device.treated(), device.clamped()), (vec![], vec![]));
-            assert!(device.groups.is_empty() && device.members.is_empty(), "{:?}", device.groups);
-        }
     }
 }
 
