@@ -60,6 +60,8 @@ fn lookups_are_recorded_one_by_one_and_replayed() {
                   wc -l </sys/kernel/tracing/kprobe_events && ls /sys/kernel/tracing/instances | wc -l";
     let mut job = job(binary, "binder-stock-6.1", &["sh", "-c", script]);
     job.busybox = true;
+    // 180 s are not enough on a busy host.
+    job.timeout = Duration::from_secs(600);
     job.scenario.machine.icount_shift = Some(3);
     let (outcome, lines) = run(&job);
     assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
