@@ -1,9 +1,9 @@
 //! Reading and writing what a lease can hold, and restoring it.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
 use std::time::Duration;
 
 use super::holder::{Holder, has_possible_original};
@@ -328,36 +328,23 @@ impl Access {
         Ok(())
     }
 
-    /// Waits for at most `patience` until every limit shows what was written back to it. False when one does not.
+    /// Waits for at most `patience` until no limit shows what it did before its original was written back. False when one does.
     pub(super) fn await_limits(&mut self, patience: Duration) -> bool {
-        let looks = patience.as_micros() / LATE_LOOK_EVERY.as_micros();
-        for _ in 0..looks {
-            if self.do_limits_show() {
-                return true;
-            }
-            sleep(LATE_LOOK_EVERY);
-        }
-        self.do_limits_show()
+        limit::look_until(patience, LATE_LOOK_EVERY, || Ok::<_, Infallible>(self.do_limits_show())) == Ok(true)
     }
 
     fn do_limits_show(&mut self) -> bool {
-        let targets: Vec<Target> = self.unsettled.keys().cloned().collect();
-        for target in targets {
-            let found = self.read(&target).ok();
-            self.unsettled.retain(|waiting, unsettled| *waiting != target || found.as_ref() == Some(&unsettled.shown));
+        for (target, unsettled) in std::mem::take(&mut self.unsettled) {
+            if self.read(&target).is_ok_and(|found| found == unsettled.shown) {
+                self.unsettled.insert(target, unsettled);
+            }
         }
         self.unsettled.is_empty()
     }
 
     /// Looks at a limit until it shows what `wanted` accepts, for as long as the kernel may take to apply a request.
     fn shows(&mut self, target: &Target, wanted: impl Fn(&str) -> bool) -> Result<bool, DeviceError> {
-        for _ in 0..limit::LOOKS {
-            if wanted(&self.read(target)?) {
-                return Ok(true);
-            }
-            sleep(limit::LOOK_EVERY);
-        }
-        Ok(wanted(&self.read(target)?))
+        limit::look_until(limit::PATIENCE, limit::LOOK_EVERY, || Ok(wanted(&self.read(target)?)))
     }
 
     /// What a target that shows `found`, and is not leased, is to get back after a lease.

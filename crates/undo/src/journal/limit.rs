@@ -2,15 +2,30 @@
 //! write is a request (freq_qos) that a kernel worker applies a moment later, rounds to a frequency of the table, and
 //! hides while another request, such as a thermal cap, is stricter.
 
+use std::thread::sleep;
 use std::time::Duration;
 
 use brisk_sys::{Root, Target};
 
-/// How often a limit is looked at until it shows what was requested: 20 ms in all, and the worker needs far less unless
-/// the CPU is busy with something urgent.
-pub(super) const LOOKS: u32 = 100;
+/// So long a limit is looked at until it shows what was requested. The worker needs far less unless the CPU is busy.
+pub(super) const PATIENCE: Duration = Duration::from_millis(20);
 /// The pause between two looks.
 pub(super) const LOOK_EVERY: Duration = Duration::from_micros(200);
+
+/// Looks every `pause` until `is_so`, for `patience` in all. False when it is not so at the end.
+pub(super) fn look_until<E>(
+    patience: Duration,
+    pause: Duration,
+    mut is_so: impl FnMut() -> Result<bool, E>,
+) -> Result<bool, E> {
+    for _ in 0..patience.as_micros() / pause.as_micros() {
+        if is_so()? {
+            return Ok(true);
+        }
+        sleep(pause);
+    }
+    is_so()
+}
 
 /// True for a frequency limit.
 pub(super) fn is_limit(target: &Target) -> bool {
