@@ -79,16 +79,19 @@ impl Figures {
         add(Metric::Alive, self.alive as f64);
         add(Metric::FlashWritten, self.flash_written_kib as f64);
         add(Metric::Unresponsive, self.openings.iter().filter(|opening| opening.is_late).count() as f64);
-        let first = &self.openings[..APPLICATIONS.min(self.openings.len())];
-        let again = &self.openings[first.len()..];
+        let (first, again) = self.first_and_again();
         add(Metric::EarlyLaunch, median(&times(&first[..FEW.min(first.len())])));
         add(Metric::LateLaunch, median(&times(&first[first.len().saturating_sub(FEW)..])));
         add(Metric::Reopen, mean(&times(again)));
-        let resumed: Vec<Opening> = again.iter().filter(|opening| !opening.is_launch).copied().collect();
-        add(Metric::Resume, median(&times(&resumed)));
+        add(Metric::Resume, median(&times(&resumed(again))));
         self.add_kills(&mut add);
         self.add_told(&mut add);
         metrics
+    }
+
+    /// The first launch of each application, and what was opened again.
+    fn first_and_again(&self) -> (&[Opening], &[Opening]) {
+        self.openings.split_at(APPLICATIONS.min(self.openings.len()))
     }
 
     /// Single kills, where figures are of many.
@@ -124,17 +127,15 @@ impl Figures {
         add(Metric::OpeningP95, quantile(&waited, 0.95));
         add(Metric::OwnCost, told.cost.map_or(f64::NAN, |cost| cost.own_percent));
         add(Metric::PageoutCost, told.cost.map_or(f64::NAN, |cost| cost.pageout_percent));
-        let look_up_us = |openings: &[&Opening]| {
+        let look_up_us = |openings: &[Opening]| {
             let shown = openings.iter().filter(|opening| opening.took.is_some());
             let each = shown.map(|one| one.looked_up.as_secs_f64() * 1e6 / f64::from(told.look_ups));
             mean(&each.collect::<Vec<_>>())
         };
-        let all: Vec<&Opening> = self.openings.iter().collect();
-        let (first, again) = all.split_at(APPLICATIONS.min(all.len()));
-        let resumed: Vec<&Opening> = again.iter().filter(|opening| !opening.is_launch).copied().collect();
-        add(Metric::OpeningLookUp, look_up_us(&all));
+        let (first, again) = self.first_and_again();
+        add(Metric::OpeningLookUp, look_up_us(&self.openings));
         add(Metric::LaunchLookUp, look_up_us(first));
-        add(Metric::ResumeLookUp, look_up_us(&resumed));
+        add(Metric::ResumeLookUp, look_up_us(&resumed(again)));
         add(Metric::CourseEnergy, told.energy_mj);
         add(Metric::CourseMusicMissed, told.music_missed_percent.unwrap_or(f64::NAN));
     }
@@ -163,6 +164,11 @@ impl Figures {
         add(Metric::KillDelay, longest_ms(decided));
         add(Metric::KillReturn, longest_ms(&mut self.records.iter().filter_map(|record| record.back_after_us)));
     }
+}
+
+/// Those of applications that lived.
+fn resumed(again: &[Opening]) -> Vec<Opening> {
+    again.iter().filter(|opening| !opening.is_launch).copied().collect()
 }
 
 /// What a person waited, in milliseconds. A person who saw nothing waited as long as a person would.
