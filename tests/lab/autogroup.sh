@@ -80,7 +80,7 @@ wait_for 60 is_lowered
 say lowered "$(autogroups | tr '\n' ';')"
 say share "$(share)"
 say explain "$(brisk placement explain | tr '\n' ' ')"
-say priority "$(sed 's/.*) //' "/proc/$hog/stat" | awk '{ print $17 }')"
+say priority "$(nice_of "$hog")"
 
 brisk foreground --none >/dev/null
 wait_for 60 is_as_before

@@ -28,14 +28,8 @@ in_vain() {
 
 configure() {
 	mkdir -p /etc/brisk
-	cat >/etc/brisk/brisk.toml <<-END
-		[launch]
-		triggers = ["announced"]
-		actuators = ["sampling-rate"]
-		force = true
-		[launch.end]
-		load_below_cpu_percent = 0
-		deadline_ms = 60000
+	lasting_launches sampling-rate 60000 >/etc/brisk/brisk.toml
+	cat >>/etc/brisk/brisk.toml <<-END
 		[placement]
 		enabled = true
 		rule = "$rule"

@@ -4,7 +4,6 @@
 # is told of unequal ones. Runs in the lab's guest; tests/lab/interactions.rs reads the lines "NAME: TEXT".
 set -eu
 
-cpus=/sys/devices/system/cpu
 launched=/run/launched
 
 # shellcheck source=tests/lab/steps.sh
@@ -19,26 +18,12 @@ in_vain() {
 	tail -n 20 "$log" >&2
 }
 
-# tell_capacity CPU CAPACITY
-tell_capacity() {
-	mount -t tmpfs none "$cpus/cpu$1"
-	echo "$2" >"$cpus/cpu$1/cpu_capacity"
-}
-
-# clamp_launches BOOL
 clamp_launches() {
 	mkdir -p /etc/brisk
-	cat >/etc/brisk/brisk.toml <<-END
-		[launch]
-		enabled = $1
-		triggers = ["announced"]
-		actuators = ["uclamp"]
-		force = true
+	lasting_launches uclamp 600000 >/etc/brisk/brisk.toml
+	cat >>/etc/brisk/brisk.toml <<-END
 		[launch.uclamp]
 		minimum = 600
-		[launch.end]
-		load_below_cpu_percent = 0
-		deadline_ms = 600000
 		[placement]
 		enabled = true
 		rule = "weight"
@@ -50,8 +35,7 @@ clamp_launches() {
 
 # Nice value, lower and upper clamp.
 clamps_of() {
-	nice=$(sed 's/.*) //' "/proc/$1/stat" | awk '{ print $17 }')
-	echo "$nice $(sed -n 's/^uclamp.min *: *//p' "/proc/$1/sched") $(sed -n 's/^uclamp.max *: *//p' "/proc/$1/sched")"
+	echo "$(nice_of "$1") $(uclamp_of "$1" min) $(uclamp_of "$1" max)"
 }
 
 has() {
@@ -81,25 +65,22 @@ end() {
 }
 
 renice -n -15 -p $$ >/dev/null
-for policy in "$cpus"/cpufreq/policy*; do echo schedutil >"$policy/scaling_governor"; done
-# Linux 6.1: what is below four fifths of 446.
-tell_capacity 0 1024
-tell_capacity 1 446
-clamp_launches true
+for policy in /sys/devices/system/cpu/cpufreq/policy*; do echo schedutil >"$policy/scaling_governor"; done
+tell_unequal_cpus
+clamp_launches
 sh -c 'renice -n 15 -p $$ >/dev/null; while :; do :; done' &
 front=$!
 hog=$front
 start_daemon
 both end
-clamp_launches false
-kill -HUP "$daemon"
+brisk disable launch
+# Linux 6.1: what is below four fifths of 446.
 wait_for 60 has "10 0 356"
 say end.ceiling "$(clamps_of "$hog")"
 brisk foreground --none
 wait_for 60 has "0 0 1024"
 say end.free "$(clamps_of "$hog")"
-clamp_launches true
-kill -HUP "$daemon"
+brisk enable launch
 end
 
 both killed

@@ -4,8 +4,6 @@
 # tests/lab/placement.rs reads the lines "NAME: TEXT".
 set -eu
 
-cpus=/sys/devices/system/cpu
-
 # shellcheck source=tests/lab/steps.sh
 . /steps.sh
 # shellcheck source=tests/lab/placement_steps.sh
@@ -17,16 +15,9 @@ in_vain() {
 	tail -n 20 "$log" >&2
 }
 
-# tell_capacity CPU CAPACITY
-tell_capacity() {
-	mount -t tmpfs none "$cpus/cpu$1"
-	echo "$2" >"$cpus/cpu$1/cpu_capacity"
-}
-
 # Nice value and upper clamp.
 clamp_of() {
-	nice=$(sed 's/.*) //' "/proc/$1/stat" | awk '{ print $17 }')
-	echo "$nice $(sed -n 's/^uclamp.max *: *//p' "/proc/$1/sched")"
+	echo "$(nice_of "$1") $(uclamp_of "$1" max)"
 }
 
 has() {
@@ -75,10 +66,9 @@ free equal
 kill "$daemon"
 wait "$daemon"
 
-# Linux 6.1: what is below four fifths of 446.
+# Linux 6.1: what is below four fifths of the smaller one's.
 clamp=356
-tell_capacity 0 1024
-tell_capacity 1 446
+tell_unequal_cpus
 start_daemon
 take end
 say end.explain "$(brisk placement explain | tr '\n' ';')"

@@ -47,14 +47,6 @@ is_in() {
 	[ "$(group_of "$1")" = "0::$2" ]
 }
 
-nice_of() {
-	sed 's/.*) //' "/proc/$1/stat" | awk '{ print $17 }'
-}
-
-has_nice() {
-	[ "$(nice_of "$1")" = "$2" ]
-}
-
 no_group_is_left() {
 	[ -z "$(find $cgroup -name 'brisk-*')" ]
 }

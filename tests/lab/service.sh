@@ -30,15 +30,7 @@ is_granted() {
 
 configure() {
 	mkdir -p /etc/brisk
-	cat >/etc/brisk/brisk.toml <<-END
-		[launch]
-		triggers = ["announced"]
-		actuators = ["$1"]
-		force = true
-		[launch.end]
-		load_below_cpu_percent = 0
-		deadline_ms = 60000
-	END
+	lasting_launches "$1" 60000 >/etc/brisk/brisk.toml
 }
 
 main_pid() {

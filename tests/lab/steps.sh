@@ -11,9 +11,15 @@ in_vain() {
 	:
 }
 
-# wait_for SECONDS COMMAND...: often at first; looking takes time from those who are looked at.
+uptime_seconds() {
+	read -r uptime _ </proc/uptime
+	echo "${uptime%.*}"
+}
+
+# wait_for SECONDS COMMAND...: often at first; looking takes time from those who are looked at. A command that takes long itself is
+# tried twenty times all the same.
 wait_for() {
-	rounds=$(($1 * 5))
+	until=$(($(uptime_seconds) + $1))
 	shift
 	quick=20
 	while ! "$@" 2>/dev/null; do
@@ -22,14 +28,34 @@ wait_for() {
 			sleep 0.05
 			continue
 		fi
-		rounds=$((rounds - 1))
-		if [ "$rounds" -eq 0 ]; then
+		if [ "$(uptime_seconds)" -ge "$until" ]; then
 			echo "waited in vain for: $*" >&2
 			in_vain
 			return 1
 		fi
 		sleep 0.2
 	done
+}
+
+# lasting_launches ACTUATOR DEADLINE_MS: a configuration by which launches are announced, and last until they are ended.
+lasting_launches() {
+	cat <<-END
+		[launch]
+		triggers = ["announced"]
+		actuators = ["$1"]
+		force = true
+		[launch.end]
+		load_below_cpu_percent = 0
+		deadline_ms = $2
+	END
+}
+
+nice_of() {
+	sed 's/.*) //' "/proc/$1/stat" | awk '{ print $17 }'
+}
+
+has_nice() {
+	[ "$(nice_of "$1")" = "$2" ]
 }
 
 # The process of brisk's killer; nothing when there is none. A script may have the same word among its arguments.
