@@ -6,7 +6,7 @@ use brisk::lab::Scenario;
 use brisk::lab::scenario::CgroupVersion;
 
 use super::steps::Report;
-use super::{job, static_brisk};
+use super::{job_in_turn, static_brisk};
 
 /// The units as they are packaged, but for where the guest has the program. Who is killed stays dead, so that nothing but the
 /// service's own ending restores.
@@ -45,7 +45,7 @@ fn ended(scenario: &str, ways: &[&str], sleepers: &str, change: impl FnOnce(&mut
         _ => ("none", "weight"),
     };
     let command = [&["sh", "/combined.sh", manager, sleepers, rule], ways].concat();
-    let mut job = job(binary, scenario, &command);
+    let mut job = job_in_turn(binary, scenario, &command);
     device(&mut job.scenario);
     change(&mut job.scenario);
     let report = Report::of_whole_state(job, "/combined.sh", include_str!("combined.sh"), Duration::from_secs(3600));

@@ -6,7 +6,7 @@ use brisk::lab::Scenario;
 use serde_json::Value;
 
 use super::steps::Report;
-use super::{job, static_brisk};
+use super::{job_in_turn, static_brisk};
 
 /// What one step of interactions.sh said in a scenario with all that the mechanisms use, where launches are helped by `actuator` and
 /// lookups go on. Afterwards everything is as it was, and brisk's log has no complaint but those that hold `expected`.
@@ -16,7 +16,7 @@ fn played(
     expected: Option<&str>,
     change: impl FnOnce(&mut Scenario),
 ) -> Option<Report> {
-    let mut job = job(static_brisk()?, scenario, &["sh", "/interactions.sh", step, actuator]);
+    let mut job = job_in_turn(static_brisk()?, scenario, &["sh", "/interactions.sh", step, actuator]);
     job.scenario.guest.self_check = false;
     change(&mut job.scenario);
     let script = include_str!("interactions.sh");
@@ -101,7 +101,7 @@ fn a_cpu_goes_while_four_mechanisms_hold_leases() {
 #[ignore = "builds a kernel; ./dev test --deep"]
 fn a_launchs_floor_and_placements_ceiling_share_a_thread() {
     let Some(binary) = static_brisk() else { return };
-    let job = job(binary, "debian-6.1-checked", &["sh", "/interactions_clamps.sh"]);
+    let job = job_in_turn(binary, "debian-6.1-checked", &["sh", "/interactions_clamps.sh"]);
     let job = job.with_file("/placement_steps.sh", include_str!("placement_steps.sh"));
     let script = include_str!("interactions_clamps.sh");
     let report = Report::of(job, "/interactions_clamps.sh", script, Duration::from_secs(1200));

@@ -27,7 +27,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use brisk::lab::{self, Channel, GuestLine, Job, LabError, Outcome, Scenario};
+use brisk::lab::{self, Channel, GuestLine, Job, LabError, Mode, Outcome, Scenario};
 
 use crate::static_brisk::static_brisk;
 
@@ -35,6 +35,15 @@ fn job(binary: &Path, scenario: &str, command: &[&str]) -> Job {
     let mut job = Job::new(Scenario::load(scenario).unwrap(), command.iter().copied());
     job.binary = Some(binary.to_owned());
     job.timeout = Duration::from_secs(180);
+    job
+}
+
+/// A job whose CPUs take turns, where no race of two CPUs is tested: see [`Mode::Parallel`] for what QEMU may do otherwise.
+fn job_in_turn(binary: &Path, scenario: &str, command: &[&str]) -> Job {
+    let mut job = job(binary, scenario, command);
+    if job.scenario.machine.mode == Mode::Parallel {
+        job.scenario.machine.mode = Mode::InTurn;
+    }
     job
 }
 

@@ -7,7 +7,7 @@ use brisk::lab::Job;
 use brisk::lab::scenario::CgroupVersion;
 
 use super::steps::Report;
-use super::{job, static_brisk};
+use super::{job_in_turn, static_brisk};
 
 /// What a script about placement said in `job`.
 fn report(job: Job, path: &str, script: &str, patience: Duration) -> Report {
@@ -18,7 +18,7 @@ fn report(job: Job, path: &str, script: &str, patience: Duration) -> Report {
 /// Isolation applied and undone in a guest.
 fn make_room(cgroup: CgroupVersion) {
     let Some(binary) = static_brisk() else { return };
-    let mut job = job(binary, "debian-6.1-parallel", &["sh", "/placement.sh"]);
+    let mut job = job_in_turn(binary, "debian-6.1-parallel", &["sh", "/placement.sh"]);
     job.scenario.guest.cgroup = cgroup;
     job.scenario.modules.clear();
     let report = report(job, "/placement.sh", include_str!("placement.sh"), Duration::from_secs(900));
@@ -54,7 +54,7 @@ fn bulk_work_makes_room_and_gets_everything_back_with_cgroup_v1() {
 fn take_and_give_back(cgroup: CgroupVersion, cycles: u32, rule: &str) {
     let Some(binary) = static_brisk() else { return };
     let cycles = cycles.to_string();
-    let mut job = job(binary, "debian-6.1-parallel", &["sh", "/placement_groups.sh", &cycles, rule]);
+    let mut job = job_in_turn(binary, "debian-6.1-parallel", &["sh", "/placement_groups.sh", &cycles, rule]);
     job.scenario.guest.cgroup = cgroup;
     job.scenario.modules.clear();
     job.scenario.kernel.command_line += " cpu0_hotplug";
@@ -101,7 +101,7 @@ fn groups_and_masks_are_as_before_a_thousand_times() {
 /// What `steps` of placement_faults.sh said on a kernel with `command_line` more.
 fn faults(steps: &[&str], command_line: &str) -> Option<Report> {
     let command = [&["sh", "/placement_faults.sh"], steps].concat();
-    let mut job = job(static_brisk()?, "debian-6.1-parallel", &command);
+    let mut job = job_in_turn(static_brisk()?, "debian-6.1-parallel", &command);
     job.scenario.modules.clear();
     job.scenario.machine.memory_mib = 1024;
     job.scenario.kernel.command_line += command_line;
@@ -185,7 +185,7 @@ fn with_a_single_cpu_none_is_kept_free() {
 #[ignore = "builds a kernel; ./dev test --deep"]
 fn bulk_work_claims_no_big_core_and_its_clamp_is_restored() {
     let Some(binary) = static_brisk() else { return };
-    let mut job = job(binary, "debian-6.1-checked", &["sh", "/placement_clamps.sh"]);
+    let mut job = job_in_turn(binary, "debian-6.1-checked", &["sh", "/placement_clamps.sh"]);
     job.scenario.modules.clear();
     let report = report(job, "/placement_clamps.sh", include_str!("placement_clamps.sh"), Duration::from_secs(1200));
     for step in ["equal", "end", "killed", "both"] {
@@ -203,7 +203,7 @@ fn bulk_work_claims_no_big_core_and_its_clamp_is_restored() {
 /// What `steps` of placement_storage.sh said, beside a disk of the kernel's own that serves a request at a time.
 fn storage(steps: &[&str]) -> Option<Report> {
     let command = [&["sh", "/placement_storage.sh"], steps].concat();
-    let mut job = job(static_brisk()?, "debian-6.1-parallel", &command);
+    let mut job = job_in_turn(static_brisk()?, "debian-6.1-parallel", &command);
     let disk = r#"{ irqmode = 2, completion_nsec = 10000000, hw_queue_depth = 1, submit_queues = 1 }"#;
     let modules = format!("module = [{{ name = 'bfq' }}, {{ name = 'null_blk', parameters = {disk} }}]");
     job.scenario.modules = toml::from_str::<BTreeMap<String, _>>(&modules).unwrap().remove("module").unwrap();

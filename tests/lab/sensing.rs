@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::steps::Report;
-use super::{job, static_brisk};
+use super::{job_in_turn, static_brisk};
 
 /// What `name` said of the thread `tid`.
 fn thread<'snapshot>(snapshot: &'snapshot Value, tid: &str) -> &'snapshot Value {
@@ -21,7 +21,7 @@ fn population(snapshot: &Value) -> u64 {
 
 fn sees_alike(scenario: &str) {
     let Some(binary) = static_brisk() else { return };
-    let mut job = job(binary, scenario, &["sh", "/sensing.sh"]);
+    let mut job = job_in_turn(binary, scenario, &["sh", "/sensing.sh"]);
     job.scenario.modules.clear();
     job.scenario.guest.self_check = false;
     let report = Report::of(job, "/sensing.sh", include_str!("sensing.sh"), Duration::from_secs(600));

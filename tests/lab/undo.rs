@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::steps::Report;
-use super::{job, results, run, static_brisk};
+use super::{job, job_in_turn, results, run, static_brisk};
 
 /// How often `./dev test` kills; `./dev soak` and `./dev test --deep` say 1000.
 const KILLS: u32 = 40;
@@ -57,7 +57,7 @@ fn any_kill_on_two_cpus_leaves_nothing_changed() {
 
 /// What a guest of `scenario` said of `steps` of faults.sh; `None` where no machine can be emulated.
 fn report(scenario: &str, steps: &[&str]) -> Option<Report> {
-    let job = job(static_brisk()?, scenario, &[&["sh", "/faults.sh"], steps].concat());
+    let job = job_in_turn(static_brisk()?, scenario, &[&["sh", "/faults.sh"], steps].concat());
     Some(Report::of_launches(job, "/faults.sh", include_str!("faults.sh"), Duration::from_secs(600)))
 }
 

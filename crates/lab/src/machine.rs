@@ -161,6 +161,7 @@ fn arguments(scenario: &Scenario, kernel: &Path, results: &OwnedFd, initramfs: &
             add(&["-rtc", "base=2024-01-01,clock=vm"]);
         }
         Mode::Parallel => add(&["-accel", "tcg,thread=multi"]),
+        Mode::InTurn => add(&["-accel", "tcg,thread=single"]),
     }
     add(&["-smp", &machine.cpus.to_string(), "-m", &format!("{}M", machine.memory_mib)]);
     add(&["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
@@ -200,6 +201,10 @@ mod tests {
             let line = arguments(&scenario, Path::new("/boot/vmlinuz"), &descriptor(), &descriptor()).join(" ");
             assert!(line.contains(wanted) && !line.contains(unwanted), "{line}");
         }
+        let mut scenario = Scenario::load("debian-6.1-parallel").unwrap();
+        scenario.machine.mode = Mode::InTurn;
+        let line = arguments(&scenario, Path::new("/boot/vmlinuz"), &descriptor(), &descriptor()).join(" ");
+        assert!(line.contains("-accel tcg,thread=single -smp 2") && !line.contains("icount"), "{line}");
     }
 
     #[test]

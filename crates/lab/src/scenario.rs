@@ -109,8 +109,11 @@ pub struct Machine {
 pub enum Mode {
     /// By instructions executed, and at once to the next timer when idle: repeatable on a loaded host. One CPU.
     Deterministic,
-    /// With the host's clock, a thread a CPU: functional tests, and timings as paired ratios only.
+    /// With the host's clock, a thread a CPU: timings as paired ratios only. QEMU before 8.1 may miss that one CPU patches
+    /// kernel code while another translates it; that CPU then executes a breakpoint that is not there any more, for ever.
     Parallel,
+    /// With the host's clock, one thread for all CPUs: functional tests. No CPU translates while another writes.
+    InTurn,
 }
 
 /// What the guest's first process prepares.
@@ -320,7 +323,9 @@ impl Scenario {
             }
             (Mode::Deterministic, None) => Some("deterministic mode needs machine.icount_shift".into()),
             (Mode::Deterministic, Some(shift)) if shift > 10 => Some("machine.icount_shift is 0 to 10".into()),
-            (Mode::Parallel, Some(_)) => Some("machine.icount_shift means nothing in parallel mode".into()),
+            (Mode::Parallel | Mode::InTurn, Some(_)) => {
+                Some("machine.icount_shift means nothing but in deterministic mode".into())
+            }
             _ => None,
         }
     }
@@ -379,7 +384,8 @@ parameters = { frequencies_mhz = [200, 1200], shared_policy = true, overhead_ns 
             ("cpus = 1", "cpus = \"one\"", "invalid type"),
             ("icount_shift = 1", "", "deterministic mode needs machine.icount_shift"),
             ("icount_shift = 1", "icount_shift = 11", "0 to 10"),
-            ("\"deterministic\"", "\"parallel\"", "means nothing in parallel mode"),
+            ("\"deterministic\"", "\"parallel\"", "means nothing but in deterministic mode"),
+            ("\"deterministic\"", "\"in-turn\"", "means nothing but in deterministic mode"),
             ("\"deterministic\"", "\"fast\"", "unknown variant `fast`"),
             ("architecture = \"amd64\"", "architecture = \"vax\"", "known are amd64, arm64"),
             ("[[module]]", "[[modul]]", "unknown field `modul`"),
