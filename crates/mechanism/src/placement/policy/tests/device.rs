@@ -1,83 +1,28 @@
 //! A simulated device: CPUs, threads that work and sleep, a fair scheduler in steps of a millisecond, and the policy on top.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::super::*;
+use super::actuation::memberships;
+use super::thread::{Habit, LEAST_SLICE_MS, MOST_LAG_MS, SimulatedThread};
 use crate::placement::snapshot::ThreadView;
 use crate::simulated::Kernel;
-use crate::{Action, Effect, Enabled};
+use crate::Enabled;
 use brisk_sys::cgroup::hierarchy::Hierarchy;
-use brisk_sys::cgroup::membership::{Choice, Membership, Memberships};
+use brisk_sys::cgroup::membership::{Choice, Memberships};
 use brisk_sys::cgroup::weight::WeighedGroup;
-use brisk_sys::cpu::hotplug::{format_list, parse_list};
+use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::process::schedstat::{Schedstat, Usage};
 use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
 use brisk_sys::sched::scheduling_group::SchedulingGroup;
 use brisk_sys::sched::threads::{Thread, ThreadUsage};
 use brisk_sys::sched::uclamp::{self, Clamps, Fitting};
 
-/// What a thread does, over and over.
-#[derive(Debug, Clone, Copy)]
-pub struct Habit {
-    /// Work at full capacity, in milliseconds; zero never comes to an end.
-    pub work_ms: u32,
-    /// Sleep after it.
-    pub sleep_ms: u32,
-    /// The next work begins so long after this one began, however long it took; zero is off.
-    pub period_ms: u32,
-}
-
-pub const HOG: Habit = Habit { work_ms: 0, sleep_ms: 0, period_ms: 0 };
-pub const FRAMES: Habit = Habit { work_ms: 7, sleep_ms: 0, period_ms: 17 };
-pub const MUSIC: Habit = Habit { work_ms: 1, sleep_ms: 0, period_ms: 20 };
-pub const DOWNLOAD: Habit = Habit { work_ms: 15, sleep_ms: 25, period_ms: 0 };
-/// One of many that pass messages around.
-pub const MESSAGE: Habit = Habit { work_ms: 1, sleep_ms: 1, period_ms: 0 };
-
-/// How far a thread may lag behind the others, whatever its mask has kept from it.
-const MOST_LAG_MS: f64 = 24.0;
-/// A thread keeps its CPU this long, whichever other one wakes.
-const LEAST_SLICE_MS: u32 = 4;
-
-#[derive(Debug, Clone)]
-pub struct Sim {
-    pub thread: Thread,
-    pub habit: Habit,
-    pub facts: ThreadFacts,
-    pub mask: Vec<u32>,
-    pub priority: Priority,
-    /// Its upper clamp.
-    pub clamp: u32,
-    counters: Schedstat,
-    /// A wait that is not over: the kernel does not tell of it before.
-    wait_ns: u64,
-    reported: Schedstat,
-    looked_at: u64,
-    virtual_time: f64,
-    work_left: f64,
-    began_at: u64,
-    /// Asleep until then.
-    pub wakes_at: u64,
-    ran_last: bool,
-    ran_at: u64,
-    /// How long it has been on a CPU without a break.
-    slice_ms: u32,
-    is_new: bool,
-    /// Its group's weight.
-    pub group_weight: Option<f64>,
-    /// Milliseconds of full capacity that it got.
-    pub progress: f64,
-    /// Works that were finished.
-    pub finished: u32,
-    /// The longest that a work took, in milliseconds.
-    pub slowest_ms: u64,
-}
-
 /// The device and its policy.
 pub struct Device {
     pub policy: PlacementPolicy,
-    pub threads: BTreeMap<u32, Sim>,
+    pub threads: BTreeMap<u32, SimulatedThread>,
     cores: Vec<(u32, u32)>,
     pub online: Vec<u32>,
     pub now_ms: u64,
@@ -85,7 +30,7 @@ pub struct Device {
     /// Everything that was decided.
     pub decisions: Vec<(u64, Decision)>,
     pub kernel: Kernel,
-    acts: bool,
+    pub(super) acts: bool,
     /// Control groups: those that were made, with their settings, and who is in which.
     pub groups: BTreeMap<PathBuf, String>,
     pub members: BTreeMap<(Hierarchy, u32), PathBuf>,
@@ -94,24 +39,6 @@ pub struct Device {
     pub weights: BTreeMap<PathBuf, String>,
     /// The nice values that sessions are made to have.
     pub sessions: BTreeMap<u64, i32>,
-}
-
-/// Where a device has groups: weights beside all others, CPUs below the own one.
-const CPU_FOLDER: &str = "/cpu/brisk-threads";
-const CPUSET_FOLDER: &str = "/cpuset/others/brisk-threads";
-
-fn memberships() -> Memberships {
-    let from = |hierarchy, folder: &str, group: &str, taken_as: &str| Membership {
-        hierarchy,
-        group: group.into(),
-        taken_into: folder.into(),
-        taken_as: taken_as.into(),
-        whole_process: false,
-    };
-    Memberships {
-        cpu: Some(from(Hierarchy::Cpu, CPU_FOLDER, "/", "/brisk-threads")),
-        cpuset: Some(from(Hierarchy::Cpuset, CPUSET_FOLDER, "/others", "/others/brisk-threads")),
-    }
 }
 
 fn active() -> Support {
@@ -158,7 +85,7 @@ impl Device {
     }
 
     /// A thread of process `pid` that begins now.
-    pub fn start(&mut self, tid: u32, pid: u32, parent: u32, habit: Habit) -> &mut Sim {
+    pub fn start(&mut self, tid: u32, pid: u32, parent: u32, habit: Habit) -> &mut SimulatedThread {
         let mut allowed: Vec<u32> = self.cores.iter().map(|&(cpu, _)| cpu).collect();
         allowed.sort_unstable();
         let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
@@ -174,7 +101,7 @@ impl Device {
         };
         let running = self.threads.values().filter(|sim| sim.ran_last).map(|sim| sim.virtual_time);
         let least = running.fold(f64::INFINITY, f64::min);
-        let sim = Sim {
+        let sim = SimulatedThread {
             thread: Thread { tid, pid, parent, command: format!("t{tid}") },
             habit,
             facts,
@@ -205,7 +132,7 @@ impl Device {
 
     /// A process that is a child of another one, and begins as that one is now.
     pub fn fork(&mut self, tid: u32, parent: u32, habit: Habit) {
-        let Sim { mask, priority, clamp, group_weight, .. } = self.threads[&parent].clone();
+        let SimulatedThread { mask, priority, clamp, group_weight, .. } = self.threads[&parent].clone();
         let child = self.start(tid, tid, parent, habit);
         (child.mask, child.priority, child.clamp, child.group_weight) = (mask, priority, clamp, group_weight);
     }
@@ -396,107 +323,9 @@ impl Device {
         view.leased.is_some() && !self.kernel.held().keys().any(is_its)
     }
 
-    fn act(&mut self, action: &Action) -> Result<(), Effect> {
-        if !self.acts {
-            return Ok(());
-        }
-        let (target, value) = match action {
-            Action::Lease { target, value, .. } => (target, Some(value)),
-            Action::Release { target } => (target, None),
-            Action::Disinherit { target, original, .. } => (target, Some(original)),
-            _ => panic!("{action:?}"),
-        };
-        if let Target::Group(folder) = target {
-            let is_empty = !self.members.values().any(|group| group == folder);
-            match value {
-                Some(settings) => drop(self.groups.insert(folder.clone(), settings.clone())),
-                None if !is_empty => return Err(Effect::Refused("EBUSY".to_owned())),
-                None => assert!(self.groups.remove(folder).is_some(), "{folder:?} is there"),
-            }
-            self.weigh();
-            return Ok(());
-        }
-        if let Target::GroupWeight(folder) = target {
-            match value {
-                Some(weight) => drop(self.weights.insert(folder.clone(), weight.clone())),
-                None => assert!(self.weights.remove(folder).is_some(), "{folder:?} weighs what it did"),
-            }
-            return Ok(());
-        }
-        if let Target::Autogroup(id) = target {
-            match value {
-                Some(nice) => drop(self.sessions.insert(*id, nice.parse().unwrap())),
-                None => assert!(self.sessions.remove(id).is_some(), "autogroup {id} has its own value"),
-            }
-            self.weigh();
-            return Ok(());
-        }
-        let Some(tid) = target.thread().filter(|tid| self.threads.contains_key(tid)) else {
-            return Err(Effect::Missing("ESRCH".to_owned()));
-        };
-        let allowed = self.threads[&tid].facts.allowed.clone();
-        match target {
-            Target::CpuAffinity { .. } => {
-                let cpus = value.map_or(allowed, |list| parse_list(list).unwrap());
-                assert!(!cpus.is_empty(), "no mask is empty");
-                // Time counts from zero among those that share the new CPUs.
-                let others = self.threads.values().filter(|sim| sim.mask.len() == cpus.len() && sim.ran_last);
-                let least = others.map(|sim| sim.virtual_time).fold(f64::INFINITY, f64::min);
-                let sim = self.threads.get_mut(&tid).unwrap();
-                if least.is_finite() {
-                    sim.virtual_time = least;
-                }
-                sim.mask = cpus;
-            }
-            Target::Priority { .. } => {
-                let sim = self.threads.get_mut(&tid).unwrap();
-                sim.priority = value.map_or(sim.facts.priority, |text| text.parse().unwrap());
-            }
-            Target::UtilizationClampMaximum { .. } => {
-                let sim = self.threads.get_mut(&tid).unwrap();
-                sim.clamp = value.map_or(sim.facts.clamps.maximum, |text| text.parse().unwrap());
-                assert!(sim.facts.clamps.minimum <= sim.clamp, "the kernel refuses it");
-            }
-            Target::GroupMember { hierarchy, .. } => {
-                let folder = if *hierarchy == Hierarchy::Cpu { CPU_FOLDER } else { CPUSET_FOLDER };
-                match action {
-                    Action::Lease { .. } => {
-                        if !self.groups.contains_key(Path::new(folder)) {
-                            return Err(Effect::Refused("ENOENT".to_owned()));
-                        }
-                        self.members.insert((*hierarchy, tid), folder.into());
-                    }
-                    _ => drop(self.members.remove(&(*hierarchy, tid))),
-                }
-                self.weigh();
-            }
-            _ => panic!("{target:?}"),
-        }
-        Ok(())
-    }
-
-    /// Each member weighs as much as its group: how they share it is the kernel's, and not modelled.
-    fn weigh(&mut self) {
-        let weight = |settings: &String| match settings.split_once('=') {
-            Some(("cpu.shares", shares)) => shares.parse().unwrap(),
-            Some(("cpu.idle", "1")) => 3.0,
-            _ => panic!("{settings}"),
-        };
-        let weight = self.groups.get(Path::new(CPU_FOLDER)).map(weight);
-        for (&tid, sim) in &mut self.threads {
-            let of_session = match &sim.facts.scheduling_group {
-                SchedulingGroup::Autogroup(group) => self.sessions.get(&group.id),
-                _ => None,
-            };
-            let of_session = of_session.map(|&nice| 1024.0 / 1.25f64.powi(nice));
-            let of_group = weight.filter(|_: &f64| self.members.contains_key(&(Hierarchy::Cpu, tid)));
-            sim.group_weight = of_group.or(of_session);
-        }
-    }
-
     /// Who is treated in some way now.
     pub fn treated(&self) -> Vec<u32> {
-        let is_treated = |sim: &&Sim| {
+        let is_treated = |sim: &&SimulatedThread| {
             sim.mask != sim.facts.allowed || sim.priority != sim.facts.priority || sim.group_weight.is_some()
         };
         self.threads.values().filter(is_treated).map(|sim| sim.thread.tid).collect()
@@ -504,48 +333,7 @@ impl Device {
 
     /// Who claims less than its own now.
     pub fn clamped(&self) -> Vec<u32> {
-        let is_clamped = |sim: &&Sim| sim.clamp != sim.facts.clamps.maximum;
+        let is_clamped = |sim: &&SimulatedThread| sim.clamp != sim.facts.clamps.maximum;
         self.threads.values().filter(is_clamped).map(|sim| sim.thread.tid).collect()
-    }
-}
-
-impl Sim {
-    pub fn sleep_until(&mut self, moment_ms: u64) {
-        self.wakes_at = moment_ms;
-        self.ran_last = false;
-    }
-
-    /// Gets a millisecond of a CPU.
-    fn get(&mut self, capacity: u32, now: u64) {
-        let weight = match (self.group_weight, self.priority) {
-            (Some(weight), _) => weight,
-            (None, Priority { policy: SchedulingPolicy::Idle, .. }) => 3.0,
-            (None, Priority { nice, .. }) => 1024.0 / 1.25f64.powi(nice),
-        };
-        self.counters.run_ns += 1_000_000;
-        self.counters.wait_ns += std::mem::take(&mut self.wait_ns);
-        self.counters.slices += u64::from(!self.ran_last);
-        self.virtual_time += 1024.0 / weight;
-        self.slice_ms = if self.slice_ms == LEAST_SLICE_MS { 1 } else { self.slice_ms + 1 };
-        self.ran_last = true;
-        self.ran_at = now;
-        let done = f64::from(capacity) / 1024.0;
-        self.progress += done;
-        if self.habit.work_ms == 0 {
-            return;
-        }
-        self.work_left -= done;
-        if self.work_left <= 0.001 {
-            self.finished += 1;
-            self.slowest_ms = self.slowest_ms.max(now + 1 - self.began_at);
-            self.work_left = f64::from(self.habit.work_ms);
-            self.wakes_at = match self.habit.period_ms {
-                0 => now + 1 + u64::from(self.habit.sleep_ms),
-                period => (self.began_at + u64::from(period)).max(now + 1),
-            };
-            self.began_at = self.wakes_at;
-            self.ran_last = false;
-            self.slice_ms = 0;
-        }
     }
 }

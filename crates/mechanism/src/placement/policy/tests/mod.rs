@@ -1,3 +1,4 @@
+mod actuation;
 mod clamps;
 mod device;
 mod front;
@@ -10,6 +11,7 @@ mod opening;
 mod refusals;
 mod rules;
 mod sessions;
+mod thread;
 
 use std::collections::BTreeMap;
 
@@ -20,7 +22,8 @@ use brisk_sys::cgroup::hierarchy::Hierarchy;
 use brisk_sys::cgroup::membership::Choice;
 use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::sched::priority::SchedulingPolicy;
-use device::{DOWNLOAD, Device, FRAMES, HOG, Habit, MESSAGE, MUSIC};
+use device::Device;
+use thread::{DOWNLOAD, FRAMES, HOG, Habit, MESSAGE, MUSIC};
 
 fn config() -> PlacementConfig {
     PlacementConfig { enabled: Enabled::On, groups: Choice::Off, ..PlacementConfig::default() }

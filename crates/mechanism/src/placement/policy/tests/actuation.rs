@@ -1,0 +1,134 @@
+//! What the simulated kernel does when the policy changes a thread, a group or a session.
+
+use std::path::Path;
+
+use super::super::*;
+use super::device::Device;
+use crate::{Action, Effect};
+use brisk_sys::cgroup::hierarchy::Hierarchy;
+use brisk_sys::cgroup::membership::{Membership, Memberships};
+use brisk_sys::cpu::hotplug::parse_list;
+use brisk_sys::sched::scheduling_group::SchedulingGroup;
+
+/// Where a device has groups: weights beside all others, CPUs below the own one.
+const CPU_FOLDER: &str = "/cpu/brisk-threads";
+const CPUSET_FOLDER: &str = "/cpuset/others/brisk-threads";
+
+pub(super) fn memberships() -> Memberships {
+    let from = |hierarchy, folder: &str, group: &str, taken_as: &str| Membership {
+        hierarchy,
+        group: group.into(),
+        taken_into: folder.into(),
+        taken_as: taken_as.into(),
+        whole_process: false,
+    };
+    Memberships {
+        cpu: Some(from(Hierarchy::Cpu, CPU_FOLDER, "/", "/brisk-threads")),
+        cpuset: Some(from(Hierarchy::Cpuset, CPUSET_FOLDER, "/others", "/others/brisk-threads")),
+    }
+}
+
+impl Device {
+    pub(super) fn act(&mut self, action: &Action) -> Result<(), Effect> {
+        if !self.acts {
+            return Ok(());
+        }
+        let (target, value) = match action {
+            Action::Lease { target, value, .. } => (target, Some(value)),
+            Action::Release { target } => (target, None),
+            Action::Disinherit { target, original, .. } => (target, Some(original)),
+            _ => panic!("{action:?}"),
+        };
+        match target {
+            Target::Group(_) | Target::GroupWeight(_) | Target::Autogroup(_) => self.act_on_group(target, value),
+            _ => self.act_on_thread(action, target, value),
+        }
+    }
+
+    fn act_on_group(&mut self, target: &Target, value: Option<&String>) -> Result<(), Effect> {
+        match (target, value) {
+            (Target::Group(folder), Some(settings)) => drop(self.groups.insert(folder.clone(), settings.clone())),
+            (Target::Group(folder), None) if self.members.values().any(|group| group == folder) => {
+                return Err(Effect::Refused("EBUSY".to_owned()));
+            }
+            (Target::Group(folder), None) => assert!(self.groups.remove(folder).is_some(), "{folder:?} is there"),
+            (Target::GroupWeight(folder), Some(weight)) => {
+                drop(self.weights.insert(folder.clone(), weight.clone()));
+            }
+            (Target::GroupWeight(folder), None) => {
+                assert!(self.weights.remove(folder).is_some(), "{folder:?} weighs what it did");
+            }
+            (Target::Autogroup(id), Some(nice)) => drop(self.sessions.insert(*id, nice.parse().unwrap())),
+            (Target::Autogroup(id), None) => {
+                assert!(self.sessions.remove(id).is_some(), "autogroup {id} has its own value");
+            }
+            _ => panic!("{target:?}"),
+        }
+        self.weigh();
+        Ok(())
+    }
+
+    fn act_on_thread(&mut self, action: &Action, target: &Target, value: Option<&String>) -> Result<(), Effect> {
+        let Some(tid) = target.thread().filter(|tid| self.threads.contains_key(tid)) else {
+            return Err(Effect::Missing("ESRCH".to_owned()));
+        };
+        let allowed = self.threads[&tid].facts.allowed.clone();
+        match target {
+            Target::CpuAffinity { .. } => {
+                let cpus = value.map_or(allowed, |list| parse_list(list).unwrap());
+                assert!(!cpus.is_empty(), "no mask is empty");
+                // Time counts from zero among those that share the new CPUs.
+                let others = self.threads.values().filter(|sim| sim.mask.len() == cpus.len() && sim.ran_last);
+                let least = others.map(|sim| sim.virtual_time).fold(f64::INFINITY, f64::min);
+                let sim = self.threads.get_mut(&tid).unwrap();
+                if least.is_finite() {
+                    sim.virtual_time = least;
+                }
+                sim.mask = cpus;
+            }
+            Target::Priority { .. } => {
+                let sim = self.threads.get_mut(&tid).unwrap();
+                sim.priority = value.map_or(sim.facts.priority, |text| text.parse().unwrap());
+            }
+            Target::UtilizationClampMaximum { .. } => {
+                let sim = self.threads.get_mut(&tid).unwrap();
+                sim.clamp = value.map_or(sim.facts.clamps.maximum, |text| text.parse().unwrap());
+                assert!(sim.facts.clamps.minimum <= sim.clamp, "the kernel refuses it");
+            }
+            Target::GroupMember { hierarchy, .. } => {
+                let folder = if *hierarchy == Hierarchy::Cpu { CPU_FOLDER } else { CPUSET_FOLDER };
+                match action {
+                    Action::Lease { .. } => {
+                        if !self.groups.contains_key(Path::new(folder)) {
+                            return Err(Effect::Refused("ENOENT".to_owned()));
+                        }
+                        self.members.insert((*hierarchy, tid), folder.into());
+                    }
+                    _ => drop(self.members.remove(&(*hierarchy, tid))),
+                }
+                self.weigh();
+            }
+            _ => panic!("{target:?}"),
+        }
+        Ok(())
+    }
+
+    /// Each member weighs as much as its group: how they share it is the kernel's, and not modelled.
+    fn weigh(&mut self) {
+        let weight = |settings: &String| match settings.split_once('=') {
+            Some(("cpu.shares", shares)) => shares.parse().unwrap(),
+            Some(("cpu.idle", "1")) => 3.0,
+            _ => panic!("{settings}"),
+        };
+        let weight = self.groups.get(Path::new(CPU_FOLDER)).map(weight);
+        for (&tid, sim) in &mut self.threads {
+            let of_session = match &sim.facts.scheduling_group {
+                SchedulingGroup::Autogroup(group) => self.sessions.get(&group.id),
+                _ => None,
+            };
+            let of_session = of_session.map(|&nice| 1024.0 / 1.25f64.powi(nice));
+            let of_group = weight.filter(|_: &f64| self.members.contains_key(&(Hierarchy::Cpu, tid)));
+            sim.group_weight = of_group.or(of_session);
+        }
+    }
+}
