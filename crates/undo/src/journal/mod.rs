@@ -7,6 +7,7 @@
 mod access;
 mod error;
 mod holder;
+mod lease;
 mod limit;
 mod log;
 mod owner;
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use access::Access;
 use brisk_sys::kernel;
@@ -27,6 +28,7 @@ use brisk_sys::process;
 use brisk_sys::{BootTime, Root, Target};
 pub use error::JournalError;
 pub use holder::Holder;
+pub use lease::{Lease, Outcome, Restoration};
 use log::Log;
 pub use owner::{Loan, become_owner, other_owner};
 pub use record::Tenure;
@@ -37,65 +39,6 @@ pub use replay::Replay;
 /// be offline for days.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 const RETRY_AFTER_LONGEST: Duration = Duration::from_secs(60);
-
-/// One value held in one target, until when and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lease {
-    /// What is held.
-    pub target: Target,
-    /// What it held before the first lease: what it gets back.
-    pub original: String,
-    /// What was asked for.
-    pub value: String,
-    /// What it held right after the write, as the kernel rounded it; `None` between the record and the write.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed: Option<String>,
-    /// When the first lease began.
-    pub since: BootTime,
-    /// When it is restored.
-    pub until: BootTime,
-    /// Why, in words a person understands.
-    pub reason: String,
-}
-
-/// What became of one lease.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restoration {
-    /// What was leased.
-    pub target: Target,
-    /// The value that it was to get back.
-    pub original: String,
-    /// How that went.
-    #[serde(flatten)]
-    pub outcome: Outcome,
-}
-
-/// How a restoration went.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "outcome", rename_all = "kebab-case")]
-pub enum Outcome {
-    /// The target holds its original.
-    Restored,
-    /// Another process has written it since; that stays.
-    ChangedByOther {
-        /// What it holds.
-        found: String,
-    },
-    /// The target is gone (another governor, a CPU or a process that ended), and what it held with it.
-    Vanished,
-    /// It could not be written; the journal keeps it, and it is tried again.
-    Refused {
-        /// Why.
-        error: String,
-    },
-}
-
-impl Outcome {
-    /// True when nothing of ours is left in the target.
-    pub fn is_final(&self) -> bool {
-        !matches!(self, Self::Refused { .. })
-    }
-}
 
 /// What a journal looks like from outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
