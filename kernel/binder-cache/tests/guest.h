@@ -33,7 +33,7 @@ long stat_of(const char *name);
 /* For a process that is about to be no longer root. */
 void keep_stats(void);
 
-/* The profile of wire.c's manager. */
+/* The profile of manager.c. */
 void set_profile(const char *context);
 bool try_set_profile(const char *context);
 

@@ -100,6 +100,9 @@ void serve(struct client *c, answer_fn *answer);
 void reply_to(struct client *c, const struct binder_transaction_data *t, uint32_t flags,
 	      const struct parcel *reply);
 
+/* Says why @what failed, and ends the process. */
+void die(const char *what);
+
 /* Tells who waits at the other end of the pipe @ready. */
 void say_ready(int ready);
 
