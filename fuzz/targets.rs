@@ -3,39 +3,9 @@
 //! The same table serves cargo-fuzz (`fuzz_targets/`, nightly) and the short run on stable (`tests/fuzz_short.rs`).
 //! A target may refuse any input; it must not panic, and what it accepts must survive its own printed form.
 
+mod feeds;
 mod seeds;
 
-use std::fs;
-
-use brisk::base::random::Random;
-use brisk::chart::read::{self, Limits};
-use brisk::chart::{diagnose, html as page, perfetto, svg};
-use brisk::config::Config;
-use brisk::daemon::control::protocol::{self, Message};
-use brisk::daemon::replay::replay;
-use brisk::experiment::spec::Experiment;
-use brisk::lab::scenario::Scenario;
-use brisk::mechanism::launch::{DeviceFacts, LaunchConfig, LearnedDurations, Plan};
-use brisk::mechanism::lookup::{Trace, Traces};
-use brisk::report::{html, json};
-use brisk::sys::binder::returns::Returns;
-use brisk::sys::binder::{WireFormat, cache};
-use brisk::sys::bpf::btf::Types;
-use brisk::sys::bpf::layout::Layout;
-use brisk::sys::bpf::task;
-use brisk::sys::cgroup::hierarchy::{self, Hierarchy};
-use brisk::sys::cpu::{cpu_times, energy, hotplug, load, loadavg};
-use brisk::sys::io::{disk_stats, process_io};
-use brisk::sys::memory::{
-    meminfo, process_memory, process_reclaim, psi, swaps, vm_tunables, vmstat, zoneinfo, zram, zram_owner,
-    zram_writeback,
-};
-use brisk::sys::process::schedstat;
-use brisk::sys::process::{drm_clients, process_events, process_watch};
-use brisk::sys::sched::{affinity, priority, thread_switches, threads};
-use brisk::sys::system::{android_properties, trace_events};
-use brisk::sys::{Root, process};
-use brisk::undo::journal;
 use seeds::{
     CPUFREQ, JOURNAL, KERNEL_TYPES, PROC_DISKSTATS, PROC_PS, PROC_STAT, PROCESS_COMM, PROCESS_EXEC, PROOF, TASKSTATS,
 };
@@ -55,7 +25,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target {
         name: "config",
-        feed: config,
+        feed: feeds::config,
         seeds: &[
             b"[launch]\nenabled = true\ntriggers = [\"process-events\"]\nminimum_gain_percent = 1.5\n",
             b"[launch.filter]\nuids = [\"10000-19999\"]\nparents = [\"zygote*\"]\n[launch.kick]\nat_us = [0, 2000, 11000]\n",
@@ -64,13 +34,13 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "cpu-lists",
-        feed: cpu_lists,
+        feed: feeds::cpu_lists,
         seeds: &[b"0-3,5,8-11\n", b"0 1 2 3 ", b"7"],
     },
-    Target { name: "process-events", feed: process_event_datagram, seeds: &[PROCESS_EXEC, PROCESS_COMM] },
+    Target { name: "process-events", feed: feeds::process_event_datagram, seeds: &[PROCESS_EXEC, PROCESS_COMM] },
     Target {
         name: "control",
-        feed: control,
+        feed: feeds::control,
         seeds: &[
             br#"{"version":1,"request":"status"}"#,
             br#"{"version":1,"request":"launch","application":"browser","pid":7}"#,
@@ -81,7 +51,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "daemon-recording",
-        feed: daemon_recording,
+        feed: feeds::daemon_recording,
         seeds: &[
             br#"{"record":"followed","at":1,"is_new_configuration":true}
 {"record":"found","files":{"/proc/swaps":{"text":"Filename"},"/sys/block":{"folder":["zram0"]},"/dev/binder":"nothing"}}
@@ -104,7 +74,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "process-files",
-        feed: process_files,
+        feed: feeds::process_files,
         seeds: &[
             b"42 (a) b) S 1 42 42 0 -1 4194560 1 0 0 0 3 4 0 0 20 0 1 0 9876 1 1",
             b"Name:\tinit\nUid:\t10001\t10001\t10001\t10001\n",
@@ -114,7 +84,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "thread-files",
-        feed: thread_files,
+        feed: feeds::thread_files,
         seeds: &[
             b"5028383 2018345 42\n",
             b"0.20 0.18 0.12 1/80 11206\n",
@@ -122,10 +92,10 @@ pub const TARGETS: &[Target] = &[
             b"other 10",
         ],
     },
-    Target { name: "kernel-types", feed: kernel_types, seeds: &[KERNEL_TYPES, &[7; 128]] },
+    Target { name: "kernel-types", feed: feeds::kernel_types, seeds: &[KERNEL_TYPES, &[7; 128]] },
     Target {
         name: "counters",
-        feed: counters,
+        feed: feeds::counters,
         seeds: &[
             b"cpu  1 2 3 4 5 6 7 8 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n",
             b"t=1\nCH0(T=16086645)[S2M_VDD_CPUCL2], 124265856\n",
@@ -134,7 +104,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "memory-files",
-        feed: memory_files,
+        feed: feeds::memory_files,
         seeds: &[
             b"MemTotal: 353280 kB\nMemFree: 20000 kB\nActive(anon): 3 kB\nSwapTotal: 8 kB\n",
             b"Node 0, zone Normal\n        min      1000\n        low      1250\n        high     1500\n",
@@ -147,7 +117,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "zram-files",
-        feed: zram_files,
+        feed: feeds::zram_files,
         seeds: &[
             b"lzo [lzo-rle] lz4 zstd\n",
             b"10485760 3000000 4194304 0 4194304 12 0 3 4\n",
@@ -156,15 +126,15 @@ pub const TARGETS: &[Target] = &[
             b"/dev/block/zram0 none swap defaults zramsize=75%,max_comp_streams=8\n",
         ],
     },
-    Target { name: "journal", feed: journal_log, seeds: &[JOURNAL] },
+    Target { name: "journal", feed: feeds::journal_log, seeds: &[JOURNAL] },
     Target {
         name: "learned",
-        feed: learned,
+        feed: feeds::learned,
         seeds: &[br#"{"version":1,"launches":2,"applications":{"app":{"mean_ms":350.5,"deviation_ms":20.0,"launches":2,"last":2}}}"#],
     },
     Target {
         name: "device-tree",
-        feed: device_tree,
+        feed: feeds::device_tree,
         seeds: &[
             b"0-1\xff0 1\xffondemand\xff200000\xff1200000\xff200000 1200000\xff100000\xff0\xff1000\xff80\xff6.1.0\xff5000\xff9\xff1000000",
             b"0\xff0\xffinteractive\xff200000\xff1200000\xff\xff20000\xff1\xff\xff99\xff3.4.0\xff1\xff80000\xff700000",
@@ -172,7 +142,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "scenario",
-        feed: scenario,
+        feed: feeds::scenario,
         seeds: &[
             include_bytes!("../lab/scenarios/debian-6.1.toml"),
             include_bytes!("../lab/scenarios/debian-6.1-parallel.toml"),
@@ -180,7 +150,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "binder",
-        feed: binder_bytes,
+        feed: feeds::binder_bytes,
         seeds: &[
             // BR_NOOP, BR_TRANSACTION_COMPLETE, and a BR_DEAD_BINDER.
             b"\x0c\x72\0\0\x06\x72\0\0\x0f\x72\x08\x80\x01\0\0\0\0\0\0\0",
@@ -195,11 +165,11 @@ pub const TARGETS: &[Target] = &[
             b"   app-7   [000] .....   4202337521: binder_transaction: transaction=12 dest_node=1 reply=0 code=0x2\n",
         ],
     },
-    Target { name: "bootchart-samples", feed: bootchart_samples, seeds: &[PROC_STAT, PROC_DISKSTATS, CPUFREQ, b"100\nio 1000 500\ncpu 0 0\n\n104\nio 21000 4500\n"] },
-    Target { name: "bootchart-processes", feed: bootchart_processes, seeds: &[PROC_PS, TASKSTATS] },
+    Target { name: "bootchart-samples", feed: feeds::bootchart_samples, seeds: &[PROC_STAT, PROC_DISKSTATS, CPUFREQ, b"100\nio 1000 500\ncpu 0 0\n\n104\nio 21000 4500\n"] },
+    Target { name: "bootchart-processes", feed: feeds::bootchart_processes, seeds: &[PROC_PS, TASKSTATS] },
     Target {
         name: "bootchart-facts",
-        feed: bootchart_facts,
+        feed: feeds::bootchart_facts,
         seeds: &[
             b"version = 0.8\ntitle = x\nsystem.cpu = model name : y (2)\n",
             b"7\n:/bin/sh\n:sh\0-c\0\n\n9\n:/bin/ls\n:\n\n",
@@ -208,12 +178,12 @@ pub const TARGETS: &[Target] = &[
             b"\x02\x03\x01\x04\0\0\0\0\0\0\0\0\0\0\0\0\x09\x02\0\0\x03\x02\0\0\xe0\x1b\xfcA\0\0@A\0\0\0\0\x28\x09\0\0\0\0\x78\0\0\0\0\0uname\0\0\0\0\0\0\0\0\0\0\0",
         ],
     },
-    Target { name: "bootchart-archive", feed: bootchart_archive, seeds: &[b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0"] },
-    Target { name: "traces", feed: traces, seeds: &[include_bytes!("../crates/mechanism/src/lookup/traces.toml")] },
-    Target { name: "experiment", feed: experiment, seeds: &[b"name = \"x\"\n[[arms]]\nname = \"stock\"\nbaseline = true\n"] },
+    Target { name: "bootchart-archive", feed: feeds::bootchart_archive, seeds: &[b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0"] },
+    Target { name: "traces", feed: feeds::traces, seeds: &[include_bytes!("../crates/mechanism/src/lookup/traces.toml")] },
+    Target { name: "experiment", feed: feeds::experiment, seeds: &[b"name = \"x\"\n[[arms]]\nname = \"stock\"\nbaseline = true\n"] },
     Target {
         name: "report",
-        feed: report,
+        feed: feeds::report,
         seeds: &[br#"{"schema":1,"brisk":"0.1.0","device":{"place":"lab","kernel":"6.1","processor":"x","cpu_count":1,"memory_kib":1,"energy_source":null},"experiments":[]}"#, PROOF],
     },
 ];
@@ -223,283 +193,4 @@ pub const TARGETS: &[Target] = &[
 pub fn feed(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("a target of the table");
     (target.feed)(bytes);
-}
-
-fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
-}
-
-fn config(bytes: &[u8]) {
-    if let Ok(config) = Config::parse(&text(bytes)) {
-        let printed = toml::to_string(&config).expect("a configuration can be printed");
-        assert_eq!(Config::parse(&printed).expect("a printed configuration parses"), config);
-    }
-}
-
-fn cpu_lists(bytes: &[u8]) {
-    let text = text(bytes);
-    let _ = hotplug::parse_words(&text);
-    if let Some(cpus) = hotplug::parse_list(&text) {
-        assert!(cpus.is_sorted_by(|one, other| one < other));
-        assert_eq!(hotplug::parse_list(&hotplug::format_list(&cpus)), Some(cpus));
-    }
-}
-
-fn process_event_datagram(bytes: &[u8]) {
-    let mut notices = Vec::new();
-    let _ = process_events::parse(bytes, &mut notices);
-    assert!(notices.len() <= bytes.len() / 16, "more notices than headers fit");
-}
-
-fn control(bytes: &[u8]) {
-    if let Ok(request) = protocol::parse(bytes) {
-        let line = serde_json::to_vec(&Message { version: protocol::VERSION, request: request.clone() });
-        assert_eq!(protocol::parse(&line.expect("a request can be printed")), Ok(request));
-    }
-    let _ = protocol::parse_answer(&text(bytes));
-}
-
-/// Small, so that no input takes long.
-const SMALL: Limits =
-    Limits { bytes: 1 << 20, samples: 500, processes: 500, activities: 5000, cores: 64, core_samples: 20_000 };
-
-/// Reads `bytes` as each of the files `names`, judges and draws what that gives.
-fn bootchart(names: &[&str], bytes: &[u8]) {
-    for name in names {
-        let mut recording = read::Recording::new(&SMALL);
-        if recording.take(name, &mut &*bytes).is_ok()
-            && let Ok(boot) = recording.finish(std::path::Path::new("fuzz"))
-        {
-            assert!(diagnose::diagnose(&boot).phases.len() <= boot.cpu.len());
-            svg::render(&boot);
-            page::render(&boot);
-            perfetto::render(&boot);
-        }
-    }
-}
-
-fn bootchart_samples(bytes: &[u8]) {
-    bootchart(&["proc_stat.log", "proc_diskstats.log", "cpufreq.log", "pressure.log"], bytes);
-}
-
-fn bootchart_processes(bytes: &[u8]) {
-    bootchart(&["proc_ps.log", "taskstats.log"], bytes);
-}
-
-fn bootchart_facts(bytes: &[u8]) {
-    bootchart(&["header", "cmdline2.log", "paternity.log", "kernel_pacct", "dmesg"], bytes);
-}
-
-fn bootchart_archive(bytes: &[u8]) {
-    let _ = read::read_bytes(bytes, &SMALL);
-}
-
-fn process_files(bytes: &[u8]) {
-    let text = text(bytes);
-    let _ = (process::parse_stat(&text), process::parse_real_uid(&text), process::parse_cgroup(&text));
-    let _ = (process_watch::parse(bytes), loadavg::parse(bytes));
-    android_properties::find(bytes, "sys.boot_completed");
-    let mounts = hierarchy::parse_mounts(&text);
-    assert!(mounts.iter().all(|mount| mounts.iter().filter(|it| it.hierarchy == mount.hierarchy).count() == 1));
-    for kind in [Hierarchy::Cpu, Hierarchy::Cpuset, Hierarchy::Unified] {
-        assert!(hierarchy::group_in(&text, kind).is_none_or(hierarchy::is_plain));
-    }
-}
-
-/// Whatever a recording says: the mechanisms get through it, and nothing is made outside of the replay's tree.
-fn daemon_recording(bytes: &[u8]) {
-    const FIRST: &[u8] = br#"{"record":"opened","format":1,"brisk":"","kernel":"","mechanisms":["launch","placement","memory","lookup","boot"]}"#;
-    for config in [None, Some(Config::everything_on())] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let tree = folder.path().join("tree");
-        fs::create_dir(&tree).expect("a folder");
-        let _ = replay(&*[FIRST, b"\n", bytes].concat(), config.as_ref(), &tree);
-        assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
-    }
-}
-
-fn thread_files(bytes: &[u8]) {
-    let text = text(bytes);
-    if let Some(schedstat) = schedstat::parse(bytes) {
-        assert_eq!(schedstat.since(schedstat, 7).run_ns, 0);
-    }
-    let _ = (threads::parse_status(7, &text), thread_switches::parse(&text));
-    if let Some(cpus) = affinity::parse_allowed(&text) {
-        assert_eq!(hotplug::parse_list(&hotplug::format_list(&cpus)), Some(cpus));
-    }
-    if let Ok(priority) = text.parse::<priority::Priority>() {
-        assert_eq!(priority.to_string().parse(), Ok(priority));
-    }
-}
-
-fn kernel_types(bytes: &[u8]) {
-    if let Ok(types) = Types::parse(bytes) {
-        let _ = (Layout::of(&types), types.function("f"));
-        if let Ok(structure) = types.structure("s") {
-            let _ = (types.member(structure, &["m"]), types.member(structure, &["a", "m"]));
-        }
-    }
-    if let Some(tasks) = task::parse(bytes) {
-        // A byte that is no text becomes three.
-        assert!(tasks.into_iter().all(|task| task.command().len() <= 3 * task::COMMAND_BYTES));
-    }
-}
-
-fn counters(bytes: &[u8]) {
-    let text = text(bytes);
-    if let Some(time) = load::parse(&text) {
-        assert!(time.busy_ticks <= time.total_ticks);
-        assert_eq!(time.busy_permille_since(time), None);
-    }
-    cpu_times::parse(bytes, &mut |_, _| ());
-    disk_stats::parse(bytes, &mut |_| ());
-    let _ = (energy::parse_rails(&text), process_io::parse(&text));
-    if let Some(client) = drm_clients::parse(&text) {
-        assert!(!client.id.number.is_empty());
-    }
-    if let Some(pids) = hierarchy::parse_members(&text) {
-        assert!(pids.is_sorted_by(|one, other| one < other));
-    }
-}
-
-fn memory_files(bytes: &[u8]) {
-    let text = text(bytes);
-    let _ = (meminfo::parse(&text), zoneinfo::parse(&text, 4), vm_tunables::parse_lru_gen(&text));
-    let _ = psi::totals_us(bytes);
-    if let Some(pressure) = psi::parse(&text) {
-        assert!((0.0..=100.0).contains(&pressure.some.average_10s_percent));
-    }
-    let _ = vmstat::parse(&text);
-    assert!(process_reclaim::parse_maps(&text).iter().all(|range| range.bytes > 0));
-    if let Some(swaps) = swaps::parse(&text) {
-        assert!(swaps.is_sorted_by(|one, other| one.priority >= other.priority));
-        assert!(swaps.iter().all(|swap| swap.free_kib() <= swap.size_kib));
-        let _ = swaps.iter().filter_map(swaps::Swap::zram_name).count();
-    }
-    let _ = (process_memory::parse_status(&text), process_memory::parse_rollup(&text));
-    let _ = (process_memory::parse_statm(&text, 4), process_memory::parse_name(&text));
-}
-
-fn zram_files(bytes: &[u8]) {
-    let text = text(bytes);
-    if let Some((chosen, offered)) = zram::parse_algorithms(&text) {
-        assert!(offered.contains(&chosen));
-    }
-    assert!(zram::parse_usage(&text).and_then(|usage| usage.ratio()).is_none_or(|ratio| ratio >= 0.0));
-    let _ = (zram::parse_backing("none", &text), zram_writeback::parse_state(&text));
-    for devices in [zram_owner::parse_generator(&text), zram_owner::parse_fstab(&text)] {
-        assert!(devices.keys().all(|name| name.starts_with("zram")));
-    }
-    let _ = zram_owner::parse_shell(&text);
-}
-
-fn journal_log(bytes: &[u8]) {
-    let contents = journal::record::parse(bytes);
-    let lines = bytes.iter().filter(|&&byte| byte == b'\n').count();
-    assert!(contents.leases.len() + contents.malformed_lines <= lines, "every lease has a line of its own");
-    assert_eq!(contents.torn, bytes.last().is_some_and(|&byte| byte != b'\n'));
-}
-
-fn learned(bytes: &[u8]) {
-    if let Some(mut learned) = LearnedDurations::parse(&text(bytes)) {
-        assert_eq!(LearnedDurations::parse(&learned.to_text()), Some(learned.clone()));
-        let _ = learned.limit("app");
-        learned.learn("app", std::time::Duration::from_millis(300), false);
-        assert!(LearnedDurations::parse(&learned.to_text()).is_some(), "learning keeps the state valid");
-    }
-}
-
-/// The files of a small device, in the order in which a `device-tree` input holds them, apart by 0xff.
-const TREE: [&str; 14] = [
-    "sys/devices/system/cpu/online",
-    "sys/devices/system/cpu/cpufreq/policy0/affected_cpus",
-    "sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
-    "sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq",
-    "sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq",
-    "sys/devices/system/cpu/cpufreq/policy0/scaling_available_frequencies",
-    "sys/devices/system/cpu/cpufreq/ondemand/sampling_rate",
-    "sys/devices/system/cpu/cpufreq/ondemand/io_is_busy",
-    "sys/devices/system/cpu/cpufreq/ondemand/sampling_rate_min",
-    "sys/devices/system/cpu/cpufreq/interactive/above_hispeed_delay",
-    "proc/sys/kernel/osrelease",
-    "sys/class/powercap/intel-rapl:0/energy_uj",
-    "sys/devices/system/cpu/cpufreq/interactive/boostpulse_duration",
-    "sys/devices/system/cpu/cpufreq/interactive/hispeed_freq",
-];
-
-/// Everything that is read of a device before anything is decided, from a tree of garbage: a plan comes out.
-fn device_tree(bytes: &[u8]) {
-    thread_local! {
-        static FOLDER: tempfile::TempDir = tempfile::tempdir().expect("a temporary folder");
-    }
-    FOLDER.with(|folder| {
-        for (name, contents) in TREE.iter().zip(bytes.split(|&byte| byte == 0xff)) {
-            let path = folder.path().join(name);
-            fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder below the temporary one");
-            fs::write(path, contents).expect("a file below the temporary folder");
-        }
-        let root = Root::at(folder.path());
-        let facts = DeviceFacts::probe(&root);
-        let plan = Plan::of(&facts, &LaunchConfig::default());
-        for target in plan.tunables() {
-            assert!(target.to_string().starts_with("/sys/devices/system/cpu/"), "{target} is no tunable of a CPU");
-        }
-        if let Some(meter) = energy::Meter::find(&root) {
-            let _ = meter.read(&root);
-        }
-    });
-}
-
-fn scenario(bytes: &[u8]) {
-    if let Ok(scenario) = Scenario::parse("fuzzed", &text(bytes)) {
-        let _ = scenario.architecture();
-    }
-}
-
-/// What the driver says, what context managers say, and what the cache says of itself.
-fn binder_bytes(bytes: &[u8]) {
-    let returns = Returns::new(bytes).count();
-    assert!(returns <= bytes.len().div_ceil(4), "every return has a number of its own");
-    for format in WireFormat::all() {
-        let _ = (format.read_service(bytes), format.read_names(bytes));
-        // The part behind the header is the only one that random bytes get right.
-        let mut request = format.request().data;
-        request.extend(bytes);
-        for code in [format.check_code(), format.add, format.list] {
-            let _ = format.read_question(code, &request);
-        }
-    }
-    let text = text(bytes);
-    if let Some(entries) = cache::parse_entries(&text) {
-        assert!(entries.len() <= text.lines().count());
-    }
-    let _ = cache::parse_counters(&text);
-    let _ = text.lines().filter_map(trace_events::parse).filter_map(|event| event.number("code")).count();
-}
-
-fn traces(bytes: &[u8]) {
-    if let Ok(traces) = Traces::parse(&text(bytes)) {
-        let is_short = |trace: &&Trace| traces.services < 200 && trace.phases.iter().all(|phase| phase.starts < 100);
-        for trace in traces.traces.iter().filter(is_short) {
-            let _ = trace.events(&traces, &mut Random::new(1)).len();
-        }
-    }
-}
-
-fn experiment(bytes: &[u8]) {
-    if let Ok(experiment) = Experiment::parse("fuzzed", &text(bytes)) {
-        assert!(experiment.arms[experiment.baseline()].baseline);
-        assert!(!experiment.points(true).is_empty());
-    }
-}
-
-fn report(bytes: &[u8]) {
-    let proof = json::parse(&text(bytes));
-    if html::render_untrusted(bytes).is_some() {
-        let proof = proof.expect("what the page shows is a report");
-        let printed = json::render(&proof);
-        let again = json::parse(&printed).expect("a rendered report parses");
-        // Printed, because a figure that cannot be had is NaN, which equals nothing.
-        assert_eq!(json::render(&again), printed);
-    }
 }

@@ -1,0 +1,312 @@
+//! The parsers as functions of bytes: what is refused is no fault, a panic is.
+
+use std::fs;
+
+use brisk::base::random::Random;
+use brisk::chart::read::{self, Limits};
+use brisk::chart::{diagnose, html as page, perfetto, svg};
+use brisk::config::Config;
+use brisk::daemon::control::protocol::{self, Message};
+use brisk::daemon::replay::replay;
+use brisk::experiment::spec::Experiment;
+use brisk::lab::scenario::Scenario;
+use brisk::mechanism::launch::{DeviceFacts, LaunchConfig, LearnedDurations, Plan};
+use brisk::mechanism::lookup::{Trace, Traces};
+use brisk::report::{html, json};
+use brisk::sys::binder::returns::Returns;
+use brisk::sys::binder::{WireFormat, cache};
+use brisk::sys::bpf::btf::Types;
+use brisk::sys::bpf::layout::Layout;
+use brisk::sys::bpf::task;
+use brisk::sys::cgroup::hierarchy::{self, Hierarchy};
+use brisk::sys::cpu::{cpu_times, energy, hotplug, load, loadavg};
+use brisk::sys::io::{disk_stats, process_io};
+use brisk::sys::memory::{
+    meminfo, process_memory, process_reclaim, psi, swaps, vm_tunables, vmstat, zoneinfo, zram, zram_owner,
+    zram_writeback,
+};
+use brisk::sys::process::schedstat;
+use brisk::sys::process::{drm_clients, process_events, process_watch};
+use brisk::sys::sched::{affinity, priority, thread_switches, threads};
+use brisk::sys::system::{android_properties, trace_events};
+use brisk::sys::{Root, process};
+use brisk::undo::journal;
+
+fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+pub fn config(bytes: &[u8]) {
+    if let Ok(config) = Config::parse(&text(bytes)) {
+        let printed = toml::to_string(&config).expect("a configuration can be printed");
+        assert_eq!(Config::parse(&printed).expect("a printed configuration parses"), config);
+    }
+}
+
+pub fn cpu_lists(bytes: &[u8]) {
+    let text = text(bytes);
+    let _ = hotplug::parse_words(&text);
+    if let Some(cpus) = hotplug::parse_list(&text) {
+        assert!(cpus.is_sorted_by(|one, other| one < other));
+        assert_eq!(hotplug::parse_list(&hotplug::format_list(&cpus)), Some(cpus));
+    }
+}
+
+pub fn process_event_datagram(bytes: &[u8]) {
+    let mut notices = Vec::new();
+    let _ = process_events::parse(bytes, &mut notices);
+    assert!(notices.len() <= bytes.len() / 16, "more notices than headers fit");
+}
+
+pub fn control(bytes: &[u8]) {
+    if let Ok(request) = protocol::parse(bytes) {
+        let line = serde_json::to_vec(&Message { version: protocol::VERSION, request: request.clone() });
+        assert_eq!(protocol::parse(&line.expect("a request can be printed")), Ok(request));
+    }
+    let _ = protocol::parse_answer(&text(bytes));
+}
+
+/// Small, so that no input takes long.
+const SMALL: Limits =
+    Limits { bytes: 1 << 20, samples: 500, processes: 500, activities: 5000, cores: 64, core_samples: 20_000 };
+
+/// Reads `bytes` as each of the files `names`, judges and draws what that gives.
+fn bootchart(names: &[&str], bytes: &[u8]) {
+    for name in names {
+        let mut recording = read::Recording::new(&SMALL);
+        if recording.take(name, &mut &*bytes).is_ok()
+            && let Ok(boot) = recording.finish(std::path::Path::new("fuzz"))
+        {
+            assert!(diagnose::diagnose(&boot).phases.len() <= boot.cpu.len());
+            svg::render(&boot);
+            page::render(&boot);
+            perfetto::render(&boot);
+        }
+    }
+}
+
+pub fn bootchart_samples(bytes: &[u8]) {
+    bootchart(&["proc_stat.log", "proc_diskstats.log", "cpufreq.log", "pressure.log"], bytes);
+}
+
+pub fn bootchart_processes(bytes: &[u8]) {
+    bootchart(&["proc_ps.log", "taskstats.log"], bytes);
+}
+
+pub fn bootchart_facts(bytes: &[u8]) {
+    bootchart(&["header", "cmdline2.log", "paternity.log", "kernel_pacct", "dmesg"], bytes);
+}
+
+pub fn bootchart_archive(bytes: &[u8]) {
+    let _ = read::read_bytes(bytes, &SMALL);
+}
+
+pub fn process_files(bytes: &[u8]) {
+    let text = text(bytes);
+    let _ = (process::parse_stat(&text), process::parse_real_uid(&text), process::parse_cgroup(&text));
+    let _ = (process_watch::parse(bytes), loadavg::parse(bytes));
+    android_properties::find(bytes, "sys.boot_completed");
+    let mounts = hierarchy::parse_mounts(&text);
+    assert!(mounts.iter().all(|mount| mounts.iter().filter(|it| it.hierarchy == mount.hierarchy).count() == 1));
+    for kind in [Hierarchy::Cpu, Hierarchy::Cpuset, Hierarchy::Unified] {
+        assert!(hierarchy::group_in(&text, kind).is_none_or(hierarchy::is_plain));
+    }
+}
+
+/// Whatever a recording says: the mechanisms get through it, and nothing is made outside of the replay's tree.
+pub fn daemon_recording(bytes: &[u8]) {
+    const FIRST: &[u8] = br#"{"record":"opened","format":1,"brisk":"","kernel":"","mechanisms":["launch","placement","memory","lookup","boot"]}"#;
+    for config in [None, Some(Config::everything_on())] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tree = folder.path().join("tree");
+        fs::create_dir(&tree).expect("a folder");
+        let _ = replay(&*[FIRST, b"\n", bytes].concat(), config.as_ref(), &tree);
+        assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
+    }
+}
+
+pub fn thread_files(bytes: &[u8]) {
+    let text = text(bytes);
+    if let Some(schedstat) = schedstat::parse(bytes) {
+        assert_eq!(schedstat.since(schedstat, 7).run_ns, 0);
+    }
+    let _ = (threads::parse_status(7, &text), thread_switches::parse(&text));
+    if let Some(cpus) = affinity::parse_allowed(&text) {
+        assert_eq!(hotplug::parse_list(&hotplug::format_list(&cpus)), Some(cpus));
+    }
+    if let Ok(priority) = text.parse::<priority::Priority>() {
+        assert_eq!(priority.to_string().parse(), Ok(priority));
+    }
+}
+
+pub fn kernel_types(bytes: &[u8]) {
+    if let Ok(types) = Types::parse(bytes) {
+        let _ = (Layout::of(&types), types.function("f"));
+        if let Ok(structure) = types.structure("s") {
+            let _ = (types.member(structure, &["m"]), types.member(structure, &["a", "m"]));
+        }
+    }
+    if let Some(tasks) = task::parse(bytes) {
+        // A byte that is no text becomes three.
+        assert!(tasks.into_iter().all(|task| task.command().len() <= 3 * task::COMMAND_BYTES));
+    }
+}
+
+pub fn counters(bytes: &[u8]) {
+    let text = text(bytes);
+    if let Some(time) = load::parse(&text) {
+        assert!(time.busy_ticks <= time.total_ticks);
+        assert_eq!(time.busy_permille_since(time), None);
+    }
+    cpu_times::parse(bytes, &mut |_, _| ());
+    disk_stats::parse(bytes, &mut |_| ());
+    let _ = (energy::parse_rails(&text), process_io::parse(&text));
+    if let Some(client) = drm_clients::parse(&text) {
+        assert!(!client.id.number.is_empty());
+    }
+    if let Some(pids) = hierarchy::parse_members(&text) {
+        assert!(pids.is_sorted_by(|one, other| one < other));
+    }
+}
+
+pub fn memory_files(bytes: &[u8]) {
+    let text = text(bytes);
+    let _ = (meminfo::parse(&text), zoneinfo::parse(&text, 4), vm_tunables::parse_lru_gen(&text));
+    let _ = psi::totals_us(bytes);
+    if let Some(pressure) = psi::parse(&text) {
+        assert!((0.0..=100.0).contains(&pressure.some.average_10s_percent));
+    }
+    let _ = vmstat::parse(&text);
+    assert!(process_reclaim::parse_maps(&text).iter().all(|range| range.bytes > 0));
+    if let Some(swaps) = swaps::parse(&text) {
+        assert!(swaps.is_sorted_by(|one, other| one.priority >= other.priority));
+        assert!(swaps.iter().all(|swap| swap.free_kib() <= swap.size_kib));
+        let _ = swaps.iter().filter_map(swaps::Swap::zram_name).count();
+    }
+    let _ = (process_memory::parse_status(&text), process_memory::parse_rollup(&text));
+    let _ = (process_memory::parse_statm(&text, 4), process_memory::parse_name(&text));
+}
+
+pub fn zram_files(bytes: &[u8]) {
+    let text = text(bytes);
+    if let Some((chosen, offered)) = zram::parse_algorithms(&text) {
+        assert!(offered.contains(&chosen));
+    }
+    assert!(zram::parse_usage(&text).and_then(|usage| usage.ratio()).is_none_or(|ratio| ratio >= 0.0));
+    let _ = (zram::parse_backing("none", &text), zram_writeback::parse_state(&text));
+    for devices in [zram_owner::parse_generator(&text), zram_owner::parse_fstab(&text)] {
+        assert!(devices.keys().all(|name| name.starts_with("zram")));
+    }
+    let _ = zram_owner::parse_shell(&text);
+}
+
+pub fn journal_log(bytes: &[u8]) {
+    let contents = journal::record::parse(bytes);
+    let lines = bytes.iter().filter(|&&byte| byte == b'\n').count();
+    assert!(contents.leases.len() + contents.malformed_lines <= lines, "every lease has a line of its own");
+    assert_eq!(contents.torn, bytes.last().is_some_and(|&byte| byte != b'\n'));
+}
+
+pub fn learned(bytes: &[u8]) {
+    if let Some(mut learned) = LearnedDurations::parse(&text(bytes)) {
+        assert_eq!(LearnedDurations::parse(&learned.to_text()), Some(learned.clone()));
+        let _ = learned.limit("app");
+        learned.learn("app", std::time::Duration::from_millis(300), false);
+        assert!(LearnedDurations::parse(&learned.to_text()).is_some(), "learning keeps the state valid");
+    }
+}
+
+/// The files of a small device, in the order in which a `device-tree` input holds them, apart by 0xff.
+const TREE: [&str; 14] = [
+    "sys/devices/system/cpu/online",
+    "sys/devices/system/cpu/cpufreq/policy0/affected_cpus",
+    "sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
+    "sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq",
+    "sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq",
+    "sys/devices/system/cpu/cpufreq/policy0/scaling_available_frequencies",
+    "sys/devices/system/cpu/cpufreq/ondemand/sampling_rate",
+    "sys/devices/system/cpu/cpufreq/ondemand/io_is_busy",
+    "sys/devices/system/cpu/cpufreq/ondemand/sampling_rate_min",
+    "sys/devices/system/cpu/cpufreq/interactive/above_hispeed_delay",
+    "proc/sys/kernel/osrelease",
+    "sys/class/powercap/intel-rapl:0/energy_uj",
+    "sys/devices/system/cpu/cpufreq/interactive/boostpulse_duration",
+    "sys/devices/system/cpu/cpufreq/interactive/hispeed_freq",
+];
+
+/// Everything that is read of a device before anything is decided, from a tree of garbage: a plan comes out.
+pub fn device_tree(bytes: &[u8]) {
+    thread_local! {
+        static FOLDER: tempfile::TempDir = tempfile::tempdir().expect("a temporary folder");
+    }
+    FOLDER.with(|folder| {
+        for (name, contents) in TREE.iter().zip(bytes.split(|&byte| byte == 0xff)) {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder below the temporary one");
+            fs::write(path, contents).expect("a file below the temporary folder");
+        }
+        let root = Root::at(folder.path());
+        let facts = DeviceFacts::probe(&root);
+        let plan = Plan::of(&facts, &LaunchConfig::default());
+        for target in plan.tunables() {
+            assert!(target.to_string().starts_with("/sys/devices/system/cpu/"), "{target} is no tunable of a CPU");
+        }
+        if let Some(meter) = energy::Meter::find(&root) {
+            let _ = meter.read(&root);
+        }
+    });
+}
+
+pub fn scenario(bytes: &[u8]) {
+    if let Ok(scenario) = Scenario::parse("fuzzed", &text(bytes)) {
+        let _ = scenario.architecture();
+    }
+}
+
+/// What the driver says, what context managers say, and what the cache says of itself.
+pub fn binder_bytes(bytes: &[u8]) {
+    let returns = Returns::new(bytes).count();
+    assert!(returns <= bytes.len().div_ceil(4), "every return has a number of its own");
+    for format in WireFormat::all() {
+        let _ = (format.read_service(bytes), format.read_names(bytes));
+        // The part behind the header is the only one that random bytes get right.
+        let mut request = format.request().data;
+        request.extend(bytes);
+        for code in [format.check_code(), format.add, format.list] {
+            let _ = format.read_question(code, &request);
+        }
+    }
+    let text = text(bytes);
+    if let Some(entries) = cache::parse_entries(&text) {
+        assert!(entries.len() <= text.lines().count());
+    }
+    let _ = cache::parse_counters(&text);
+    let _ = text.lines().filter_map(trace_events::parse).filter_map(|event| event.number("code")).count();
+}
+
+pub fn traces(bytes: &[u8]) {
+    if let Ok(traces) = Traces::parse(&text(bytes)) {
+        let is_short = |trace: &&Trace| traces.services < 200 && trace.phases.iter().all(|phase| phase.starts < 100);
+        for trace in traces.traces.iter().filter(is_short) {
+            let _ = trace.events(&traces, &mut Random::new(1)).len();
+        }
+    }
+}
+
+pub fn experiment(bytes: &[u8]) {
+    if let Ok(experiment) = Experiment::parse("fuzzed", &text(bytes)) {
+        assert!(experiment.arms[experiment.baseline()].baseline);
+        assert!(!experiment.points(true).is_empty());
+    }
+}
+
+pub fn report(bytes: &[u8]) {
+    let proof = json::parse(&text(bytes));
+    if html::render_untrusted(bytes).is_some() {
+        let proof = proof.expect("what the page shows is a report");
+        let printed = json::render(&proof);
+        let again = json::parse(&printed).expect("a rendered report parses");
+        // Printed, because a figure that cannot be had is NaN, which equals nothing.
+        assert_eq!(json::render(&again), printed);
+    }
+}
