@@ -4,10 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A repository that holds `dev`, what was built in it, and a cache beside it.
+/// A repository that holds `dev` and what it includes, what was built in it, and a cache beside it.
 fn repository() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("dev"), folder.path().join("dev")).unwrap();
+    fs::create_dir(folder.path().join("packaging")).unwrap();
+    for script in ["dev", "packaging/needs.sh"] {
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(script), folder.path().join(script)).unwrap();
+    }
     for file in ["target/debug/brisk", "fuzz/target/x", "android/preload/tools/target/x.jar", "src/main.rs"] {
         write(folder.path(), file);
     }
