@@ -55,6 +55,8 @@ pub enum Metric {
     LaunchLookUp,
     /// The same in resumes.
     ResumeLookUp,
+    /// The median lookup of a resume, the mean over the resumes: in one or two others, pages come back from swap.
+    ResumeLookUpMedian,
     /// Energy of a whole course of openings.
     CourseEnergy,
     /// Music whose next 20 ms came too late while applications were opened.
@@ -158,7 +160,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 65] = [
+    pub const ALL: [Self; 66] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -183,6 +185,7 @@ impl Metric {
         Self::OpeningLookUp,
         Self::LaunchLookUp,
         Self::ResumeLookUp,
+        Self::ResumeLookUpMedian,
         Self::CourseEnergy,
         Self::CourseMusicMissed,
         Self::OwnCost,
@@ -273,6 +276,7 @@ impl Metric {
             Self::OpeningLookUp => (Applications, "lookup of an opening", "us", "opening_look_up_us"),
             Self::LaunchLookUp => (Applications, "lookup of a first launch", "us", "launch_look_up_us"),
             Self::ResumeLookUp => (Applications, "lookup of a resume", "us", "resume_look_up_us"),
+            Self::ResumeLookUpMedian => (Applications, "median lookup of a resume", "us", "resume_look_up_median_us"),
             Self::CourseEnergy => (Applications, "energy of the course", "mJ", "course_energy_mj"),
             Self::CourseMusicMissed => (Applications, "music missed in the course", "%", "course_music_missed_percent"),
             Self::OwnCost => (Applications, "daemon's own CPU time", "%", "own_cost_percent"),

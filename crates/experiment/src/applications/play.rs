@@ -1,7 +1,8 @@
 //! One application, played: it launches, fills its memory, resumes when it is told to, and is killed like any other.
 //!
-//! `resume` on its standard input is a person's tap; `screen N AT LOOKED_UP` on its standard output is the screen that answers
-//! the N-th, the launch being the first: the moment on CLOCK_BOOTTIME and what its lookups took, both in nanoseconds.
+//! `resume` on its standard input is a person's tap; `screen N AT LOOKED_UP MEDIAN` on its standard output is the screen that answers
+//! the N-th, the launch being the first: the moment on CLOCK_BOOTTIME, what its lookups took together, and the median of
+//! them, all in nanoseconds.
 
 use std::fs::File;
 use std::io::{self, BufRead, Write};
@@ -53,13 +54,26 @@ pub struct Services {
     pub count: usize,
 }
 
+/// What the lookups of an opening took.
+#[derive(Debug, Clone, Copy, Default)]
+struct LookedUp {
+    all: Duration,
+    /// Of each by itself: pages of the application that come back from swap meanwhile are part of one or two.
+    median: Duration,
+}
+
 impl Services {
     /// Makes the lookups of opening `screen`, and says what they took.
-    fn look_up(&mut self, seed: u64, screen: u32) -> io::Result<Duration> {
+    fn look_up(&mut self, seed: u64, screen: u32) -> io::Result<LookedUp> {
         let look_ups = LookUps { code: self.code, names: &self.names, count: self.count, seed };
         let began = BootTime::now();
-        look_ups.run(&mut self.client, screen.into()).map_err(io::Error::other)?;
-        Ok(BootTime::now().since(began))
+        let timings = look_ups.run(&mut self.client, screen.into()).map_err(io::Error::other)?;
+        let all = BootTime::now().since(began);
+        let mut ticks: Vec<u64> = timings.iter().map(|timing| timing.request + timing.call + timing.answer).collect();
+        ticks.sort_unstable();
+        let sum: u64 = ticks.iter().sum();
+        let median = ticks.get(ticks.len() / 2).map_or(0.0, |&median| median as f64 / sum.max(1) as f64);
+        Ok(LookedUp { all, median: all.mul_f64(median) })
     }
 }
 
@@ -119,10 +133,10 @@ impl Player<'_> {
         Ok(())
     }
 
-    fn look_up(&mut self, screen: u32) -> io::Result<Duration> {
+    fn look_up(&mut self, screen: u32) -> io::Result<LookedUp> {
         // Applications look up in orders of their own.
         let seed = self.seed ^ (self.number as u64) << 32;
-        self.services.as_mut().map_or(Ok(Duration::ZERO), |services| services.look_up(seed, screen))
+        self.services.as_mut().map_or(Ok(LookedUp::default()), |services| services.look_up(seed, screen))
     }
 
     fn work(&self, milliseconds: u64) {
@@ -130,9 +144,9 @@ impl Player<'_> {
     }
 }
 
-fn show(screen: u32, looked_up: Duration) -> io::Result<()> {
+fn show(screen: u32, LookedUp { all, median }: LookedUp) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "screen {screen} {} {}", BootTime::now().nanoseconds(), looked_up.as_nanos())?;
+    writeln!(out, "screen {screen} {} {} {}", BootTime::now().nanoseconds(), all.as_nanos(), median.as_nanos())?;
     out.flush()
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Screen {
     pub(super) at: BootTime,
     /// What its lookups took together.
     pub(super) looked_up: Duration,
+    /// The median of them.
+    pub(super) median_look_up: Duration,
 }
 
 /// A running application; dropping it kills it.
@@ -165,14 +167,13 @@ impl Actor {
     }
 }
 
-/// `screen N AT LOOKED_UP`
+/// `screen N AT LOOKED_UP MEDIAN`
 fn parse(line: &str) -> Option<(u32, Screen)> {
     let mut words = line.strip_prefix("screen ")?.split(' ');
     let mut number = || words.next()?.parse::<u64>().ok();
-    let (screen, at, looked_up) = (number()?, number()?, number()?);
-    let screen = u32::try_from(screen).ok()?;
-    let looked_up = Duration::from_nanos(looked_up);
-    words.next().is_none().then_some((screen, Screen { at: BootTime::from_nanoseconds(at), looked_up }))
+    let (screen, at) = (u32::try_from(number()?).ok()?, BootTime::from_nanoseconds(number()?));
+    let [looked_up, median_look_up] = [number()?, number()?].map(Duration::from_nanos);
+    words.next().is_none().then_some((screen, Screen { at, looked_up, median_look_up }))
 }
 
 impl Drop for Actor {
@@ -188,9 +189,10 @@ mod tests {
 
     #[test]
     fn screens_are_understood() {
-        let screen = Screen { at: BootTime::from_nanoseconds(5000), looked_up: Duration::from_nanos(70) };
-        assert_eq!(parse("screen 3 5000 70"), Some((3, screen)));
-        for line in ["", "screen", "screen 3", "screen 3 5", "screen x 5 7", "scream 3 5 7", "screen 3 5 7 9"] {
+        let [looked_up, median_look_up] = [70, 9].map(Duration::from_nanos);
+        let screen = Screen { at: BootTime::from_nanoseconds(5000), looked_up, median_look_up };
+        assert_eq!(parse("screen 3 5000 70 9"), Some((3, screen)));
+        for line in ["", "screen", "screen 3", "screen 3 5 7", "screen x 5 7 9", "scream 3 5 7 9", "screen 3 5 7 9 9"] {
             assert_eq!(parse(line), None, "{line:?}");
         }
     }

@@ -23,6 +23,8 @@ pub(super) struct Opening {
     pub(super) took: Option<Duration>,
     /// What its lookups took of that; zero without.
     pub(super) looked_up: Duration,
+    /// The median of them; zero without.
+    pub(super) median_look_up: Duration,
     /// True when none came in time.
     pub(super) is_late: bool,
     /// What a person waited at most.
@@ -135,7 +137,11 @@ impl Figures {
         let (first, again) = self.first_and_again();
         add(Metric::OpeningLookUp, look_up_us(&self.openings));
         add(Metric::LaunchLookUp, look_up_us(first));
-        add(Metric::ResumeLookUp, look_up_us(&resumed(again)));
+        let resumed = resumed(again);
+        add(Metric::ResumeLookUp, look_up_us(&resumed));
+        let shown = resumed.iter().filter(|opening| opening.took.is_some());
+        let medians: Vec<f64> = shown.map(|one| one.median_look_up.as_secs_f64() * 1e6).collect();
+        add(Metric::ResumeLookUpMedian, mean(&medians));
         add(Metric::CourseEnergy, told.energy_mj);
         add(Metric::CourseMusicMissed, told.music_missed_percent.unwrap_or(f64::NAN));
     }
@@ -190,6 +196,7 @@ mod tests {
             is_launch,
             took: Some(Duration::from_millis(ms)),
             looked_up: Duration::from_micros(ms),
+            median_look_up: Duration::from_micros(ms / 25),
             is_late: false,
             limit,
             after,
@@ -197,8 +204,7 @@ mod tests {
         let mut openings: Vec<Opening> = (1..=15).map(|place| opening(true, place * 100)).collect();
         openings.push(opening(false, 50));
         openings.push(opening(true, 550));
-        let looked_up = Duration::ZERO;
-        openings.push(Opening { is_launch: false, took: None, looked_up, is_late: true, limit, after });
+        openings.push(Opening { took: None, is_late: true, ..opening(false, 70) });
         let told = Some(Told {
             energy_mj: 7.0,
             music_missed_percent: Some(0.5),
@@ -225,6 +231,7 @@ mod tests {
             (Metric::OpeningLookUp, 12_600.0 / 17.0 / 10.0),
             (Metric::LaunchLookUp, 12_000.0 / 15.0 / 10.0),
             (Metric::ResumeLookUp, 50.0 / 10.0),
+            (Metric::ResumeLookUpMedian, 2.0),
         ] {
             assert!((figure(metric).unwrap() - us).abs() < 1e-9, "{metric:?}");
         }

@@ -232,14 +232,18 @@ impl Cast<'_> {
             daemon.put_in_foreground(actor.pid())?;
         }
         let answer = actor.screen(limit)?;
-        let (took, looked_up) = match answer {
-            Answer::Screen(screen) => (Some(screen.at.since(started)), screen.looked_up),
-            Answer::Ended | Answer::Late => (None, Duration::ZERO),
+        let screen = match answer {
+            Answer::Screen(screen) => Some(screen),
+            Answer::Ended | Answer::Late => None,
         };
+        let took = screen.map(|screen| screen.at.since(started));
+        let looked_up = screen.map_or(Duration::ZERO, |screen| screen.looked_up);
+        let median_look_up = screen.map_or(Duration::ZERO, |screen| screen.median_look_up);
         sleep_until(BootTime::now() + Duration::from_millis(stage.workload.front_ms));
         let after = self.state()?;
         let is_late = answer == Answer::Late;
-        self.figures.openings.push(Opening { is_launch, took, looked_up, is_late, limit: limit.since(started), after });
+        let limit = limit.since(started);
+        self.figures.openings.push(Opening { is_launch, took, looked_up, median_look_up, is_late, limit, after });
         eprintln!(
             "opening {} {} {} {:.0} ms, {after:?}",
             self.figures.openings.len(),
