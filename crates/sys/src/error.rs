@@ -104,7 +104,7 @@ impl DeviceError {
 
     /// What a person can do about it; empty where the error itself says so.
     pub fn advice(&self) -> &'static str {
-        let Self::Io { cause, .. } = self else {
+        let Self::Io { cause, path, .. } = self else {
             return "the kernel or the driver behind it is broken: report it with the output of `brisk doctor`";
         };
         match Errno::from_io_error(cause) {
@@ -112,7 +112,10 @@ impl DeviceError {
             Some(Errno::INVAL | Errno::RANGE) => {
                 "the kernel does not take this value: choose another in the configuration"
             }
-            Some(Errno::BUSY) => "another driver or an offline CPU holds it: try again, or leave this actuator off",
+            Some(Errno::BUSY) if path.components().any(|part| part.as_os_str() == "cpufreq") => {
+                "another driver or an offline CPU holds it: try again, or leave this actuator off"
+            }
+            Some(Errno::BUSY) => "it is in use: try again when what uses it has ended",
             Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => {
                 "the governor or the CPU behind it is gone: see `brisk doctor`"
             }
@@ -152,6 +155,18 @@ pub fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advice_for_a_busy_file_names_what_holds_it() {
+        for (path, expected) in [
+            ("/sys/devices/system/cpu/cpufreq/policy1/scaling_min_freq", "offline CPU"),
+            ("/sys/fs/cgroup/brisk-threads", "when what uses it has ended"),
+            ("/sys/block/zram0/disksize", "when what uses it has ended"),
+        ] {
+            let error = DeviceError::io(Path::new(path), Operation::Write, Errno::BUSY);
+            assert!(error.advice().contains(expected), "{path}: {}", error.advice());
+        }
+    }
 
     #[test]
     fn a_cause_is_named_once() {
