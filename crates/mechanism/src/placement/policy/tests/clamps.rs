@@ -69,7 +69,7 @@ fn a_thread_keeps_its_own_clamp_or_if_barred_from_small_cores() {
         device.start(tid, tid, 1, HOG);
     }
     let sim = |device: &mut Device, tid: u32, change: fn(&mut thread::SimulatedThread)| {
-        change(device.threads.get_mut(&tid).unwrap())
+        change(device.threads.get_mut(&tid).unwrap());
     };
     sim(&mut device, 200, |sim| (sim.clamp, sim.facts.clamps.maximum) = (300, 300));
     sim(&mut device, 201, |sim| sim.facts.clamps.minimum = 401);
