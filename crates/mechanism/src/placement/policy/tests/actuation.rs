@@ -3,30 +3,11 @@
 use std::path::Path;
 
 use super::super::*;
-use super::device::Device;
+use super::device::{CPU_FOLDER, CPUSET_FOLDER, Device};
 use crate::{Action, Effect};
 use brisk_sys::cgroup::hierarchy::Hierarchy;
-use brisk_sys::cgroup::membership::{Membership, Memberships};
 use brisk_sys::cpu::hotplug::parse_list;
 use brisk_sys::sched::scheduling_group::SchedulingGroup;
-
-/// Where a device has groups: weights beside all others, CPUs below the own one.
-const CPU_FOLDER: &str = "/cpu/brisk-threads";
-const CPUSET_FOLDER: &str = "/cpuset/others/brisk-threads";
-
-pub(super) fn memberships() -> Memberships {
-    let from = |hierarchy, folder: &str, group: &str, taken_as: &str| Membership {
-        hierarchy,
-        group: group.into(),
-        taken_into: folder.into(),
-        taken_as: taken_as.into(),
-        whole_process: false,
-    };
-    Memberships {
-        cpu: Some(from(Hierarchy::Cpu, CPU_FOLDER, "/", "/brisk-threads")),
-        cpuset: Some(from(Hierarchy::Cpuset, CPUSET_FOLDER, "/others", "/others/brisk-threads")),
-    }
-}
 
 impl Device {
     pub(super) fn act(&mut self, action: &Action) -> Result<(), Effect> {

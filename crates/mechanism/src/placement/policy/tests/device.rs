@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::super::*;
-use super::actuation::memberships;
 use super::thread::{Habit, LEAST_SLICE_MS, MOST_LAG_MS, SimulatedThread};
 use crate::Enabled;
 use crate::placement::snapshot::ThreadView;
 use crate::simulated::Kernel;
 use brisk_sys::cgroup::hierarchy::Hierarchy;
-use brisk_sys::cgroup::membership::{Choice, Memberships};
+use brisk_sys::cgroup::membership::{Choice, Membership, Memberships};
 use brisk_sys::cgroup::weight::WeighedGroup;
 use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::process::schedstat::{Schedstat, Usage};
@@ -39,6 +38,24 @@ pub struct Device {
     pub weights: BTreeMap<PathBuf, String>,
     /// The nice values that sessions are made to have.
     pub sessions: BTreeMap<u64, i32>,
+}
+
+/// Where a device has groups: weights beside all others, CPUs below the own one.
+pub(super) const CPU_FOLDER: &str = "/cpu/brisk-threads";
+pub(super) const CPUSET_FOLDER: &str = "/cpuset/others/brisk-threads";
+
+fn memberships() -> Memberships {
+    let from = |hierarchy, folder: &str, group: &str, taken_as: &str| Membership {
+        hierarchy,
+        group: group.into(),
+        taken_into: folder.into(),
+        taken_as: taken_as.into(),
+        whole_process: false,
+    };
+    Memberships {
+        cpu: Some(from(Hierarchy::Cpu, CPU_FOLDER, "/", "/brisk-threads")),
+        cpuset: Some(from(Hierarchy::Cpuset, CPUSET_FOLDER, "/others", "/others/brisk-threads")),
+    }
 }
 
 fn active() -> Support {
