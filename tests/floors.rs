@@ -220,3 +220,45 @@ fn the_engine_names_no_mechanism() {
     let text = "use brisk_mechanism::{Mechanism, launch::LaunchConfig};";
     assert_eq!(named_below("brisk_mechanism::", &[], text)[1], ["launch", "LaunchConfig"]);
 }
+
+/// What a mechanism reads of the device, it reads in few files; the rest of it, its policy first of all, is pure.
+// Verifies HOUSE-2.
+#[test]
+fn policies_read_no_device_and_no_clock() {
+    /// The contract's two files name the device only to hand it on.
+    const CONTRACT: [&str; 2] = ["", "surroundings"];
+    const DEVICE_FILES: [&str; 7] = ["driver", "probe", "support", "by_itself", "snapshot", "kill_log", "zygote"];
+    let faults = |modules: BTreeMap<Module, String>| -> Vec<String> {
+        let is_pure = |module: &Module| {
+            let is_of_mechanism = module.len() > 1 && DEVICE_FILES.contains(&module.last().unwrap().as_str());
+            let is_test = module.iter().any(|part| part == "tests");
+            !is_of_mechanism && !is_test && !CONTRACT.contains(&module.join("::").as_str())
+        };
+        let pure = modules.into_iter().filter(|(module, _)| is_pure(module));
+        pure.flat_map(|(module, text)| {
+            impure(&text).into_iter().map(move |what| format!("{} {what}", module.join("::")))
+        })
+        .collect()
+    };
+    assert_eq!(faults(modules(&source("mechanism"))), Vec::<String>::new());
+    let text = "use brisk_sys::{BootTime, Root};\nlet now = Instant::now(); let home = SchedulingGroup::Root;";
+    let wrong = BTreeMap::from([(vec!["launch".to_owned(), "policy".to_owned()], text.to_owned())]);
+    assert_eq!(faults(wrong), ["launch::policy names Root", "launch::policy names now()"]);
+}
+
+/// What of the device, the clock or the processes `text` names.
+fn impure(text: &str) -> Vec<String> {
+    const DEVICE: [&str; 8] =
+        ["Root", "std::fs", "std::process", "std::env", "std::net", "std::thread", "OpenOptions", "rustix"];
+    let is_name =
+        |character: Option<char>| character.is_some_and(|character| character.is_alphanumeric() || character == '_');
+    let names = move |what: &str| {
+        text.match_indices(what).any(|(start, _)| {
+            let (before, after) = (&text[..start], &text[start + what.len()..]);
+            !is_name(before.chars().next_back()) && !before.ends_with("Group::") && !is_name(after.chars().next())
+        })
+    };
+    let device = DEVICE.into_iter().filter(|what| names(what)).map(|what| format!("names {what}"));
+    let clock = text.contains("::now(").then(|| "names now()".to_owned());
+    device.chain(clock).collect()
+}

@@ -8,8 +8,8 @@ use std::time::Duration;
 use brisk::daemon::{Engine, Options, Purpose};
 use brisk::mechanism::{
     Action, Child, Decision, Event, Facts, Foreseen, Interest, Kept, LaunchHelp, LearnedFile, Mechanism, News, Outcome,
-    Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, Question, Stall, Support, SupportState, Surroundings,
-    Target, ThreadDemand, list,
+    Policy, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, Question, Stall, Support, SupportState,
+    Surroundings, Target, ThreadDemand, list,
 };
 use brisk::sys::{BootTime, Root};
 
@@ -34,7 +34,12 @@ impl Nothing {
     }
 }
 
+// What reads the device stands here, in `driver.rs`: it has nothing to read, and no section of the configuration.
 impl Mechanism for Nothing {
+    fn follow(&mut self, _now: BootTime, _surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {}
+}
+
+impl Policy for Nothing {
     fn name(&self) -> &'static str {
         "nothing"
     }
@@ -42,9 +47,6 @@ impl Mechanism for Nothing {
     fn support(&self) -> &Support {
         &self.support
     }
-
-    // The only place where it may read the device: it has nothing to read, and no section of the configuration.
-    fn follow(&mut self, _now: BootTime, _surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {}
 
     // The engine subscribes to what is asked for here and to nothing else.
     fn interest(&self) -> Interest {
@@ -130,18 +132,24 @@ fn hear(what: impl Into<String>) {
 }
 
 impl Mechanism for Everything {
+    fn follow(&mut self, _now: BootTime, surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {
+        let present = surroundings.root.read("/sys/devices/system/cpu/present").unwrap_or_default();
+        hear(format!("CPUs {} are present", present.trim()));
+        self.support = Support { state: SupportState::Active, ..Support::default() };
+    }
+
+    fn foresee(&self, _root: &Root) -> Vec<Foreseen> {
+        vec![Foreseen::new("start", "a child", "it is wanted")]
+    }
+}
+
+impl Policy for Everything {
     fn name(&self) -> &'static str {
         "everything"
     }
 
     fn support(&self) -> &Support {
         &self.support
-    }
-
-    fn follow(&mut self, _now: BootTime, surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {
-        let present = surroundings.root.read("/sys/devices/system/cpu/present").unwrap_or_default();
-        hear(format!("CPUs {} are present", present.trim()));
-        self.support = Support { state: SupportState::Active, ..Support::default() };
     }
 
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
@@ -199,10 +207,6 @@ impl Mechanism for Everything {
 
     fn take_lines(&mut self, lines: &mut Vec<String>) {
         lines.extend(self.child.as_ref().map(|child| format!("to number {}", child.edition)));
-    }
-
-    fn foresee(&self, _root: &Root) -> Vec<Foreseen> {
-        vec![Foreseen::new("start", "a child", "it is wanted")]
     }
 
     fn demand_threads(&self, _now: BootTime, demand: &mut ThreadDemand) {

@@ -3,7 +3,7 @@
 use super::recording::{Record, Recorder};
 use brisk_config::Config;
 use brisk_mechanism::{
-    Decision, Event, Interest, LaunchHelp, Mechanism, News, Outcome, ProcessEventKind, Question, Surroundings,
+    Decision, Event, Interest, LaunchHelp, Mechanism, News, Outcome, Policy, ProcessEventKind, Question, Surroundings,
     ThreadDemand, ThreadSampling,
 };
 use brisk_sys::{BootTime, Root, Target};
@@ -172,7 +172,7 @@ impl Mechanisms {
 
     /// The earliest moment that any wants.
     pub fn deadline(&self) -> Option<BootTime> {
-        self.all().filter_map(Mechanism::deadline).min()
+        self.all().filter_map(Policy::deadline).min()
     }
 
     /// The targets that they write.
@@ -193,12 +193,12 @@ impl Mechanisms {
 
     /// How threads are sampled: as the first says whom that matters to.
     pub fn thread_sampling(&self) -> Option<ThreadSampling<'_>> {
-        self.all().find_map(Mechanism::thread_sampling)
+        self.all().find_map(Policy::thread_sampling)
     }
 
     /// The CPUs that are left for the daemon by all that reserve some; `None` when none does, or nothing would be left.
     pub fn unreserved_cpus(&self) -> Option<Vec<u32>> {
-        let mut unreserved = self.all().filter_map(Mechanism::unreserved_cpus);
+        let mut unreserved = self.all().filter_map(Policy::unreserved_cpus);
         let mut cpus = unreserved.next()?.to_vec();
         unreserved.for_each(|others| cpus.retain(|cpu| others.contains(cpu)));
         (!cpus.is_empty()).then_some(cpus)
@@ -206,12 +206,12 @@ impl Mechanisms {
 
     /// What is done for launches, by the first that helps them.
     pub fn launch_help(&self) -> Option<LaunchHelp<'_>> {
-        self.all().find_map(Mechanism::launch_help)
+        self.all().find_map(Policy::launch_help)
     }
 
     /// True while any of them helps a launch.
     pub fn is_helping_launch(&self) -> bool {
-        self.all().filter_map(Mechanism::launch_help).any(|help| help.is_going_on)
+        self.all().filter_map(Policy::launch_help).any(|help| help.is_going_on)
     }
 
     /// Tells all whether a client wants to hear their news.

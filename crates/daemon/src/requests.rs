@@ -6,7 +6,7 @@ use super::Engine;
 use super::control::protocol::{self, Request};
 use super::sensor::processes::look_up;
 use super::status::{Activity, HeldLease, MechanismStatus, Status};
-use brisk_mechanism::{Event, Mechanism, Process, ProcessFacts, Support};
+use brisk_mechanism::{Event, Policy, Process, ProcessFacts, Support};
 use brisk_sys::BootTime;
 
 impl Engine {
@@ -58,7 +58,7 @@ impl Engine {
             }
             Request::Placement => {
                 let mechanism = self.mechanisms.all().find(|mechanism| mechanism.name() == "placement");
-                mechanism.and_then(Mechanism::details).ok_or_else(|| "nothing is known of that".to_owned())
+                mechanism.and_then(Policy::details).ok_or_else(|| "nothing is known of that".to_owned())
             }
             Request::Reload => {
                 self.reload(now);

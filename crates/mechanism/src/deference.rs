@@ -73,19 +73,18 @@ impl Deference {
         }
     }
 
-    /// Goes on under a device or a configuration that has changed: by the managers that `find` finds, or, where `intervals`
-    /// are `None`, without regard to any. Whom the job is left to.
+    /// Goes on under a device or a configuration that has changed: by the managers `found`, asking for them at these intervals,
+    /// or, where these are `None`, without regard to any. Whom the job is left to.
     pub fn follow(
         &mut self,
         now: BootTime,
-        intervals: Option<Intervals>,
+        intervals: Option<(Intervals, &[Found])>,
         is_new_configuration: bool,
-        find: impl FnOnce() -> Vec<Found>,
     ) -> Option<String> {
         match intervals {
             None => self.rest(),
-            Some(intervals) if is_new_configuration => self.begin(now, &find(), intervals),
-            Some(_) => drop(self.answer(now, &find())),
+            Some((intervals, found)) if is_new_configuration => self.begin(now, found, intervals),
+            Some((_, found)) => drop(self.answer(now, found)),
         }
         self.doers()
     }

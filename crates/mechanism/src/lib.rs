@@ -1,8 +1,8 @@
 //! The five mechanisms and what they share: events in, decisions with reasons out, and what became of each back in.
 //!
-//! A mechanism's `policy.rs` is pure: it takes events and the time, and returns [`Decision`]s. It does no I/O, reads
-//! no clock and keeps no globals, so that unit tests are tables, recordings replay and `--dry-run` is free. Only
-//! [`Mechanism::follow`] reads the device, through the mechanism's `probe.rs`.
+//! A mechanism has two parts. Its [`Policy`] is pure: it takes events and the time, and returns [`Decision`]s. It does no
+//! I/O, reads no clock and keeps no globals, so that unit tests are tables, recordings replay and `--dry-run` is free. Its
+//! driver, in `driver.rs`, makes it a [`Mechanism`]: it reads the device and hands what it found to the policy.
 
 pub mod action;
 pub mod boot;
@@ -47,9 +47,9 @@ pub use surroundings::{Settings, Surroundings};
 
 use brisk_sys::{BootTime, Root};
 
-/// A mechanism as the engine sees it: the engine holds a list of these and knows none by name. All but the first seven
-/// methods may be left as they are.
-pub trait Mechanism: std::fmt::Debug {
+/// What a mechanism decides, and what it tells of itself: by what it was handed, and by nothing else. The methods with a
+/// body may be left as they are.
+pub trait Policy: std::fmt::Debug {
     /// Its name on the command line, in the configuration and in reports: one lower-case word.
     fn name(&self) -> &'static str;
 
@@ -60,15 +60,6 @@ pub trait Mechanism: std::fmt::Debug {
     fn parts(&self) -> &[Part] {
         &[]
     }
-
-    /// Reads what [`Mechanism::support`] and [`Mechanism::parts`] tell of the device: before a client is told.
-    fn refresh(&mut self, now: BootTime, root: &Root) {
-        let _ = (now, root);
-    }
-
-    /// Probes the device and takes its configuration: at the start, and whenever either has changed. Appends what should
-    /// be done from then on. What it held was released before, by [`Mechanism::let_go`].
-    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>);
 
     /// Takes one event at the time `now` and appends what should be done about it.
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>);
@@ -82,12 +73,6 @@ pub trait Mechanism: std::fmt::Debug {
 
     /// What it does now, in one sentence for `brisk status`, and since when; `None` while it does nothing.
     fn activity(&self) -> Option<(BootTime, String)>;
-
-    /// Releases what would hide the device's own values from a probe, or is not wanted any more in `surroundings`;
-    /// [`Mechanism::follow`] comes next.
-    fn let_go(&mut self, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        let _ = (surroundings, decisions);
-    }
 
     /// Ends everything: the daemon stops. Leases that remain are released after that, in reverse order.
     fn stop(&mut self, decisions: &mut Vec<Decision>) {
@@ -106,7 +91,7 @@ pub trait Mechanism: std::fmt::Debug {
         false
     }
 
-    /// The processes whose end it wants to hear, whatever [`Mechanism::interest`] says.
+    /// The processes whose end it wants to hear, whatever [`Policy::interest`] says.
     fn awaited_exits(&self) -> &[u32] {
         &[]
     }
@@ -149,12 +134,6 @@ pub trait Mechanism: std::fmt::Debug {
         let _ = lines;
     }
 
-    /// What it would do later on, beside decisions: a dry run shows it. It may read the device.
-    fn foresee(&self, root: &Root) -> Vec<Foreseen> {
-        let _ = root;
-        Vec::new()
-    }
-
     /// While it reserves CPUs for the foreground: those that are left for the rest, the daemon included.
     fn unreserved_cpus(&self) -> Option<&[u32]> {
         None
@@ -195,5 +174,30 @@ pub trait Mechanism: std::fmt::Debug {
     /// What it knows in detail, where a client asks for that by its name.
     fn details(&self) -> Option<serde_json::Value> {
         None
+    }
+}
+
+/// A mechanism as the engine sees it: the engine holds a list of these and knows none by name. What stands here reads the
+/// device; [`Policy`] is the rest.
+pub trait Mechanism: Policy {
+    /// Probes the device and takes its configuration: at the start, and whenever either has changed. Appends what should
+    /// be done from then on. What it held was released before, by [`Mechanism::let_go`].
+    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>);
+
+    /// Releases what would hide the device's own values from a probe, or is not wanted any more in `surroundings`;
+    /// [`Mechanism::follow`] comes next.
+    fn let_go(&mut self, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+        let _ = (surroundings, decisions);
+    }
+
+    /// Reads what [`Policy::support`] and [`Policy::parts`] tell of the device: before a client is told.
+    fn refresh(&mut self, now: BootTime, root: &Root) {
+        let _ = (now, root);
+    }
+
+    /// What it would do later on, beside decisions: a dry run shows it. It may read the device.
+    fn foresee(&self, root: &Root) -> Vec<Foreseen> {
+        let _ = root;
+        Vec::new()
     }
 }

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 
 use brisk_config::layers::Layers;
 use brisk_mechanism::placement::{PlacementConfig, PlacementPolicy, Snapshot, probe};
-use brisk_mechanism::{Enabled, Event, Mechanism as _, Process, SupportState, ThreadDemand};
+use brisk_mechanism::{Enabled, Event, Policy as _, Process, SupportState, ThreadDemand};
 use brisk_sys::cgroup::membership::Groups;
 use brisk_sys::cpu::hotplug;
 use brisk_sys::sched::thread_facts;

@@ -1,6 +1,7 @@
 //! Booting: what a recorder keeps, when a boot has completed, and which governors wait until then.
 
 pub mod completion;
+mod driver;
 pub mod hand_over;
 pub mod logs;
 pub mod support;

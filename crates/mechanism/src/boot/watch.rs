@@ -1,10 +1,9 @@
 //! What the daemon knows of a boot that has not completed: another process, `brisk boot hold`, has the governors by a journal of its
-//! own, and the daemon tells of it. It decides nothing. Reads the device in [`Mechanism::follow`] and [`Mechanism::refresh`].
+//! own, and the daemon tells of it. It decides nothing.
 
-use super::support;
-use crate::{Decision, Event, Mechanism, Outcome, Support, SupportState, Surroundings};
-use brisk_sys::{BootTime, Root};
-use brisk_undo::journal::{Holder, JournalState};
+use crate::{Decision, Event, Outcome, Policy, Support, SupportState};
+use brisk_sys::BootTime;
+use brisk_undo::journal::JournalState;
 
 /// The mechanism's name.
 pub const NAME: &str = "boot";
@@ -35,30 +34,22 @@ fn told(journal: &JournalState) -> Option<(Support, bool)> {
 }
 
 impl BootWatch {
-    fn look(&mut self, now: BootTime, root: &Root) {
-        // The journal is root's: to a daemon that may not read it, it says nothing.
-        let told = JournalState::of(&Holder::Boot.folder(root)).ok().as_ref().and_then(told);
+    /// Takes what the journal of a boot's holder says, where it can be read, and what the device offers.
+    pub(super) fn take_device(&mut self, now: BootTime, journal: Option<&JournalState>, offered: Support) {
+        let told = journal.and_then(told);
         let is_held = told.as_ref().is_some_and(|(_, is_alive)| *is_alive);
         self.since = self.since.filter(|_| is_held).or(is_held.then_some(now));
-        self.support = told.map_or_else(|| support(root), |(support, _)| support);
+        self.support = told.map_or(offered, |(support, _)| support);
     }
 }
 
-impl Mechanism for BootWatch {
+impl Policy for BootWatch {
     fn name(&self) -> &'static str {
         NAME
     }
 
     fn support(&self) -> &Support {
         &self.support
-    }
-
-    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {
-        self.look(now, surroundings.root);
-    }
-
-    fn refresh(&mut self, now: BootTime, root: &Root) {
-        self.look(now, root);
     }
 
     fn on_event(&mut self, _now: BootTime, _event: &Event, _decisions: &mut Vec<Decision>) {}

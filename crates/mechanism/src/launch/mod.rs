@@ -1,11 +1,13 @@
 //! Launch: notice that an application starts, and make the frequency governor answer at once for as long as it lasts.
 //!
-//! `probe` reads what the device offers, `triggers` says how launches are noticed there, `prediction` says what that is worth, `actuator` chooses, `policy` decides
-//! about each event, `boost` is what it does meanwhile. Paper: "Performance Improvement of Application Programs using an Adaptive Sampling Method" (2017).
+//! `probe` reads what the device offers, `triggers` says how launches are noticed there, `prediction` says what that is worth,
+//! `actuator` chooses, `policy` decides about each event, `boost` is what it does meanwhile.
+//! Paper: "Performance Improvement of Application Programs using an Adaptive Sampling Method" (2017).
 
 pub mod actuator;
 mod boost;
 pub mod config;
+mod driver;
 pub mod filter;
 mod launched;
 pub mod learned;
@@ -14,6 +16,7 @@ pub mod notice;
 pub mod policy;
 pub mod prediction;
 pub mod probe;
+mod support;
 pub mod triggers;
 
 pub use actuator::Plan;
@@ -22,19 +25,7 @@ pub use learned::LearnedDurations;
 pub use notice::Notice;
 pub use policy::LaunchPolicy;
 pub use probe::DeviceFacts;
-
-use crate::{Support, SupportState};
-use brisk_sys::Root;
+pub use support::support;
 
 /// The mechanism's name.
 pub const NAME: &str = "launch";
-
-/// What this device offers to the launch mechanism under `config`, and whether the daemon does it now (`running`).
-pub fn support(root: &Root, config: &LaunchConfig, running: bool) -> Support {
-    let support = Plan::of(&DeviceFacts::probe_for(root, config), config).support;
-    if support.state != SupportState::Active || running {
-        return support;
-    }
-    let advice = ["Start the daemon: brisk daemon.", &support.advice].join(" ").trim_end().to_owned();
-    Support { state: SupportState::Available, advice, ..support }
-}

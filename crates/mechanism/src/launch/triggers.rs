@@ -1,21 +1,12 @@
 //! What begins a launch on this device: as configured or, where that is left to the device, what it tells of.
 
-use super::NAME;
 use super::config::{LaunchConfig, Trigger};
 use super::filter::FilterConfig;
 use super::probe::DeviceFacts;
-use crate::{ProcessEventKind, ProcessEventKinds, ProcessFacts, Surroundings};
+use crate::{ProcessEventKind, ProcessEventKinds, ProcessFacts};
 
 /// What tells of launches where Android moves applications between cpusets.
 pub const TOP_APP: &str = "the top-app cpuset";
-
-/// The device but for its other managers, and the configuration with the triggers that it means there.
-pub(super) fn on(surroundings: &Surroundings<'_>) -> (DeviceFacts, LaunchConfig) {
-    let config: LaunchConfig = surroundings.section(NAME);
-    let facts = DeviceFacts::probe(surroundings.root);
-    let triggers = chosen(&config, &facts);
-    (facts, LaunchConfig { triggers, ..config })
-}
 
 /// The triggers of `config`; none in it are those that the device has.
 pub fn chosen(config: &LaunchConfig, facts: &DeviceFacts) -> Vec<Trigger> {

@@ -19,7 +19,7 @@ pub struct LookupConfig {
     #[serde(deserialize_with = "within::<_, 1, 65_536>")]
     pub entries: u64,
     /// Which answers leave a full cache.
-    pub policy: Policy,
+    pub policy: EvictionPolicy,
     /// The wire format of the context manager, for the transparent mode (`brisk lookup profile`).
     pub format: String,
 }
@@ -31,7 +31,7 @@ impl Default for LookupConfig {
             mode: Mode::Cooperative,
             context: "binder".to_owned(),
             entries: 2048,
-            policy: Policy::Lru,
+            policy: EvictionPolicy::Lru,
             format: "android-16".to_owned(),
         }
     }
@@ -64,7 +64,7 @@ impl Mode {
 /// Which answers leave a full cache. The driver's `paper` is for experiments: it sets the size as well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Policy {
+pub enum EvictionPolicy {
     /// The one not given for the longest time.
     #[default]
     Lru,
@@ -72,7 +72,7 @@ pub enum Policy {
     Lfu,
 }
 
-impl Policy {
+impl EvictionPolicy {
     /// The driver's word for it.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,14 +1,13 @@
 //! What the daemon does about lookups: it sets the cache of the binder driver as the configuration says, by leases, and tells
-//! what that answers. Pure but for [`Mechanism::follow`] and [`Mechanism::refresh`].
+//! what that answers.
 
 use super::config::{LookupConfig, Mode};
-use super::support;
 use crate::enabled::decide;
 use crate::sequence::{Change, Sequence};
-use crate::{Decision, Enabled, Event, Mechanism, Outcome, Support, SupportState, Surroundings, Target};
+use crate::{Decision, Enabled, Event, Outcome, Policy, Support, SupportState, Target};
+use brisk_sys::BootTime;
 use brisk_sys::binder::WireFormat;
 use brisk_sys::binder::cache::{self, CacheStatus};
-use brisk_sys::{BootTime, Root};
 
 /// The mechanism's name.
 pub const NAME: &str = "lookup";
@@ -77,6 +76,41 @@ pub fn changes(config: &LookupConfig, contexts: &[CacheStatus]) -> Result<Vec<Ch
 }
 
 impl LookupControl {
+    /// Takes what the driver offers and has answered.
+    pub(super) fn take_offer(&mut self, now: BootTime, offered: Support) {
+        self.offered = offered;
+        self.describe(now);
+    }
+
+    /// Releases what it has set, where `config` is another one.
+    pub(super) fn let_go_of_other(&mut self, config: &LookupConfig, decisions: &mut Vec<Decision>) {
+        if *config != self.config {
+            self.changes.release("the configuration has changed", decisions);
+        }
+    }
+
+    /// Sets the driver, whose caches are `contexts`, as `config` says.
+    pub(super) fn set(
+        &mut self,
+        now: BootTime,
+        config: LookupConfig,
+        (offered, contexts): (Support, &[CacheStatus]),
+        decisions: &mut Vec<Decision>,
+    ) {
+        self.config = config;
+        let (is_wanted, _) = decision(&self.config);
+        if is_wanted && self.changes.is_idle() && offered.state != SupportState::Unsupported {
+            let changes = changes(&self.config, contexts);
+            self.obstacle = changes.as_ref().err().cloned();
+            if let Some(obstacle) = self.obstacle.as_ref().filter(|_| self.config.enabled.is_on()) {
+                tracing::warn!("{NAME}: {obstacle}");
+            }
+            self.changes.begin(changes.unwrap_or_default());
+            self.changes.go_on(decisions);
+        }
+        self.take_offer(now, offered);
+    }
+
     fn describe(&mut self, now: BootTime) {
         let held: Vec<String> = self.changes.held().iter().map(|change| change.target.to_string()).collect();
         let is_on = !held.is_empty();
@@ -107,44 +141,13 @@ impl LookupControl {
     }
 }
 
-impl Mechanism for LookupControl {
+impl Policy for LookupControl {
     fn name(&self) -> &'static str {
         NAME
     }
 
     fn support(&self) -> &Support {
         &self.support
-    }
-
-    fn let_go(&mut self, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        if surroundings.section::<LookupConfig>(NAME) != self.config {
-            self.changes.release("the configuration has changed", decisions);
-        }
-    }
-
-    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        if !surroundings.is_new_configuration {
-            return;
-        }
-        self.config = surroundings.section(NAME);
-        self.offered = support(surroundings.root);
-        let (is_wanted, _) = decision(&self.config);
-        if is_wanted && self.changes.is_idle() && self.offered.state != SupportState::Unsupported {
-            let contexts = cache::status(surroundings.root).unwrap_or_default();
-            let changes = changes(&self.config, &contexts);
-            self.obstacle = changes.as_ref().err().cloned();
-            if let Some(obstacle) = self.obstacle.as_ref().filter(|_| self.config.enabled.is_on()) {
-                tracing::warn!("{NAME}: {obstacle}");
-            }
-            self.changes.begin(changes.unwrap_or_default());
-            self.changes.go_on(decisions);
-        }
-        self.describe(now);
-    }
-
-    fn refresh(&mut self, now: BootTime, root: &Root) {
-        self.offered = support(root);
-        self.describe(now);
     }
 
     fn on_event(&mut self, _now: BootTime, _event: &Event, _decisions: &mut Vec<Decision>) {}
@@ -171,7 +174,7 @@ impl Mechanism for LookupControl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lookup::config::Policy;
+    use crate::lookup::config::EvictionPolicy;
     use crate::simulated::Kernel;
     use crate::{Action, Effect};
 
@@ -202,7 +205,7 @@ mod tests {
             (LookupConfig::default(), "off", &["mode"]),
             (transparent.clone(), "cooperative", &["lookup profile of binder", "mode"]),
             (
-                LookupConfig { entries: 64, policy: Policy::Lfu, ..transparent.clone() },
+                LookupConfig { entries: 64, policy: EvictionPolicy::Lfu, ..transparent.clone() },
                 "cooperative",
                 &["policy", "capacity", "lookup profile of binder", "mode"],
             ),

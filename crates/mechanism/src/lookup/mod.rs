@@ -7,6 +7,7 @@
 mod bloom;
 pub mod config;
 pub mod control;
+mod driver;
 mod key;
 mod keys;
 pub mod policy;

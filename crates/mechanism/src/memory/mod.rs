@@ -6,6 +6,7 @@
 pub mod apply;
 pub mod config;
 pub mod constant;
+mod driver;
 pub mod headroom;
 pub mod kill_log;
 pub mod killer;

@@ -14,6 +14,7 @@ pub mod classify;
 pub mod config;
 mod contention;
 pub mod cores;
+mod driver;
 mod fork_parents;
 pub mod gain;
 mod heirs;
@@ -26,6 +27,7 @@ mod sessions;
 pub mod snapshot;
 pub mod step;
 pub mod storage;
+mod support;
 mod thesis;
 pub mod trial;
 
@@ -33,24 +35,7 @@ pub use config::PlacementConfig;
 pub use cores::Machine;
 pub use policy::PlacementPolicy;
 pub use snapshot::Snapshot;
-
-use crate::{Support, SupportState};
-use brisk_sys::Root;
+pub use support::{decision, support};
 
 /// The mechanism's name.
 pub const NAME: &str = "placement";
-
-/// Whether a daemon under `config` would have it on here, where `doers` set priorities as well, and why.
-pub fn decision(root: &Root, config: &PlacementConfig, doers: Option<&str>) -> (bool, String) {
-    by_itself::decision(root, config, doers, by_itself::Asker::Person)
-}
-
-/// What this device offers to the placement mechanism under `config`, where `doers` set priorities as well, and whether the
-/// daemon does it now (`running`).
-pub fn support(root: &Root, config: &PlacementConfig, running: bool, doers: Option<&str>) -> Support {
-    let support = probe::support(root, config, &probe::machine(root), &decision(root, config, doers));
-    if support.state != SupportState::Active || running {
-        return support;
-    }
-    Support { state: SupportState::Available, advice: "Start the daemon: brisk daemon.".to_owned(), ..support }
-}

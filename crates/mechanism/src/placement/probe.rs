@@ -1,10 +1,8 @@
 //! What this device offers to placement: its CPUs and what they can do, and whether the kernel tells who waits.
 
-use super::NAME;
-use super::by_itself::{Asker, decision};
 use super::config::PlacementConfig;
 use super::cores::{Core, FULL_CAPACITY, Machine};
-use crate::{Enabled, Support, SupportState, Surroundings};
+use crate::{Support, SupportState};
 use brisk_sys::Root;
 use brisk_sys::cgroup::membership::Groups;
 use brisk_sys::cpu::{capacity, hotplug};
@@ -13,20 +11,6 @@ use brisk_sys::sched::autogroup;
 use brisk_sys::sched::threads::{self, Sensing};
 use brisk_sys::sched::uclamp::Fitting;
 use brisk_sys::system::foreground;
-
-/// The configuration, what it makes of this device where `doers` set priorities as well, and the device's CPUs.
-pub(super) fn on(surroundings: &Surroundings<'_>, doers: Option<&str>) -> (PlacementConfig, Support, Machine) {
-    let config: PlacementConfig = surroundings.section(NAME);
-    let machine = machine(surroundings.root);
-    let decision = decision(surroundings.root, &config, doers, Asker::Daemon);
-    let support = support(surroundings.root, &config, &machine, &decision);
-    (config, support, machine)
-}
-
-/// True where other managers matter.
-pub(super) fn is_auto(surroundings: &Surroundings<'_>) -> bool {
-    surroundings.section::<PlacementConfig>(NAME).enabled == Enabled::Auto
-}
 
 /// The lowest rank that a thread's requests to storage can have under `config` where placement is `on`; `None` where nothing
 /// is done about storage.
@@ -104,6 +88,8 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::Enabled;
+    use crate::placement::by_itself::{Asker, decision};
 
     fn support_of(root: &Root, config: &PlacementConfig) -> Support {
         support(root, config, &machine(root), &decision(root, config, None, Asker::Daemon))

@@ -19,12 +19,11 @@ use super::probe::DeviceFacts;
 use super::triggers;
 use crate::deference::{Deference, Turn};
 use crate::{
-    Decision, Enabled, Event, Facts, Holdings, Interest, Job, Kept, LaunchHelp, Mechanism, News, Outcome, Process,
-    ProcessEvent, ProcessEventKind, ProcessEventKinds, ProcessFacts, Question, Support, SupportState, Surroundings,
-    Target,
+    Decision, Enabled, Event, Facts, Holdings, Interest, Job, Kept, LaunchHelp, News, Outcome, Policy, Process,
+    ProcessEvent, ProcessEventKind, ProcessEventKinds, ProcessFacts, Question, Support, SupportState, Target,
 };
 use brisk_sys::BootTime;
-use brisk_sys::system::other_managers::{Found, find};
+use brisk_sys::system::other_managers::Found;
 
 /// So many launches are followed at once; more are not noticed until one of them has ended.
 const MAXIMUM_LAUNCHES: usize = 64;
@@ -87,6 +86,27 @@ impl LaunchPolicy {
             questions: Vec::new(),
             wants_probe: false,
         }
+    }
+
+    /// Goes on under `config` on a device where `facts` hold, beside the managers `found`, which matter where the configuration
+    /// defers to any.
+    pub(super) fn take_device(
+        &mut self,
+        now: BootTime,
+        (config, is_new_configuration): (LaunchConfig, bool),
+        (facts, found): (DeviceFacts, &[Found]),
+        decisions: &mut Vec<Decision>,
+    ) {
+        let intervals = config.defers().then(|| (config.other_managers.intervals(), found));
+        let doers = self.deference.follow(now, intervals, is_new_configuration);
+        self.facts = DeviceFacts { doers, ..facts };
+        let plan = Plan::of(&self.facts, &config);
+        self.replace(now, config, plan, self.facts.cpu_count, decisions);
+    }
+
+    /// Releases what it holds before the device is probed.
+    pub(super) fn let_go_for_probe(&mut self, decisions: &mut Vec<Decision>) {
+        self.release(decisions, CHANGED);
     }
 
     /// Takes another configuration or another plan, because a person or the device changed something. Launches that are
@@ -226,27 +246,13 @@ impl LaunchPolicy {
     }
 }
 
-impl Mechanism for LaunchPolicy {
+impl Policy for LaunchPolicy {
     fn name(&self) -> &'static str {
         NAME
     }
 
     fn support(&self) -> &Support {
         &self.plan.support
-    }
-
-    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        let (facts, config) = triggers::on(surroundings);
-        let intervals = config.defers().then(|| config.other_managers.intervals());
-        let find = || find(surroundings.root);
-        let doers = self.deference.follow(now, intervals, surroundings.is_new_configuration, find);
-        self.facts = DeviceFacts { doers, ..facts };
-        let plan = Plan::of(&self.facts, &config);
-        self.replace(now, config, plan, self.facts.cpu_count, decisions);
-    }
-
-    fn let_go(&mut self, _surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        self.release(decisions, CHANGED);
     }
 
     fn stop(&mut self, decisions: &mut Vec<Decision>) {

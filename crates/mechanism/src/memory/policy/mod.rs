@@ -1,5 +1,5 @@
 //! What the daemon does about memory: it holds what the plan says, lets the kernel hold writeback to its budget, wants the
-//! killer beside it, and holds groups in the background back. Pure but for [`Mechanism::follow`].
+//! killer beside it, and holds groups in the background back.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,17 +7,16 @@ use std::time::Duration;
 use super::apply::{Change, changes};
 use super::config::MemoryConfig;
 use super::parts::{self, KillerState, ZramState};
-use super::restraint::{is_background, restrain};
-use super::{DeviceFacts, NAME, Plan, support};
+use super::restraint::restrain;
+use super::{DeviceFacts, NAME, Plan};
 use crate::sequence::Sequence;
 use crate::{
-    Action, Child, Decision, Effect, Enabled, Event, Facts, Foreseen, Interest, Job, Mechanism, Outcome, Part, Process,
-    Question, Stall, Support, SupportState, Surroundings, Target,
+    Action, Child, Decision, Effect, Enabled, Event, Facts, Interest, Job, Outcome, Part, Policy, Process, Question,
+    Stall, Support, SupportState, Target,
 };
-use brisk_sys::cgroup::hierarchy;
-use brisk_sys::cgroup::memory::{GroupLook, looks};
-use brisk_sys::system::other_managers;
-use brisk_sys::{BootTime, Root};
+use brisk_sys::BootTime;
+use brisk_sys::cgroup::memory::GroupLook;
+use brisk_sys::system::other_managers::Found;
 
 /// The subcommand of the killer, which is a process of its own.
 pub const KILLER: &str = "killer";
@@ -76,6 +75,64 @@ struct Restraint {
 }
 
 impl MemoryPolicy {
+    /// Releases what it holds, as far as `config` wants it otherwise.
+    pub(super) fn let_go_of_other(&mut self, config: &MemoryConfig, decisions: &mut Vec<Decision>) {
+        if config.zram != self.config.zram {
+            self.plan.release(CHANGED, decisions);
+        }
+        if *config != self.config {
+            self.killer = None;
+            self.is_killer_due = false;
+            decisions.extend(self.limit.take().map(release));
+        }
+    }
+
+    /// Goes on under `config` on a device where `facts` hold, which `offered` sums up.
+    pub(super) fn take_device(
+        &mut self,
+        now: BootTime,
+        config: MemoryConfig,
+        (facts, offered): (&DeviceFacts, Support),
+        decisions: &mut Vec<Decision>,
+    ) {
+        self.offered = offered;
+        // The killer writes back from the zram device that was there when it was started.
+        self.is_killer_due |= config != self.config && config.killer.enabled.is_on();
+        self.config = config;
+        let zram_obstacle = parts::obstacle(facts, &self.config.zram);
+        self.company = Company { zram_obstacle, ..Company::default() };
+        if self.config.zram.enabled.is_on() && self.plan.is_idle() {
+            let plan = Plan::wished(facts, &self.config.zram);
+            match changes(&plan) {
+                Ok(changes) => self.plan.begin(changes),
+                Err(reason) => tracing::warn!("{NAME}: {reason}"),
+            }
+        }
+        self.go_on(decisions);
+        self.describe(now);
+    }
+
+    /// True when what is told needs to know which other managers there are. They matter to nothing else: what is `"auto"` stays
+    /// off without them as well.
+    pub(super) fn wants_company(&self, now: BootTime) -> bool {
+        let is_fresh = |read_at: BootTime| now.since(read_at) < COMPANY_LASTS;
+        let is_auto = [self.config.zram.enabled, self.config.killer.enabled].contains(&Enabled::Auto);
+        is_auto && !self.company.read_at.is_some_and(is_fresh)
+    }
+
+    /// Takes which other managers there are.
+    pub(super) fn take_company(&mut self, now: BootTime, found: &[Found]) {
+        self.company.read_at = Some(now);
+        self.company.zram_doers = Job::Zram.doers(found);
+        self.company.killing_doers = Job::Killing.doers(found);
+        self.describe_parts();
+    }
+
+    /// For how long a group that takes memory meanwhile would be held back; `None` where none ever is.
+    pub(super) fn restrains_for(&self) -> Option<Duration> {
+        (self.config.restraint_s > 0).then(|| Duration::from_secs(self.config.restraint_s))
+    }
+
     /// Asks for the next change of the plan; when there is none left, for what the killer needs.
     fn go_on(&mut self, decisions: &mut Vec<Decision>) {
         if self.plan.go_on(decisions) && std::mem::take(&mut self.is_killer_due) {
@@ -198,7 +255,7 @@ fn release(target: Target) -> Decision {
     Decision { action: Action::Release { target }, reason: CHANGED.to_owned() }
 }
 
-impl Mechanism for MemoryPolicy {
+impl Policy for MemoryPolicy {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -209,55 +266,6 @@ impl Mechanism for MemoryPolicy {
 
     fn parts(&self) -> &[Part] {
         &self.parts
-    }
-
-    /// Other managers only matter to what is told: what is `"auto"` stays off without them as well.
-    fn refresh(&mut self, now: BootTime, root: &Root) {
-        let is_fresh = |read_at: BootTime| now.since(read_at) < COMPANY_LASTS;
-        let is_auto = [self.config.zram.enabled, self.config.killer.enabled].contains(&Enabled::Auto);
-        if !is_auto || self.company.read_at.is_some_and(is_fresh) {
-            return;
-        }
-        let found = other_managers::find(root);
-        self.company.read_at = Some(now);
-        self.company.zram_doers = Job::Zram.doers(&found);
-        self.company.killing_doers = Job::Killing.doers(&found);
-        self.describe_parts();
-    }
-
-    fn let_go(&mut self, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        let config: MemoryConfig = surroundings.section(NAME);
-        if config.zram != self.config.zram {
-            self.plan.release(CHANGED, decisions);
-        }
-        if config != self.config {
-            self.killer = None;
-            self.is_killer_due = false;
-            decisions.extend(self.limit.take().map(release));
-        }
-    }
-
-    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        if !surroundings.is_new_configuration {
-            return;
-        }
-        let config: MemoryConfig = surroundings.section(NAME);
-        let facts = DeviceFacts::probe(surroundings.root);
-        self.offered = support(surroundings.root, &facts);
-        // The killer writes back from the zram device that was there when it was started.
-        self.is_killer_due |= config != self.config && config.killer.enabled.is_on();
-        self.config = config;
-        let zram_obstacle = parts::obstacle(&facts, &self.config.zram);
-        self.company = Company { zram_obstacle, ..Company::default() };
-        if self.config.zram.enabled.is_on() && self.plan.is_idle() {
-            let plan = Plan::wished(&facts, &self.config.zram);
-            match changes(&plan) {
-                Ok(changes) => self.plan.begin(changes),
-                Err(reason) => tracing::warn!("{NAME}: {reason}"),
-            }
-        }
-        self.go_on(decisions);
-        self.describe(now);
     }
 
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
@@ -309,17 +317,6 @@ impl Mechanism for MemoryPolicy {
 
     fn take_lines(&mut self, lines: &mut Vec<String>) {
         lines.append(&mut self.lines);
-    }
-
-    fn foresee(&self, root: &Root) -> Vec<Foreseen> {
-        if self.config.restraint_s == 0 {
-            return Vec::new();
-        }
-        let groups = hierarchy::unified(root).map(|mount| looks(root, &mount)).unwrap_or_default();
-        let count = groups.iter().filter(|look| is_background(look) && look.is_free).count();
-        let reason =
-            format!("for {} s whichever of them takes memory while others wait for some", self.config.restraint_s);
-        vec![Foreseen::new("restrain", format!("{count} groups in the background"), reason)]
     }
 }
 

@@ -2,7 +2,8 @@ use std::any::Any;
 
 use super::*;
 use crate::simulated::Kernel;
-use crate::{Enabled, Settings};
+use crate::{Enabled, Mechanism, Settings, Surroundings};
+use brisk_sys::Root;
 
 struct Section(MemoryConfig);
 

@@ -4,20 +4,23 @@ use std::time::Duration;
 
 use super::PlacementPolicy;
 use crate::deference::{Intervals, Turn};
-use crate::placement::probe;
-use crate::{Decision, Enabled, Question, Support, SupportState, Surroundings};
+use crate::{Decision, Enabled, Question, Support, SupportState};
 use brisk_sys::BootTime;
 use brisk_sys::sched::threads::Look;
-use brisk_sys::system::other_managers::{Found, find};
+use brisk_sys::system::other_managers::Found;
 
 /// They are looked for as those of frequencies are (`launch.other_managers`).
 const INTERVALS: Intervals = Intervals { check: Duration::from_secs(60), away: Duration::from_secs(120) };
 
 impl PlacementPolicy {
-    /// Finds out who else sets priorities, where that matters under the configuration of `surroundings`; their names.
-    pub(super) fn defer(&mut self, now: BootTime, surroundings: &Surroundings<'_>) -> Option<String> {
-        let intervals = probe::is_auto(surroundings).then_some(INTERVALS);
-        self.deference.follow(now, intervals, surroundings.is_new_configuration, || find(surroundings.root))
+    /// Goes on beside the managers `found`; `None` where they do not matter. Whom the priorities are left to.
+    pub(in crate::placement) fn defer(
+        &mut self,
+        now: BootTime,
+        found: Option<&[Found]>,
+        is_new_configuration: bool,
+    ) -> Option<String> {
+        self.deference.follow(now, found.map(|found| (INTERVALS, found)), is_new_configuration)
     }
 
     /// Takes which other managers there are now.

@@ -15,7 +15,6 @@ use super::cores::Machine;
 use super::gain::Window;
 use super::heirs::Heirs;
 use super::neighbours::Neighbours;
-use super::probe;
 use super::roster::Roster;
 use super::sessions::Sessions;
 use super::step::{Rung, Step};
@@ -23,12 +22,13 @@ use super::thesis;
 use super::trial::{Rhythms, Trial};
 use crate::deference::Deference;
 use crate::{
-    Decision, Effect, Event, Facts, Holdings, Interest, Job, Mechanism, Outcome, Question, Support, SupportState,
-    Surroundings, Target, ThreadDemand, ThreadSampling,
+    Decision, Effect, Event, Facts, Holdings, Interest, Job, Outcome, Policy, Question, Support, SupportState, Target,
+    ThreadDemand, ThreadSampling,
 };
 use brisk_sys::BootTime;
 use brisk_sys::cgroup::membership::Choice;
 use brisk_sys::cgroup::weight::WeighedGroup;
+use brisk_sys::io::io_priority::IoPriority;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::Look;
 
@@ -275,6 +275,17 @@ impl PlacementPolicy {
         }
     }
 
+    /// Takes the lowest I/O priority that a thread can have; `None` where nothing is done about storage.
+    pub(super) fn take_storage(&mut self, lowest: Option<IoPriority>, config: &PlacementConfig) {
+        self.storage.replace(lowest, config);
+    }
+
+    /// Releases what it holds before the device is probed.
+    pub(super) fn let_go_for_probe(&mut self, decisions: &mut Vec<Decision>) {
+        self.release_all(CHANGED, decisions);
+        self.storage.leave(CHANGED, decisions);
+    }
+
     /// CPUs come and go, with or without a word of it.
     fn follow_online(&mut self, online: &[u32], decisions: &mut Vec<Decision>) {
         if online.is_empty() {
@@ -309,26 +320,13 @@ impl PlacementPolicy {
     }
 }
 
-impl Mechanism for PlacementPolicy {
+impl Policy for PlacementPolicy {
     fn name(&self) -> &'static str {
         "placement"
     }
 
     fn support(&self) -> &Support {
         &self.support
-    }
-
-    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        let doers = self.defer(now, surroundings);
-        let (config, support, machine) = probe::on(surroundings, doers.as_deref());
-        let is_on = support.state == SupportState::Active;
-        self.storage.replace(probe::lowest_io_priority(surroundings.root, &config, is_on), &config);
-        self.replace(config, support, machine, decisions);
-    }
-
-    fn let_go(&mut self, _surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        self.release_all(CHANGED, decisions);
-        self.storage.leave(CHANGED, decisions);
     }
 
     fn stop(&mut self, decisions: &mut Vec<Decision>) {

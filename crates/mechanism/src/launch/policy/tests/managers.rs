@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use super::*;
-use crate::Settings;
+use crate::{Mechanism, Settings, Surroundings};
 use brisk_sys::Root;
 use brisk_sys::system::other_managers::OtherManager;
 use brisk_sys::test_trees::{ONDEMAND, root_of};

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use super::*;
 use crate::placement::NAME;
-use crate::{Facts, Settings};
+use crate::{Facts, Mechanism, Settings, Surroundings};
 use brisk_sys::Root;
 use brisk_sys::sched::threads::Thread;
 use brisk_sys::system::other_managers::{Found, OtherManager};

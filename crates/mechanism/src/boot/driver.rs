@@ -1,0 +1,18 @@
+//! Boot on a device: reads whether a boot is held, for [`BootWatch`].
+
+use super::{BootWatch, support};
+use crate::{Decision, Mechanism, Surroundings};
+use brisk_sys::{BootTime, Root};
+use brisk_undo::journal::{Holder, JournalState};
+
+impl Mechanism for BootWatch {
+    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {
+        self.refresh(now, surroundings.root);
+    }
+
+    fn refresh(&mut self, now: BootTime, root: &Root) {
+        // The journal is root's: to a daemon that may not read it, it says nothing.
+        let journal = JournalState::of(&Holder::Boot.folder(root)).ok();
+        self.take_device(now, journal.as_ref(), support(root));
+    }
+}
