@@ -4,7 +4,7 @@
 # shellcheck disable=SC2034 # for those scripts
 vm=/proc/sys/vm
 
-# shellcheck source=tests/lab/steps.sh
+# shellcheck source=tests/lab/steps/steps.sh
 . /steps.sh
 
 state() {

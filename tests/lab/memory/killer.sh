@@ -1,6 +1,6 @@
 #!/bin/sh
 # Who is killed when memory is short, and what the killer takes itself, on a real kernel. Runs in the lab's guest, as `killer.sh NAME...`;
-# tests/lab/memory.rs reads the lines "NAME: TEXT" and judges.
+# tests/lab/memory/mod.rs reads the lines "NAME: TEXT" and judges.
 set -eu
 
 # shellcheck source=tests/lab/memory/device.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Groups that take memory others wait for, on a real kernel. Runs in the lab's guest, as `restraint.sh NAME...`;
-# tests/lab/memory.rs reads the lines "NAME: TEXT" and judges.
+# tests/lab/memory/mod.rs reads the lines "NAME: TEXT" and judges.
 set -eu
 
 # shellcheck source=tests/lab/memory/device.sh

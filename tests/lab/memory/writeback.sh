@@ -1,6 +1,6 @@
 #!/bin/sh
 # What goes to flash, and how much, on a real kernel. Runs in the lab's guest, as `writeback.sh NAME...`;
-# tests/lab/memory.rs reads the lines "NAME: TEXT" and judges.
+# tests/lab/memory/mod.rs reads the lines "NAME: TEXT" and judges.
 set -eu
 
 # shellcheck source=tests/lab/memory/device.sh

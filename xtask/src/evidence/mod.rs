@@ -194,7 +194,7 @@ mod tests {
 # why
 [deep]
 \"tests/lab/mod.rs::a\" = \"not on record\"
-\"tests/lab/undo.rs::b\" = \"2026-01-01 0000000\"
+\"tests/lab/undo/mod.rs::b\" = \"2026-01-01 0000000\"
 \"crates/chart/src/a.rs::c\" = \"2026-01-01 0000000\"
 
 [measured]

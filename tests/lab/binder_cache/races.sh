@@ -1,0 +1,29 @@
+#!/bin/sh
+# The binder cache's race while KCSAN watches the binder driver: races.sh LOOKUPS. Runs in the lab's guest;
+# tests/lab/binder_cache/mod.rs reads the lines "report: ..." and the counters, and judges.
+set -eu
+
+kcsan=/sys/kernel/debug/kcsan
+[ -e "$kcsan" ] || mount -t debugfs none /sys/kernel/debug
+
+# Of the rest of the kernel nothing is reported. The driver's functions lie together.
+awk '$2 ~ /[tT]/ && $3 !~ /^__(pfx|cfi)_/ { names[++count] = $3 }
+	$2 ~ /[tT]/ && $3 ~ /^binder_/ { first = first ? first : count; last = count }
+	END { for (i = first; i <= last; i++) print names[i] }' /proc/kallsyms >/functions
+while read -r function; do
+	echo "!$function" >"$kcsan"
+done </functions
+echo whitelist >"$kcsan"
+echo "functions: $(wc -l </functions)"
+
+# While the race runs: the log would overflow.
+cat /dev/kmsg >/messages &
+reader=$!
+echo on >"$kcsan"
+/bin/hazards race "$1"
+echo off >"$kcsan"
+sleep 1
+kill "$reader"
+sed -n 's/.*BUG: KCSAN: data-race in //p' /messages | sort | uniq -c |
+	while read -r times pair; do echo "report: $pair ($times times)"; done
+grep -E '^(setup_watchpoints|data_races):' "$kcsan"

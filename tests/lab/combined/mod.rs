@@ -1,0 +1,110 @@
+//! Law: every write can be undone, with everything on at once, under load, and however the daemon ends.
+
+use std::time::Duration;
+
+use brisk::lab::Scenario;
+use brisk::lab::scenario::CgroupVersion;
+
+use super::steps::Report;
+use super::{job_in_turn, static_brisk};
+
+/// The units as they are packaged, but for where the guest has the program. Who is killed stays dead, so that nothing but the
+/// service's own ending restores.
+const UNITS: [(&str, &str); 4] = [
+    ("brisk.service", include_str!("../../../packaging/systemd/brisk.service")),
+    ("brisk.service.d/memory.conf", include_str!("../../../packaging/systemd/memory.conf")),
+    ("brisk.service.d/placement.conf", include_str!("../../../packaging/systemd/placement.conf")),
+    ("brisk.service.d/zz-stays-dead.conf", "[Service]\nRestart=no\nStandardError=append:/run/check/log\n"),
+];
+/// TERM and INT; SIGKILL of the daemon, of the killer, of the guardian and so many seconds later of the daemon, of both at once,
+/// of all three and then a start.
+const WAYS: [&str; 7] = ["term", "int", "daemon", "killer", "apart0.02", "both", "all"];
+
+/// A device with zram and a governor that can be held, of `scenario`, whose command line asks for pressure stall information.
+fn device(scenario: &mut Scenario) {
+    for other in ["memory-6.1", "debian-6.1"] {
+        let modules = Scenario::load(other).unwrap().modules;
+        let wanted = ["lz4", "zstd", "zram", "cpufreq_ondemand", "virtual_cpufreq"];
+        let known: Vec<String> = scenario.modules.iter().map(|module| module.name.clone()).collect();
+        let missing = |name: &String| wanted.contains(&name.as_str()) && !known.contains(name);
+        scenario.modules.extend(modules.into_iter().filter(|module| missing(&module.name)));
+    }
+    scenario.guest.self_check = false;
+    scenario.machine.memory_mib = scenario.machine.memory_mib.max(512);
+    if !scenario.kernel.command_line.contains("psi=1") {
+        scenario.kernel.command_line += " psi=1";
+    }
+}
+
+/// Ends the daemon in each of `ways` in a guest of `scenario`, beside so many processes that sleep.
+fn ended(scenario: &str, ways: &[&str], sleepers: &str, change: impl FnOnce(&mut Scenario)) {
+    let Some(binary) = static_brisk() else { return };
+    let (manager, rule) = match scenario {
+        "systemd-6.1" => ("systemd", "weight"),
+        "debian-6.1-parallel" => ("none", "thesis"),
+        _ => ("none", "weight"),
+    };
+    let command = [&["sh", "/combined.sh", manager, sleepers, rule], ways].concat();
+    let mut job = job_in_turn(binary, scenario, &command);
+    device(&mut job.scenario);
+    change(&mut job.scenario);
+    let report = Report::of_whole_state(job, "/combined.sh", include_str!("combined.sh"), Duration::from_secs(3600));
+    let lines: u32 = report.one("lines").parse().unwrap();
+    assert!(lines > 500, "what is compared: {report:#?}");
+    for way in ways {
+        assert_eq!(report.one(way), "same", "{way}: {report:#?}");
+        assert_eq!(report.one(&format!("{way}.left")), "Nothing is left changed.", "{report:#?}");
+    }
+    assert_eq!(report.one("warned"), "0", "nothing to write back to was asked for: {report:#?}");
+    assert_eq!(report.one("planted"), "1", "one that there is is counted: {report:#?}");
+    if manager == "none" {
+        assert_eq!(report.one("replayed"), "0", "the recording of the first: {report:#?}");
+        for mechanism in ["launch", "placement", "memory"] {
+            let decided = report.all("replay").into_iter().find(|line| line.starts_with(mechanism)).unwrap_or_default();
+            assert!(decided.ends_with("decisions, all as recorded"), "{mechanism}: {report:#?}");
+        }
+    }
+}
+
+// Verifies UNDO-4.
+#[test]
+fn all_mechanisms_on_any_end_of_the_daemon_restores_all() {
+    ended("debian-6.1", &["term", "both"], "5", |_| {});
+}
+
+// Verifies UNDO-4.
+#[test]
+#[ignore = "minutes: ./dev test --deep"]
+fn all_mechanisms_on_any_end_restores_all_with_cgroup_v2() {
+    ended("debian-6.1", &WAYS, "300", |_| {});
+}
+
+// Verifies UNDO-4.
+#[test]
+#[ignore = "minutes: ./dev test --deep"]
+fn all_mechanisms_on_any_end_restores_all_with_cgroup_v1() {
+    ended("debian-6.1", &WAYS, "300", |scenario| scenario.guest.cgroup = CgroupVersion::V1);
+}
+
+// Verifies UNDO-4.
+#[test]
+#[ignore = "minutes: ./dev test --deep"]
+fn all_mechanisms_on_any_end_restores_all_on_two_cpus() {
+    let ways = [&WAYS[..], &["apart0.05", "apart0.2", "apart1", "apart2"]].concat();
+    ended("debian-6.1-parallel", &ways, "300", |_| {});
+}
+
+// Verifies UNDO-4.
+#[test]
+#[ignore = "minutes: ./dev test --deep"]
+fn all_mechanisms_on_any_end_of_the_service_restores_all() {
+    let ways = ["stop", "term", "int", "daemon", "killer", "apart0.02", "both", "all"];
+    ended("systemd-6.1", &ways, "300", |scenario| {
+        let systemd = scenario.guest.systemd.as_mut().unwrap();
+        systemd.users.push("brisk".to_owned());
+        for (name, text) in UNITS {
+            let text = text.replace("/usr/bin/brisk", "/bin/brisk");
+            systemd.files.insert(format!("/etc/systemd/system/{name}"), text);
+        }
+    });
+}

@@ -1,0 +1,234 @@
+//! Law: every write can be undone, for the masks of threads that make room, with cgroups of either version.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use brisk::lab::Job;
+use brisk::lab::scenario::CgroupVersion;
+
+use super::steps::Report;
+use super::{job_in_turn, static_brisk};
+
+/// What a script about placement said in `job`.
+fn report(job: Job, path: &str, script: &str, patience: Duration) -> Report {
+    let job = job.with_file("/placement_steps.sh", include_str!("steps.sh"));
+    Report::of(job, path, script, patience)
+}
+
+/// Isolation applied and undone in a guest.
+fn make_room(cgroup: CgroupVersion) {
+    let Some(binary) = static_brisk() else { return };
+    let mut job = job_in_turn(binary, "debian-6.1-parallel", &["sh", "/placement.sh"]);
+    job.scenario.guest.cgroup = cgroup;
+    job.scenario.modules.clear();
+    let report = report(job, "/placement.sh", include_str!("placement.sh"), Duration::from_secs(900));
+    for step in ["freed", "killed.daemon", "killed.guardian", "killed.both", "weight"] {
+        assert_eq!(report.one(step), "yes", "{report:#?}");
+    }
+    assert!(report.all("killed.both.left").is_empty(), "restore had nothing to do: {report:#?}");
+    assert_eq!((report.one("chosen"), report.one("exit")), ("1", "0"), "displaced by another writer: {report:#?}");
+    let group = if cgroup == CgroupVersion::V1 { "cpuset:/others" } else { "::/others" };
+    for state in ["before", "isolated"] {
+        assert!(report.one(state).contains(group), "its group is as it was: {report:#?}");
+    }
+    // Whether the thesis takes a hog for one of a core or of half a core depends on what the host has left it to show.
+    let [before, isolated] = ["before", "isolated"].map(|state| report.one(state));
+    assert!(before.starts_with("0-1 | 0 0 |") && isolated.starts_with("0 | "), "{report:#?}");
+}
+
+// Verifies PLACE-5.
+#[test]
+#[ignore = "which of the hogs are heavy depends on what the host leaves them; ./dev test --deep"]
+fn bulk_work_makes_room_and_gets_everything_back_with_cgroup_v2() {
+    make_room(CgroupVersion::V2);
+}
+
+// Verifies PLACE-5.
+#[test]
+#[ignore = "which of the hogs are heavy depends on what the host leaves them; ./dev test --deep"]
+fn bulk_work_makes_room_and_gets_everything_back_with_cgroup_v1() {
+    make_room(CgroupVersion::V1);
+}
+
+/// Bulk work that makes room by `rule`, while CPUs go and come back and daemons are killed so many times.
+fn take_and_give_back(cgroup: CgroupVersion, cycles: u32, rule: &str) {
+    let Some(binary) = static_brisk() else { return };
+    let cycles = cycles.to_string();
+    let mut job = job_in_turn(binary, "debian-6.1-parallel", &["sh", "/placement_groups.sh", &cycles, rule]);
+    job.scenario.guest.cgroup = cgroup;
+    job.scenario.modules.clear();
+    job.scenario.kernel.command_line += " cpu0_hotplug";
+    let script = include_str!("groups.sh");
+    let report = report(job, "/placement_groups.sh", script, Duration::from_secs(7200));
+    assert!(report.all("left").is_empty(), "{report:#?}");
+    assert_eq!((report.one("cycles"), report.one("freed"), report.one("exit")), (&*cycles, "yes", "0"), "{report:#?}");
+    let by_groups = |state: &str, hierarchy: &str| match cgroup {
+        CgroupVersion::V1 => report.one(state).contains(&format!("{hierarchy}:/brisk-threads")),
+        CgroupVersion::V2 => report.one(state).contains("::/brisk-threads"),
+        CgroupVersion::None => !report.one(state).contains("brisk-threads"),
+    };
+    let applied = by_groups("applied", if rule == "weight" { "cpu" } else { "cpuset" });
+    assert!(applied && by_groups("weighed", "cpu"), "{report:#?}");
+    if cgroup != CgroupVersion::None {
+        assert!(report.one("chosen").contains(":/chosen"), "who chose a group has the last word: {report:#?}");
+    }
+}
+
+// Verifies PLACE-5.
+#[test]
+fn groups_are_restored_after_any_death_or_unplug_with_cgroup_v1() {
+    take_and_give_back(CgroupVersion::V1, 5, "weight");
+}
+
+// Verifies PLACE-5.
+#[test]
+fn groups_are_restored_after_any_death_or_unplug_with_cgroup_v2() {
+    take_and_give_back(CgroupVersion::V2, 5, "weight");
+}
+
+// Verifies PLACE-5.
+#[test]
+#[ignore = "a thousand times takes hours, and whether a CPU is left free depends on how busy the host is; ./dev test --deep"]
+fn groups_and_masks_are_as_before_a_thousand_times() {
+    let kills = std::env::var("BRISK_SOAK_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(1000);
+    for (cgroup, share) in [(CgroupVersion::V1, 2), (CgroupVersion::V2, 2), (CgroupVersion::None, 1)] {
+        for rule in ["brisk", "weight"] {
+            take_and_give_back(cgroup, kills * share / 10, rule);
+        }
+    }
+}
+
+/// What `steps` of placement_faults.sh said on a kernel with `command_line` more.
+fn faults(steps: &[&str], command_line: &str) -> Option<Report> {
+    let command = [&["sh", "/placement_faults.sh"], steps].concat();
+    let mut job = job_in_turn(static_brisk()?, "debian-6.1-parallel", &command);
+    job.scenario.modules.clear();
+    job.scenario.machine.memory_mib = 1024;
+    job.scenario.kernel.command_line += command_line;
+    let script = include_str!("faults.sh");
+    let report = report(job, "/placement_faults.sh", script, Duration::from_secs(900));
+    for step in steps {
+        let [exit, left] = ["exit", "left"].map(|what| report.one(&format!("{step}.{what}")).to_owned());
+        assert_eq!((exit.as_str(), left.as_str()), ("0", "0"), "{report:#?}");
+    }
+    Some(report)
+}
+
+// Verifies PLACE-5.
+#[test]
+fn a_delegated_sub_tree_takes_its_own_and_bound_threads_stay() {
+    let Some(report) = faults(&["delegated", "undelegated", "bound"], "") else { return };
+    for (name, group) in [
+        ("bound.group", "0::/"),
+        ("delegated.domain", "0::/ours/domain"),
+        ("delegated.threaded", "0::/ours/threaded/part"),
+        ("delegated.outside", "0::/theirs"),
+        ("undelegated.group", "0::/"),
+    ] {
+        assert_eq!(report.one(name), group, "{report:#?}");
+    }
+    assert_eq!(report.one("delegated.type"), "domain", "as it was");
+    assert_eq!(report.all("bound.mask"), ["1", "1"], "{report:#?}");
+    assert!(report.one("undelegated.support").contains("by masks and nice values"), "{report:#?}");
+}
+
+// Verifies PLACE-4.
+#[test]
+fn a_background_group_gets_less_weight_and_is_restored() {
+    let Some(report) = faults(&["neighbours"], "") else { return };
+    for step in ["neighbours.weighs", "neighbours.freed", "neighbours.killed"] {
+        assert_eq!(report.one(step), "yes", "{report:#?}");
+    }
+    assert_eq!(report.one("neighbours.chosen"), "70", "who chose a weight has the last word: {report:#?}");
+}
+
+// Verifies PLACE-5.
+#[test]
+#[ignore = "a minute: ./dev test --deep"]
+fn who_exits_or_is_moved_by_others_meanwhile_is_left_alone() {
+    let Some(report) = faults(&["churn"], "") else { return };
+    assert_eq!((report.one("churn.taken"), report.one("churn.stays")), ("yes", "0::/"), "{report:#?}");
+    assert_eq!(report.all("churn.moved"), ["0::/elsewhere"; 6], "{report:#?}");
+}
+
+// Verifies PLACE-5.
+#[test]
+#[ignore = "a minute: ./dev test --deep"]
+fn a_sudden_crowd_does_not_stop_deprioritising() {
+    let Some(report) = faults(&["crowd"], "") else { return };
+    assert_eq!((report.one("crowd.taken"), report.one("crowd.freed")), ("yes", "yes"), "{report:#?}");
+}
+
+// Verifies PLACE-5.
+#[test]
+#[ignore = "a boot of its own: ./dev test --deep"]
+fn without_the_controllers_masks_and_nice_values_do() {
+    let Some(report) = faults(&["missing"], " cgroup_disable=cpu cgroup_disable=cpuset") else { return };
+    let controllers: Vec<&str> = report.one("missing.controllers").split_whitespace().collect();
+    assert!(!controllers.is_empty() && !controllers.iter().any(|name| name.starts_with("cpu")), "{report:#?}");
+    assert_eq!(report.one("missing.group"), "0::/", "{report:#?}");
+    assert!(report.one("missing.support").contains("by masks and nice values"), "{report:#?}");
+}
+
+// Verifies PLACE-5.
+#[test]
+#[ignore = "a trial that a busy host may end again and again: ./dev test --deep"]
+fn with_a_single_cpu_none_is_kept_free() {
+    let Some(report) = faults(&["single"], "") else { return };
+    // The kernel shows those that are online of a mask that was written while one is not.
+    assert!(["0", "0-1"].contains(&report.one("single.mask")), "{report:#?}");
+    assert_eq!(report.one("single.cpus"), "[]", "{report:#?}");
+}
+
+// Verifies PLACE-5.
+#[test]
+#[ignore = "builds a kernel; ./dev test --deep"]
+fn bulk_work_claims_no_big_core_and_its_clamp_is_restored() {
+    let Some(binary) = static_brisk() else { return };
+    let mut job = job_in_turn(binary, "debian-6.1-checked", &["sh", "/placement_clamps.sh"]);
+    job.scenario.modules.clear();
+    let report = report(job, "/placement_clamps.sh", include_str!("clamps.sh"), Duration::from_secs(1200));
+    for step in ["equal", "end", "killed", "both"] {
+        let [taken, freed] = ["taken", "freed"].map(|what| report.one(&format!("{step}.{what}")));
+        assert_eq!([taken, freed], ["yes"; 2], "{report:#?}");
+    }
+    assert!(report.json("equal.support")["upper_clamp"].is_null(), "{report:#?}");
+    assert!(report.one("end.explain").contains("makes room (other 10, uclamp.max 356)"), "{report:#?}");
+    assert!(report.one("end.leases").contains("utilization-clamp-maximum"), "{report:#?}");
+    assert_eq!((report.one("end.heir"), report.one("killed.heir")), ("yes", "10 356"), "{report:#?}");
+    assert_eq!(report.one("both.left"), "yes", "restore had something to do: {report:#?}");
+    report.said("both.restored", &["restored", "uclamp.max of thread", "holds 1024 again"]);
+}
+
+/// What `steps` of placement_storage.sh said, beside a disk of the kernel's own that serves a request at a time.
+fn storage(steps: &[&str]) -> Option<Report> {
+    let command = [&["sh", "/placement_storage.sh"], steps].concat();
+    let mut job = job_in_turn(static_brisk()?, "debian-6.1-parallel", &command);
+    let disk = r#"{ irqmode = 2, completion_nsec = 10000000, hw_queue_depth = 1, submit_queues = 1 }"#;
+    let modules = format!("module = [{{ name = 'bfq' }}, {{ name = 'null_blk', parameters = {disk} }}]");
+    job.scenario.modules = toml::from_str::<BTreeMap<String, _>>(&modules).unwrap().remove("module").unwrap();
+    Some(report(job, "/placement_storage.sh", include_str!("storage.sh"), Duration::from_secs(900)))
+}
+
+// Verifies PLACE-2.
+#[test]
+fn a_storage_hog_loses_io_priority_and_is_restored() {
+    let Some(report) = storage(&["undo"]) else { return };
+    for step in ["undo.applied", "undo.freed", "undo.killed", "undo.restored"] {
+        assert_eq!(report.one(step), "yes", "{report:#?}");
+    }
+    assert_eq!((report.one("undo.exit"), report.one("undo.chosen")), ("0", "best-effort: prio 2"), "{report:#?}");
+}
+
+// Verifies PLACE-2.
+#[test]
+#[ignore = "half a minute, more where a busy host disturbs a trial; ./dev test --deep"]
+fn the_disks_schedulers_obey() {
+    let Some(report) = storage(&["obeyed", "schedulers"]) else { return };
+    let share = |name: &str| report.one(name).parse::<u32>().unwrap();
+    let [before, after] = ["obeyed.before", "obeyed.after"].map(share);
+    // One in two before, four in five after.
+    assert!((40..=60).contains(&before) && after >= 65, "{report:#?}");
+    assert_eq!((report.one("obeyed.kept"), report.one("schedulers.deadline")), ("yes", "yes"), "{report:#?}");
+    assert_eq!(report.one("schedulers.none"), "1", "{report:#?}");
+}

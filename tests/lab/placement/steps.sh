@@ -1,0 +1,53 @@
+# shellcheck shell=sh
+# What the scripts about placement need beside steps.sh; tests/lab/placement/mod.rs puts it there.
+
+log=/run/log
+
+# configure LINE...: placement alone, with these lines of its own.
+configure() {
+	mkdir -p /etc/brisk
+	printf '%s\n' '[launch]' 'enabled = false' '[placement]' 'enabled = true' "$@" >/etc/brisk/brisk.toml
+}
+
+# Equal CPUs tell no capacities: from now on brisk finds 1024 and 446.
+tell_unequal_cpus() {
+	for cpu in 0:1024 1:446; do
+		folder=/sys/devices/system/cpu/cpu${cpu%:*}
+		mount -t tmpfs none "$folder"
+		echo "${cpu#*:}" >"$folder/cpu_capacity"
+	done
+}
+
+# uclamp_of THREAD min|max
+uclamp_of() {
+	sed -n "s/^uclamp.$2 *: *//p" "/proc/$1/sched"
+}
+
+start_daemon() {
+	: >"$log"
+	brisk daemon 2>>"$log" &
+	# shellcheck disable=SC2034 # the script that starts it ends it
+	daemon=$!
+	wait_for 60 grep -q 'brisk: ready' "$log"
+}
+
+guardian() {
+	brisk status --json | tr ',' '\n' | sed -n 's/.*"guardian_pid":\([0-9]*\).*/\1/p'
+}
+
+is_gone() {
+	! kill -0 "$1"
+}
+
+# Something that competes comes to the front. In this busybox, renice adds to what is there: what competes has nice 0.
+begin_foreground() {
+	rm -f /run/front
+	brisk launch -- sh -c 'renice -n 15 -p $$; echo $$ >/run/front; while :; do :; done' >/dev/null 2>&1 &
+	launch=$!
+	wait_for 60 test -s /run/front
+}
+
+end_front() {
+	kill "$(cat /run/front)"
+	wait "$launch" || true
+}

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Both sensors of threads on a real kernel: what they see of the same processes, and what is told where the kernel hides its
+# types. Runs in the lab's guest; tests/lab/sensing/mod.rs reads the lines "NAME: TEXT".
+set -eu
+
+# shellcheck source=tests/lab/steps/steps.sh
+. /steps.sh
+
+# look_by SENSOR [COMMAND...]: as that command starts it
+look_by() {
+	mkdir -p /etc/brisk
+	printf '[placement]\nenabled = true\nsensing = "%s"\n' "$1" >/etc/brisk/brisk.toml
+	shift
+	"$@" brisk placement show --json --seconds 4
+}
+
+# One that never sleeps, one that sleeps mostly, and two that only sleep.
+sh -c 'while :; do :; done' &
+hog=$!
+sh -c 'while :; do sleep 0.02; done' &
+napper=$!
+sleep 1000 &
+sleep 1000 &
+say hog "$hog"
+
+say schedstat "$(look_by schedstat)"
+say bpf "$(look_by bpf)"
+say auto "$(look_by auto)"
+
+# The types are hidden, as where the kernel was built without.
+mount -t tmpfs none /sys/kernel/btf
+say hidden.bpf "$(look_by bpf)"
+say hidden.auto "$(look_by auto)"
+umount /sys/kernel/btf
+say container "$(look_by bpf unshare -p -f)"
+
+kill "$hog" "$napper"

@@ -1,0 +1,127 @@
+#!/bin/sh
+# The service as packaged, under systemd, as a user of its own and without CAP_DAC_OVERRIDE. Runs in the lab's guest as a
+# service of systemd; tests/lab/service/mod.rs reads the lines "NAME: TEXT" and judges.
+set -eu
+
+cpufreq=/sys/devices/system/cpu/cpufreq
+policy=$cpufreq/policy0
+rate=$cpufreq/ondemand/sampling_rate
+minimum=$policy/scaling_min_freq
+watermarks=/proc/sys/vm/watermark_scale_factor
+
+# shellcheck source=tests/lab/steps/steps.sh
+. /steps.sh
+# shellcheck source=tests/lab/steps/launch.sh
+. /launch_steps.sh
+
+in_vain() {
+	systemctl status brisk.service brisk-grant.path brisk-grant.service >&2 || true
+	brisk status >&2 || true
+	ls -l "$cpufreq/ondemand" /run/brisk >&2 || true
+}
+
+owner() {
+	stat -c %U "$1"
+}
+
+is_granted() {
+	[ "$(owner "$1")" = brisk ]
+}
+
+configure() {
+	mkdir -p /etc/brisk
+	lasting_launches "$1" 60000 >/etc/brisk/brisk.toml
+}
+
+main_pid() {
+	systemctl show --property=MainPID --value brisk.service
+}
+
+has_restarted() {
+	systemctl --quiet is-active brisk.service && [ "$(main_pid)" != "$killed" ]
+}
+
+# A kick, another governor in between, and a kick again.
+kick() {
+	echo ondemand >"$policy/scaling_governor"
+	echo 100000 >"$rate"
+	configure kick
+	systemctl start brisk.service
+	say kick.rights "$(sed -n 's/^CapPrm:[[:space:]]*//p' "/proc/$(main_pid)/status")"
+	say kick.owner "$(owner "$rate") $(owner "$cpufreq/ondemand/up_threshold") $(owner "$minimum")"
+	begin_launch
+	status kick.first
+	end_launch
+	echo performance >"$policy/scaling_governor"
+	echo ondemand >"$policy/scaling_governor"
+	say kick.created_again "$(owner "$rate")"
+	wait_for 20 is_granted "$rate"
+	begin_launch
+	status kick.second
+	end_launch
+}
+
+# A lease whose daemon and guardian are killed together.
+lease() {
+	echo 100000 >"$rate"
+	configure sampling-rate
+	systemctl restart brisk.service
+	begin_launch
+	wait_for 20 holds "$rate" 10000
+	killed=$(main_pid)
+	systemctl kill --signal=KILL brisk.service
+	wait_for 20 holds "$rate" 100000
+	say lease.restored "$(cat "$rate")"
+	# systemd starts it again, and it has what it had.
+	wait_for 20 has_restarted
+	wait_for 20 is_granted "$rate"
+	end_launch
+}
+
+# Root restores with the rights of the service what it has left, once nothing is granted to it any more.
+left() {
+	begin_launch
+	wait_for 20 holds "$rate" 10000
+	cp /run/brisk/journal /run/left
+	systemctl stop brisk.service
+	wait "$launch" || true
+	say left.stopped "$(cat "$rate") $(owner "$rate")"
+	# As if both had been killed, and systemd as well.
+	echo 10000 >"$rate"
+	cat /run/left >/run/brisk/journal
+	say left.said "$(brisk restore)"
+	say left.restored "$(cat "$rate") $(owner "$rate") $(owner /run/brisk/journal)"
+}
+
+# What root has applied is restored after the service has run, and beside it.
+memory() {
+	before=$(cat "$watermarks")
+	brisk memory apply --keep >/dev/null
+	say memory.applied "$before $(cat "$watermarks")"
+	code=0
+	brisk restore >/run/said 2>&1 || code=$?
+	say memory.said "$code $(tr '\n' ' ' </run/said)"
+	say memory.restored "$before $(cat "$watermarks")"
+}
+
+# A service that was taken over: what its user forges is not root's to do.
+forged() {
+	umask 077
+	echo kept >/run/victim
+	for target in /proc/self/root/run/victim /sys/kernel/uevent_helper /proc/sys/kernel/core_pattern; do
+		[ -e "$target" ] || continue
+		cat >/run/brisk/journal <<-END
+			{"record":"open","format":1,"boot_id":null,"pid":1}
+			{"record":"intent","lease":{"target":{"tunable":"$target"},"original":"|/run/forged","value":"","since":1,"until":2,"reason":""}}
+		END
+		code=0
+		brisk restore >/run/said 2>&1 || code=$?
+		say forged.code "$code"
+		say forged.held "$(cat "$target")"
+	done
+	: >/run/brisk/journal
+}
+
+for step in "$@"; do
+	"$step"
+done

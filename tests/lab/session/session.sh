@@ -1,0 +1,55 @@
+#!/bin/sh
+# What is in the foreground where logind tells of sessions. Runs in the lab's guest as a service of systemd; tests/lab/session/mod.rs reads the
+# lines "NAME: TEXT" and judges.
+set -eu
+
+# shellcheck source=tests/lab/steps/steps.sh
+. /steps.sh
+
+# session NUMBER: a session at terminal NUMBER: a shell, its child, and the process by which systemd ends it.
+session() {
+	systemd-run --quiet --unit="session$1" --property=PAMName=session --property=User=root \
+		--property=TTYPath="/dev/tty$1" --property=StandardInput=tty sh -c 'sleep 100000000 & wait'
+	wait_for 30 has_members "tty$1"
+}
+
+# members TTY: the processes of the session there, ascending.
+members() {
+	# Beside each file is a FIFO, which would make the reader wait.
+	file=$(find /run/systemd/sessions -type f -exec grep -l "^TTY=$1\$" {} +)
+	[ -n "$file" ] || return 1
+	scope=$(sed -n 's/^SCOPE=//p' "$file")
+	sort -n "/sys/fs/cgroup/user.slice/user-0.slice/$scope/cgroup.procs" | xargs
+}
+
+has_members() {
+	[ "$(members "$1" | wc -w)" -eq 3 ]
+}
+
+# The processes that are in the foreground for the daemon.
+front() {
+	brisk placement show --json | tr -d ' \n' | sed -n 's/.*"front":\[\([0-9,]*\)\].*/\1/p' | tr ',' ' '
+}
+
+is_front() {
+	[ "$(front)" = "$1" ]
+}
+
+printf '[placement]\nenabled = true\n' >/tmp/brisk.toml
+session 1
+session 2
+brisk daemon --config /tmp/brisk.toml &
+wait_for 30 brisk status >/dev/null
+wait_for 30 is_front "$(members tty1)"
+say first "$(front)"
+say first.members "$(members tty1)"
+chvt 2
+wait_for 30 is_front "$(members tty2)"
+say second "$(front)"
+say second.members "$(members tty2)"
+systemctl stop session2
+wait_for 30 is_front ""
+say none "$(front)"
+chvt 1
+wait_for 30 is_front "$(members tty1)"
+say again "$(front)"
