@@ -226,7 +226,7 @@ fn the_engine_names_no_mechanism() {
 #[test]
 fn policies_read_no_device_and_no_clock() {
     /// The contract's two files name the device only to hand it on.
-    const CONTRACT: [&str; 2] = ["", "surroundings"];
+    const CONTRACT: [&str; 2] = ["", "contract::surroundings"];
     const DEVICE_FILES: [&str; 7] = ["driver", "probe", "support", "by_itself", "snapshot", "kill_log", "zygote"];
     let faults = |modules: BTreeMap<Module, String>| -> Vec<String> {
         let is_pure = |module: &Module| {

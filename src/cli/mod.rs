@@ -1,21 +1,13 @@
 //! The command line: one file a subcommand, each parses, calls and prints.
 
 mod answer;
-#[cfg(feature = "lab")]
-mod application;
-#[cfg(feature = "lab")]
-mod binder;
 pub mod boot;
 #[cfg(feature = "completions")]
 mod completions;
 pub mod config;
-pub mod daemon;
+pub mod control;
 pub mod doctor;
-pub mod foreground;
-pub mod grant;
-pub mod guardian;
 mod help;
-pub mod killer;
 #[cfg(feature = "lab")]
 pub mod lab;
 pub mod launch;
@@ -24,20 +16,12 @@ mod log;
 pub mod lookup;
 pub mod memory;
 pub mod placement;
+pub mod processes;
 pub mod prove;
 #[cfg(feature = "lab")]
 pub mod replay;
 pub mod replicate;
-pub mod restore;
-pub mod setup;
-#[cfg(feature = "lab")]
-pub mod soak;
-pub mod status;
-pub mod switch;
-#[cfg(feature = "lab")]
-mod task;
 pub mod top;
-pub mod why;
 
 use std::ffi::OsString;
 use std::io;
@@ -45,6 +29,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use control::{foreground, restore, setup, status, switch, why};
+#[cfg(feature = "lab")]
+use lab::{application, soak, task};
+use processes::{daemon, grant, guardian, killer};
 
 use brisk_base::notes;
 use brisk_daemon::boot::first_process;
@@ -79,7 +68,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The subcommands; each has a file of its own in this folder.
+/// The subcommands; each has a file of its own below this folder.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show what this device supports, what is active, and what it lacks

@@ -4,25 +4,16 @@
 //! hands on what the guest says line by line, and returns how the command ended. The guest is just another device:
 //! its first process is the running brisk binary itself, or Debian's systemd after it.
 
-mod apt;
 pub mod architecture;
+mod assembly;
 pub mod binder;
-mod cache;
 mod console;
 pub mod describe;
 mod disk;
 pub mod error;
 pub mod guest;
-mod image;
-mod initramfs;
 pub mod job;
-mod kernels;
-mod libraries;
 mod machine;
-mod modules;
-mod packages;
-mod program;
-mod programs;
 mod record;
 pub mod scenario;
 pub mod self_check;
@@ -34,17 +25,18 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use cache::Cache;
+use assembly::cache::Cache;
+use assembly::initramfs::Initramfs;
+use assembly::modules::LoadableModule;
+use assembly::packages::{KernelFiles, Packages};
+use assembly::{cache, image, libraries, modules, program, programs};
 use guest::{GuestJob, GuestModule, JOB_FILE};
-use initramfs::Initramfs;
 use machine::{Machine, Start};
-use modules::LoadableModule;
-use packages::{KernelFiles, Packages};
 use watch::Limits;
 
+pub use assembly::program::BINARY_VARIABLE;
 pub use error::LabError;
 pub use job::{Channel, GuestFile, GuestLine, HostClock, Job, Outcome};
-pub use program::BINARY_VARIABLE;
 pub use scenario::{Mode, Scenario, ScenarioError};
 pub use self_check::{SelfCheck, SelfCheckPoint};
 

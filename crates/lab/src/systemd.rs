@@ -5,12 +5,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::cache::fault;
+use super::assembly::cache::fault;
+use super::assembly::libraries;
+use super::assembly::packages::Packages;
 use super::error::LabError;
 use super::guest::GuestSystemd;
 use super::job::GuestFile;
-use super::libraries;
-use super::packages::Packages;
 use super::scenario::Systemd;
 
 /// What is taken of systemd's own package; newer ones have a program more.

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::cache::{Cache, fault};
+use super::assembly::cache::{Cache, fault};
 use super::error::LabError;
 use super::job::GuestFile;
 use brisk_base::notes::note;

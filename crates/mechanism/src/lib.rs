@@ -4,46 +4,37 @@
 //! I/O, reads no clock and keeps no globals, so that unit tests are tables, recordings replay and `--dry-run` is free. Its
 //! driver, in `driver.rs`, makes it a [`Mechanism`]: it reads the device and hands what it found to the policy.
 
-pub mod action;
 pub mod boot;
+pub mod contract;
 pub mod deference;
-pub mod demand;
 pub mod enabled;
-pub mod event;
-pub mod facts;
-pub mod foreseen;
 pub mod glob;
 pub mod holdings;
-pub mod interest;
 pub mod jobs;
 pub mod launch;
 pub mod list;
 pub mod lookup;
 pub mod memory;
-pub mod news;
-pub mod outcome;
 pub mod placement;
 mod recency;
 pub mod sequence;
 #[cfg(test)]
 mod simulated;
-pub mod support;
-pub mod surroundings;
 
-pub use action::{Action, Decision, Target};
-pub use demand::{Child, Kept, LaunchHelp, LearnedFile, ThreadDemand, ThreadSampling};
+pub use contract::action::{Action, Decision, Target};
+pub use contract::demand::{Child, Kept, LaunchHelp, LearnedFile, ThreadDemand, ThreadSampling};
+pub use contract::event::{Event, Process, ProcessEvent, ProcessEventKind};
+pub use contract::facts::{Facts, Question};
+pub use contract::foreseen::Foreseen;
+pub use contract::interest::{Interest, ProcessEventKinds, ProcessFacts, Stall};
+pub use contract::news::News;
+pub use contract::outcome::{Effect, Outcome};
+pub use contract::support::{Part, Support, SupportState};
+pub use contract::surroundings::{Settings, Surroundings};
 pub use enabled::Enabled;
-pub use event::{Event, Process, ProcessEvent, ProcessEventKind};
-pub use facts::{Facts, Question};
-pub use foreseen::Foreseen;
 pub use glob::Glob;
 pub use holdings::{Demands, Holdings};
-pub use interest::{Interest, ProcessEventKinds, ProcessFacts, Stall};
 pub use jobs::Job;
-pub use news::News;
-pub use outcome::{Effect, Outcome};
-pub use support::{Part, Support, SupportState};
-pub use surroundings::{Settings, Surroundings};
 
 use brisk_sys::{BootTime, Root};
 

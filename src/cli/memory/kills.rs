@@ -7,8 +7,8 @@ use anstyle::Style;
 use serde::Serialize;
 
 use crate::cli::answer;
-use brisk_mechanism::memory::kill_log;
 use brisk_mechanism::memory::killer::KillRecord;
+use brisk_mechanism::memory::killer::kill_log;
 use brisk_sys::Root;
 
 /// The number of the JSON schema.

@@ -6,8 +6,8 @@ use anstyle::{AnsiColor, Style};
 
 use brisk_mechanism::SupportState;
 use brisk_mechanism::placement::Snapshot;
-use brisk_mechanism::placement::classify::Class;
 use brisk_mechanism::placement::snapshot::ThreadView;
+use brisk_mechanism::placement::threads::classify::Class;
 use brisk_sys::cpu::hotplug::format_list;
 
 const BOLD: Style = Style::new().bold();

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
-use brisk::daemon::metrics::Histogram;
+use brisk::daemon::status::metrics::Histogram;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The files of the tree besides /proc, which is the machine's own.

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use brisk::daemon::metrics::Histogram;
+use brisk::daemon::status::metrics::Histogram;
 use brisk::sys::process::process_events::{Notice, ProcessEvents, monotonic_ns};
 use brisk::sys::process::process_filter::{self, Wanted};
 use brisk::sys::sched::scheduling;

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use brisk::daemon::metrics::Histogram;
+use brisk::daemon::status::metrics::Histogram;
 use brisk::lab::{self, Channel, GuestFile, Job, Scenario};
 use serde::{Deserialize, Serialize};
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::Recording;
-use super::process_accounting::Ended;
-use super::process_log::{Life, ProcessLog};
+use super::parsers::process_accounting::Ended;
+use super::parsers::process_log::{Life, ProcessLog};
 use crate::model::{Activity, Boot, Core, Format, Kind, Omission, Process, Span, State};
 
 /// The kernel's own threads are children of this one (since Linux 2.6.23; `kthreadd`).

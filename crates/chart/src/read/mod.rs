@@ -7,22 +7,13 @@
 
 mod assemble;
 mod blocks;
-pub mod command_lines;
-pub mod cpu_frequencies;
 mod error;
 pub mod header;
-pub mod kernel_log;
 mod lines;
+pub mod parsers;
 pub mod paternity;
-pub mod pressures;
-pub mod proc_diskstats;
-pub mod proc_ps;
-pub mod proc_stat;
-pub mod process_accounting;
-mod process_log;
 mod recording;
 mod source;
-pub mod task_statistics;
 #[cfg(test)]
 mod tests;
 

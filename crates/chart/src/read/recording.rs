@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::path::Path;
 
-use super::cpu_frequencies::Frequencies;
-use super::kernel_log::Initcall;
-use super::proc_stat::CpuLog;
-use super::process_accounting::Ended;
-use super::process_log::ProcessLog;
-use super::{
-    Limits, Notes, ReadError, assemble, command_lines, cpu_frequencies, header, kernel_log, paternity, pressures,
-    proc_diskstats, proc_ps, proc_stat, process_accounting, task_statistics,
+use super::parsers::cpu_frequencies::Frequencies;
+use super::parsers::kernel_log::Initcall;
+use super::parsers::proc_stat::CpuLog;
+use super::parsers::process_accounting::Ended;
+use super::parsers::process_log::ProcessLog;
+use super::parsers::{
+    command_lines, cpu_frequencies, kernel_log, pressures, proc_diskstats, proc_ps, proc_stat, process_accounting,
+    task_statistics,
 };
+use super::{Limits, Notes, ReadError, assemble, header, paternity};
 use crate::model::{Boot, Disk, Omission, Pressure};
 
 /// What has been read so far. A file that comes twice replaces the first.

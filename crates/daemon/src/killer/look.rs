@@ -6,7 +6,7 @@ use std::time::Duration;
 use brisk_mechanism::memory::config::KillerConfig;
 use brisk_mechanism::memory::headroom::{headroom, swap_ratio};
 use brisk_mechanism::memory::killer::Look;
-use brisk_mechanism::memory::lmkd::Reading;
+use brisk_mechanism::memory::killer::lmkd::Reading;
 use brisk_mechanism::memory::victim::{Mode, Situation};
 use brisk_sys::cpu::hotplug;
 use brisk_sys::kept_file::KeptTexts;

@@ -20,13 +20,14 @@ use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use brisk_mechanism::memory::candidates;
 use brisk_mechanism::memory::config::KillerConfig;
+use brisk_mechanism::memory::killer::kill_log;
+use brisk_mechanism::memory::killer::lmkd::Lmkd;
 use brisk_mechanism::memory::killer::{self, KillRecord, Look, Need};
-use brisk_mechanism::memory::lmkd::Lmkd;
 use brisk_mechanism::memory::policy::FRONT;
 pub use brisk_mechanism::memory::policy::KILLER as SUBCOMMAND;
 use brisk_mechanism::memory::victim::{Candidate, Mode, Protection, Victim};
-use brisk_mechanism::memory::{candidates, kill_log};
 use brisk_sys::descriptors::leave_standard_streams;
 use brisk_sys::memory::memory_lock::{Locked, limit_kib, lock_as_used};
 use brisk_sys::memory::psi;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use brisk_mechanism::facts::ThreadOfProcess;
+use brisk_mechanism::contract::facts::ThreadOfProcess;
 use brisk_mechanism::{Facts, Question};
 use brisk_sys::cgroup::memory::looks;
 use brisk_sys::cgroup::{hierarchy, pressure};

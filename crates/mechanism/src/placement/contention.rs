@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::config::PlacementConfig;
 use super::storage::{LOOK, StorageLook, StoragePolicy, StorageThread};
-use crate::facts::{ThreadOfProcess, by_life};
+use crate::contract::facts::{ThreadOfProcess, by_life};
 use crate::{Decision, Facts, Glob, Outcome, Question};
 use brisk_sys::BootTime;
 use brisk_sys::io::io_priority::IoPriority;

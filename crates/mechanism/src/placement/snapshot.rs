@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::classify::{Class, ThesisClass};
 use super::config::Rule;
 use super::cores::Core;
-use super::roster::Member;
 use super::step::Step;
+use super::threads::classify::{Class, ThesisClass};
+use super::threads::roster::Member;
 use crate::Support;
 
 /// The mechanism at one moment.

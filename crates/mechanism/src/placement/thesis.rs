@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use super::classify::{Class, ThesisClass};
 use super::cores::Machine;
-use super::roster::{Member, Roster};
 use super::step::Demands;
+use super::threads::classify::{Class, ThesisClass};
+use super::threads::roster::{Member, Roster};
 use crate::{Glob, Target};
 use brisk_base::insertion_sort::insertion_sort;
 use brisk_sys::cpu::hotplug::format_list;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::classify::Class;
 use super::gain::Totals;
-use super::roster::Roster;
+use super::threads::classify::Class;
+use super::threads::roster::Roster;
 use brisk_sys::BootTime;
 use brisk_sys::process::schedstat::Usage;
 use brisk_sys::sched::threads::Look;

@@ -16,7 +16,7 @@ fn screen(cpus: u32, name: &str) -> Screen {
         command: name.to_owned(),
         is_front: tid == 7,
         class,
-        thesis_class: brisk_mechanism::placement::classify::ThesisClass::Rest,
+        thesis_class: brisk_mechanism::placement::threads::classify::ThesisClass::Rest,
         demand: 1.0,
         wait: 0.25,
         burst_ms: 1.0,

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::opening::makes_room_for_opening;
 use super::{LEASE, PlacementPolicy};
-use crate::placement::classify::Class;
 use crate::placement::config::Rule;
 use crate::placement::cores::Split;
-use crate::placement::roster::Member;
 use crate::placement::step::{Demands, Rung, Step};
+use crate::placement::threads::classify::Class;
+use crate::placement::threads::roster::Member;
 use crate::{Decision, Target};
 use brisk_sys::BootTime;
 use brisk_sys::cgroup::membership::Memberships;

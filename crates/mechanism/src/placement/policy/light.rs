@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use super::PlacementPolicy;
 use crate::Target;
-use crate::placement::classify::Class;
-use crate::placement::roster::{AT_WORK, Member};
 use crate::placement::step::{Demands, Step, put_on};
+use crate::placement::threads::classify::Class;
+use crate::placement::threads::roster::{AT_WORK, Member};
 use crate::placement::trial::Missed;
 
 impl PlacementPolicy {

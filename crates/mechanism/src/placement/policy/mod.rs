@@ -13,12 +13,12 @@ use super::config::{PlacementConfig, Rule};
 use super::contention::Contention;
 use super::cores::Machine;
 use super::gain::Window;
-use super::heirs::Heirs;
-use super::neighbours::Neighbours;
-use super::roster::Roster;
-use super::sessions::Sessions;
+use super::groups::neighbours::Neighbours;
+use super::groups::sessions::Sessions;
 use super::step::{Rung, Step};
 use super::thesis;
+use super::threads::heirs::Heirs;
+use super::threads::roster::Roster;
 use super::trial::{Rhythms, Trial};
 use crate::deference::Deference;
 use crate::{

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use super::{Held, PlacementPolicy};
 use crate::Decision;
-use crate::placement::classify::Class;
 use crate::placement::config::Rule;
-use crate::placement::roster::Member;
 use crate::placement::step::Step;
+use crate::placement::threads::classify::Class;
+use crate::placement::threads::roster::Member;
 use crate::placement::trial::Rhythms;
 use brisk_sys::BootTime;
 

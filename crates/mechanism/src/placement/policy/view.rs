@@ -2,11 +2,11 @@
 
 use super::PlacementPolicy;
 use crate::Target;
-use crate::placement::classify::Class;
-use crate::placement::roster::{Member, most_demanding};
-use crate::placement::sessions::Reach;
+use crate::placement::groups::sessions::Reach;
 use crate::placement::snapshot::{MOST_THREADS, Snapshot, ThreadView};
 use crate::placement::step::Step;
+use crate::placement::threads::classify::Class;
+use crate::placement::threads::roster::{Member, most_demanding};
 use crate::placement::trial::Trial;
 
 /// A thread that is put on a CPU less often than this is as good as asleep.

@@ -9,7 +9,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use super::back_off::BackOff;
-use crate::facts::ThreadOfProcess;
+use crate::contract::facts::ThreadOfProcess;
 use crate::{Action, Decision, Holdings, Outcome};
 use brisk_sys::io::io_priority::{IoClass, IoPriority};
 use brisk_sys::process::Life;

@@ -1,0 +1,328 @@
+//! What `proc_ps.log` and `taskstats.log` have in common: lives of processes, told apart though PIDs come again.
+
+use std::collections::HashMap;
+
+use crate::model::{Activity, Span, State};
+use crate::read::{Limits, Notes, ReadError, lines};
+
+/// The processes of one log, and when it was sampled.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct ProcessLog {
+    /// In the order of their first sight.
+    pub lives: Vec<Life>,
+    /// The time of each block.
+    pub times_ms: Vec<u32>,
+}
+
+/// One life of a PID.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Life {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent's at first sight; later ones are only who has adopted it.
+    pub parent_pid: u32,
+    /// Its name, without brackets.
+    pub name: String,
+    /// When it began.
+    pub start_ms: u32,
+    /// When it was last seen.
+    pub end_ms: u32,
+    /// CPU time in the recording, in microseconds.
+    pub cpu_us: u64,
+    /// The most threads that it was seen with; 0 when the log does not say.
+    pub threads: u32,
+    /// What it did.
+    pub activity: Vec<Activity>,
+}
+
+/// One sight of a process.
+#[derive(Debug, Clone, Copy)]
+pub struct Sight<'a> {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent's.
+    pub parent_pid: u32,
+    /// Its name.
+    pub name: &'a [u8],
+    /// CPU time since it began, in microseconds.
+    pub cpu_us: u64,
+    /// What it does.
+    pub state: State,
+    /// How many threads it has; 0 where the log does not say.
+    pub threads: u32,
+    /// When it began, where the log says so. Its clock is the kernel's, which need not be the log's.
+    pub start_ms: Option<u32>,
+}
+
+/// What is needed of a life to add to it, and to settle its beginning when the log has ended.
+struct Latest {
+    first: First,
+    cpu_us: u64,
+    start_ms: Option<u32>,
+    seen_ms: u32,
+    name: Vec<u8>,
+}
+
+/// A process as it was first seen.
+#[derive(Clone, Copy)]
+struct First {
+    cpu_us: u64,
+    state: State,
+    seen_ms: u32,
+    /// The block before, in which it was not; `None` in the first block.
+    before_ms: Option<u32>,
+}
+
+/// Gathers sights into lives.
+pub struct Gatherer {
+    file: String,
+    limits: Limits,
+    log: ProcessLog,
+    latest: Vec<Latest>,
+    by_pid: HashMap<u32, usize>,
+    /// The order of the last block, which the next one mostly repeats.
+    order: Vec<usize>,
+    before: Vec<usize>,
+    place: usize,
+    activities: usize,
+    now_ms: u32,
+    before_ms: Option<u32>,
+}
+
+impl Gatherer {
+    /// With nothing yet of the file that `notes` are about.
+    pub fn new(notes: &Notes<'_>) -> Self {
+        Self {
+            file: notes.file.to_owned(),
+            limits: *notes.limits,
+            log: ProcessLog::default(),
+            latest: Vec::new(),
+            by_pid: HashMap::new(),
+            order: Vec::new(),
+            before: Vec::new(),
+            place: 0,
+            activities: 0,
+            now_ms: 0,
+            before_ms: None,
+        }
+    }
+
+    /// The next block.
+    ///
+    /// # Errors
+    /// Too many blocks.
+    pub fn begin_block(&mut self, time_ms: u32) -> Result<(), ReadError> {
+        if self.log.times_ms.len() >= self.limits.samples {
+            return Err(self.too_many("samples", self.limits.samples));
+        }
+        self.before_ms = self.log.times_ms.last().copied();
+        self.now_ms = time_ms;
+        self.log.times_ms.push(time_ms);
+        std::mem::swap(&mut self.before, &mut self.order);
+        self.order.clear();
+        self.place = 0;
+        Ok(())
+    }
+
+    /// Adds a sight.
+    ///
+    /// # Errors
+    /// Too many processes.
+    pub fn add(&mut self, sight: Sight<'_>) -> Result<(), ReadError> {
+        let known = self.find(sight.pid);
+        if let Some(index) = known {
+            let latest = &self.latest[index];
+            // A clock that is corrected early in a boot may shift the start by a tick.
+            let began_again = match (sight.start_ms, latest.start_ms) {
+                (Some(now), Some(then)) => now.abs_diff(then) > 20,
+                _ => sight.cpu_us < latest.cpu_us,
+            };
+            if !began_again {
+                // A listing of /proc while processes come and go may show one twice.
+                if latest.seen_ms == self.now_ms {
+                    return Ok(());
+                }
+                self.go_on(index, sight);
+                self.order.push(index);
+                self.check_activities()?;
+                return Ok(());
+            }
+        }
+        if self.log.lives.len() >= self.limits.processes {
+            return Err(self.too_many("processes", self.limits.processes));
+        }
+        self.begin(sight);
+        self.check_activities()?;
+        Ok(())
+    }
+
+    /// The lives.
+    pub fn finish(mut self) -> ProcessLog {
+        let offset_ms = clock_offset_ms(&self.latest);
+        for (life, latest) in self.log.lives.iter_mut().zip(&self.latest) {
+            settle_beginning(life, latest, offset_ms);
+        }
+        self.log
+    }
+
+    fn too_many(&self, what: &'static str, limit: usize) -> ReadError {
+        ReadError::too_many(&self.file, what, limit)
+    }
+
+    fn check_activities(&self) -> Result<(), ReadError> {
+        if self.activities > self.limits.activities {
+            return Err(self.too_many("changes of what processes do", self.limits.activities));
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, pid: u32) -> Option<usize> {
+        // Processes end between two blocks, so a few places may be passed over.
+        for skip in 0..3 {
+            if let Some(&index) = self.before.get(self.place + skip)
+                && self.log.lives[index].pid == pid
+            {
+                self.place += skip + 1;
+                return Some(index);
+            }
+        }
+        self.by_pid.get(&pid).copied()
+    }
+
+    fn begin(&mut self, sight: Sight<'_>) {
+        let index = self.log.lives.len();
+        self.log.lives.push(Life {
+            pid: sight.pid,
+            parent_pid: sight.parent_pid,
+            name: text(sight.name),
+            start_ms: self.now_ms,
+            end_ms: self.now_ms,
+            threads: sight.threads,
+            ..Life::default()
+        });
+        self.live_on(sight);
+        let Sight { cpu_us, state, .. } = sight;
+        let first = First { cpu_us, state, seen_ms: self.now_ms, before_ms: self.before_ms };
+        let (start_ms, name) = (sight.start_ms, sight.name.to_vec());
+        self.latest.push(Latest { first, cpu_us, start_ms, seen_ms: self.now_ms, name });
+        self.by_pid.insert(sight.pid, index);
+        self.order.push(index);
+        self.activities += 1;
+    }
+
+    /// A log that has a process only now and then shows that a parent lives by its child.
+    fn live_on(&mut self, sight: Sight<'_>) {
+        if sight.start_ms.is_none()
+            && let Some(&parent) = self.by_pid.get(&sight.parent_pid)
+        {
+            self.log.lives[parent].end_ms = self.now_ms;
+        }
+    }
+
+    fn go_on(&mut self, index: usize, sight: Sight<'_>) {
+        self.live_on(sight);
+        let (life, latest) = (&mut self.log.lives[index], &mut self.latest[index]);
+        life.threads = life.threads.max(sight.threads);
+        let spent_us = sight.cpu_us.saturating_sub(latest.cpu_us);
+        life.cpu_us = life.cpu_us.saturating_add(spent_us);
+        life.end_ms = self.now_ms;
+        let from_ms = self.before_ms.unwrap_or(self.now_ms).max(latest.seen_ms);
+        push(&mut life.activity, &mut self.activities, Span::new(from_ms, self.now_ms), spent_us, sight.state);
+        latest.cpu_us = sight.cpu_us;
+        latest.seen_ms = self.now_ms;
+        // The last name is what a process has become by exec(2).
+        if latest.name != sight.name {
+            latest.name.clear();
+            latest.name.extend_from_slice(sight.name);
+            life.name = text(sight.name);
+        }
+    }
+}
+
+fn push(activity: &mut Vec<Activity>, count: &mut usize, span: Span, cpu_us: u64, state: State) {
+    if span.length_ms() == 0 {
+        return;
+    }
+    let cpu_permille = permille(cpu_us, span);
+    match activity.last_mut() {
+        Some(last) if last.span.end_ms == span.start_ms && last.state == state && last.cpu_permille == cpu_permille => {
+            last.span.end_ms = span.end_ms;
+        }
+        _ => {
+            activity.push(Activity { span, cpu_permille, state });
+            *count += 1;
+        }
+    }
+}
+
+/// How far the clock of starts is before the log's: 0, unless the recorder wrote times since its own start. Whatever was
+/// first seen in a block began after the one before, by either clock.
+fn clock_offset_ms(latest: &[Latest]) -> i64 {
+    const NEAR_MS: i64 = 50;
+    let began = latest.iter().filter_map(|one| Some((i64::from(one.start_ms?), one.first)));
+    let mut between: Vec<(i64, i64)> = began
+        .clone()
+        .filter_map(|(start_ms, first)| {
+            Some((start_ms - i64::from(first.seen_ms), start_ms - i64::from(first.before_ms?)))
+        })
+        .collect();
+    let agree = |offset_ms: i64, between: &[(i64, i64)]| {
+        let near = |(least_ms, most_ms): &&(i64, i64)| (least_ms - NEAR_MS..=most_ms + NEAR_MS).contains(&offset_ms);
+        2 * between.iter().filter(near).count() >= between.len()
+    };
+    let first_block = began.filter(|(_, first)| first.before_ms.is_none());
+    let in_the_future_ms = first_block.map(|(start_ms, first)| start_ms - i64::from(first.seen_ms)).max().unwrap_or(0);
+    if between.is_empty() || in_the_future_ms <= NEAR_MS && agree(0, &between) {
+        return if in_the_future_ms > NEAR_MS { in_the_future_ms } else { 0 };
+    }
+    between.sort_unstable_by_key(|(least_ms, most_ms)| least_ms + most_ms);
+    let (least_ms, most_ms) = between[between.len() / 2];
+    let middle_ms = least_ms.midpoint(most_ms);
+    if !agree(middle_ms, &between) {
+        return in_the_future_ms.max(0);
+    }
+    // Those that agree tell it more closely together.
+    let close = between.iter().filter(|(least_ms, most_ms)| (*least_ms..=*most_ms).contains(&middle_ms));
+    let (least_ms, most_ms) = close.fold((least_ms, most_ms), |(a, b), (c, d)| (a.max(*c), b.min(*d)));
+    least_ms.midpoint(most_ms)
+}
+
+/// Sets when a life began, by the log's clock, and what it did until it was first seen.
+fn settle_beginning(life: &mut Life, latest: &Latest, offset_ms: i64) {
+    const TICK_MS: u32 = 10;
+    let First { cpu_us, state, seen_ms, before_ms } = latest.first;
+    let by_log = |start_ms: u32| u32::try_from((i64::from(start_ms) - offset_ms).max(0)).unwrap_or(u32::MAX);
+    let start_ms = latest.start_ms.map_or(before_ms.unwrap_or(seen_ms), by_log).min(seen_ms);
+    life.start_ms = start_ms;
+    // What a process took before the recording is not known by time; what a newcomer took is.
+    let Some(before_ms) = before_ms else { return };
+    // A clock that had to be guessed is not exact.
+    let tolerance_ms = if offset_ms == 0 { 2 * TICK_MS } else { seen_ms - before_ms };
+    if start_ms + tolerance_ms < before_ms {
+        return;
+    }
+    life.cpu_us = life.cpu_us.saturating_add(cpu_us);
+    let from_ms = start_ms.max(before_ms).min(seen_ms.saturating_sub(TICK_MS)).max(before_ms);
+    life.start_ms = start_ms.min(from_ms);
+    let span = Span::new(from_ms, seen_ms);
+    if span.length_ms() == 0 {
+        return;
+    }
+    let cpu_permille = permille(cpu_us, span);
+    match life.activity.first_mut() {
+        Some(next) if next.span.start_ms == seen_ms && next.state == state && next.cpu_permille == cpu_permille => {
+            next.span.start_ms = from_ms;
+        }
+        _ => life.activity.insert(0, Activity { span, cpu_permille, state }),
+    }
+}
+
+fn permille(cpu_us: u64, span: Span) -> u16 {
+    u16::try_from(cpu_us / u64::from(span.length_ms())).unwrap_or(u16::MAX)
+}
+
+/// A name as text, however a process has called itself.
+fn text(name: &[u8]) -> String {
+    const NAME_LIMIT_BYTES: usize = 256;
+    lines::text(&name[..name.len().min(NAME_LIMIT_BYTES)])
+}

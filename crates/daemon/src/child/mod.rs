@@ -1,0 +1,198 @@
+//! Processes of brisk's own that mechanisms want beside the daemon: started, told, started again when they die, and ended.
+
+pub(super) mod foresight;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::Engine;
+use super::poller::{Poller, Token};
+use brisk_mechanism::{Child, Event};
+use brisk_sys::error::sentence;
+use brisk_sys::sched::scheduling;
+use brisk_sys::{BootTime, Root};
+
+/// A child that dies is replaced; one that dies at once is not, more often than this.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+
+/// The children, by the place of their mechanism in the list.
+#[derive(Debug, Default)]
+pub(super) struct Children(BTreeMap<usize, Supervised>);
+
+#[derive(Debug)]
+struct Supervised {
+    wanted: Child,
+    running: Option<Running>,
+    /// When it is started, while it does not run.
+    due: Option<BootTime>,
+}
+
+impl Children {
+    /// When [`Engine::start_children`] has something to do.
+    pub(super) fn deadline(&self) -> Option<BootTime> {
+        self.0.values().filter_map(|child| child.due).min()
+    }
+
+    /// Lets all of them end.
+    pub(super) fn end(&mut self, poller: &Poller) {
+        let all = std::mem::take(&mut self.0);
+        all.into_values().filter_map(|child| child.running).for_each(|running| poller.forget(&running));
+    }
+}
+
+impl Engine {
+    /// Starts and ends children as the mechanisms want, and passes on what these say to them.
+    pub(super) fn follow_children(&mut self, now: BootTime) {
+        for index in 0..self.mechanisms.len() {
+            let wanted = self.mechanisms.at(index).child();
+            if self.children.0.get(&index).map(|child| &child.wanted) != wanted {
+                let wanted = wanted.cloned();
+                self.end_child(now, index);
+                if let Some(wanted) = wanted {
+                    self.children.0.insert(index, Supervised { wanted, running: None, due: Some(now) });
+                    self.start_child(now, index);
+                }
+            }
+            let mut lines = Vec::new();
+            self.mechanisms.at(index).take_lines(&mut lines);
+            for line in lines {
+                self.tell_child(index, &line);
+            }
+        }
+    }
+
+    /// Starts the children whose time has come.
+    pub(super) fn start_children(&mut self, now: BootTime) {
+        let is_due = |(index, child): (&usize, &Supervised)| child.due.filter(|due| *due <= now).map(|_| *index);
+        for index in self.children.0.iter().filter_map(is_due).collect::<Vec<_>>() {
+            self.start_child(now, index);
+        }
+    }
+
+    fn start_child(&mut self, now: BootTime, index: usize) {
+        let name = self.mechanisms.at(index).name();
+        let Some(child) = self.children.0.get_mut(&index) else { return };
+        child.due = None;
+        if self.executor.is_dry() {
+            return;
+        }
+        // It would stay where the daemon is now.
+        self.own_mask.narrow_to(None);
+        let started = Running::start(&self.options.root, &child.wanted).and_then(|running| {
+            self.poller.watch(&running, Token::Child(index as u32))?;
+            Ok(running)
+        });
+        match started {
+            Ok(running) => {
+                let pid = running.child.id();
+                tracing::info!("{name}: brisk {} is process {pid}", child.wanted.subcommand);
+                child.running = Some(running);
+                self.tell(now, index, &Event::Child { pid: Some(pid) });
+            }
+            Err(error) => {
+                tracing::error!("{name}: {}; will retry", sentence(error.as_ref()));
+                child.due = Some(now + RESTART_PAUSE);
+            }
+        }
+    }
+
+    /// A child said that it is ready, or has died.
+    pub(super) fn hear_child(&mut self, now: BootTime, index: usize) {
+        let name = self.mechanisms.at(index).name();
+        let Some(child) = self.children.0.get_mut(&index) else { return };
+        if let Some(running) = child.running.take_if(|running| !running.hear()) {
+            tracing::warn!("{name}: brisk {} died; restarting it", child.wanted.subcommand);
+            self.poller.forget(&running);
+            child.due = Some(now + RESTART_PAUSE);
+            self.tell(now, index, &Event::Child { pid: None });
+        }
+    }
+
+    fn end_child(&mut self, now: BootTime, index: usize) {
+        if let Some(running) = self.children.0.remove(&index).and_then(|child| child.running) {
+            self.poller.forget(&running);
+            drop(running);
+            self.tell(now, index, &Event::Child { pid: None });
+        }
+    }
+
+    fn tell_child(&mut self, index: usize, line: &str) {
+        match self.children.0.get_mut(&index) {
+            Some(Supervised { running: Some(running), .. }) => running.tell(line),
+            Some(Supervised { wanted, .. }) if self.executor.is_dry() => {
+                let foreseen = foresight::of_line(&self.options.root, wanted, line);
+                let name = self.mechanisms.at(index).name();
+                foreseen.iter().for_each(|foreseen| self.executor.announce(BootTime::now(), name, foreseen));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A running child. Dropped, it lets it end. As a descriptor it is readable when the child is ready or has died.
+#[derive(Debug)]
+struct Running {
+    child: std::process::Child,
+    lifeline: Option<ChildStdin>,
+    end: ChildStdout,
+}
+
+impl Running {
+    fn start(root: &Root, wanted: &Child) -> anyhow::Result<Self> {
+        let mut child = Command::new("/proc/self/exe")
+            .arg("--root")
+            .arg(std::path::absolute(root.path("/"))?)
+            .arg(wanted.subcommand)
+            .args(&wanted.arguments)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start brisk {}", wanted.subcommand))?;
+        let lifeline = child.stdin.take();
+        let end = child.stdout.take().context("the child has no stdout")?;
+        rustix::io::ioctl_fionbio(&end, true)?;
+        if let Some(lifeline) = &lifeline {
+            rustix::io::ioctl_fionbio(lifeline, true)?;
+        }
+        Ok(Self { child, lifeline, end })
+    }
+
+    /// Tells it one line. A child that is too busy to listen has something more urgent to do.
+    fn tell(&mut self, line: &str) {
+        if let Some(lifeline) = &mut self.lifeline {
+            let _ = io::Write::write_all(lifeline, format!("{line}\n").as_bytes());
+        }
+    }
+
+    /// Hears what it says; false when it has ended.
+    fn hear(&mut self) -> bool {
+        let mut bytes = [0; 64];
+        match io::Read::read(&mut self.end, &mut bytes) {
+            Ok(0) => false,
+            Ok(_) => true,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::Interrupted,
+        }
+    }
+}
+
+impl AsFd for Running {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.lifeline.take());
+        if let Err(error) = scheduling::let_idle_threads_end(&Root::system(), self.child.id()) {
+            tracing::debug!("process {} may take long to end: {error}", self.child.id());
+        }
+        let _ = self.child.wait();
+    }
+}

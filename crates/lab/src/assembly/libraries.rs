@@ -1,0 +1,140 @@
+//! Which shared libraries programs of unpacked packages need, and what loads them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use object::Endianness;
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+
+use super::cache::fault;
+use crate::error::LabError;
+
+/// Where Debian keeps libraries, below an unpacked package.
+const FOLDERS: &[&str] = &["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib", "usr/lib"];
+
+/// The libraries that `programs` need, those that these need, and their loader: each with its place in the guest. They are
+/// looked for below `roots`, unpacked packages. What is no program needs nothing.
+///
+/// # Errors
+/// [`LabError`] when a file cannot be read or understood, or a library is nowhere.
+pub fn needed_by(programs: &[PathBuf], roots: &[&Path]) -> Result<BTreeMap<String, PathBuf>, LabError> {
+    let mut found = BTreeMap::new();
+    // What a program has loaded from folders of its own, its libraries need not look for again.
+    let mut folders: Vec<String> = Vec::new();
+    let mut unread = programs.to_vec();
+    while let Some(program) = unread.pop() {
+        let elf = fs::read(&program).map_err(fault("read", &program))?;
+        let wrong = |reason: String| LabError::Package { package: program.display().to_string(), reason };
+        let needs = Needs::of(&elf).map_err(|error| wrong(error.to_string()))?;
+        let missing = |name: &str| wrong(format!("it needs {name}, which is in none of the packages"));
+        if let Some(loader) = needs.loader {
+            let name = loader.rsplit('/').next().unwrap_or(&loader);
+            let (_, file) = search(name, &[], roots).ok_or_else(|| missing(name))?;
+            found.insert(loader, file);
+        }
+        folders.extend(needs.folders);
+        for name in needs.libraries {
+            let (place, file) = search(&name, &folders, roots).ok_or_else(|| missing(&name))?;
+            if found.insert(place, file.clone()).is_none() {
+                unread.push(file);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The library `name`: its place in the guest, and its file.
+fn search(name: &str, folders: &[String], roots: &[&Path]) -> Option<(String, PathBuf)> {
+    let own = folders.iter().map(|folder| folder.trim_start_matches('/'));
+    let places: Vec<String> = own.chain(FOLDERS.iter().copied()).map(|folder| format!("{folder}/{name}")).collect();
+    let candidates = roots.iter().flat_map(|root| places.iter().map(|place| (place, root.join(place))));
+    candidates.into_iter().find(|(_, file)| file.is_file()).map(|(place, file)| (format!("/{place}"), file))
+}
+
+/// What an ELF file says of others.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Needs {
+    /// PT_INTERP.
+    loader: Option<String>,
+    /// DT_NEEDED.
+    libraries: Vec<String>,
+    /// DT_RUNPATH: where it looks first.
+    folders: Vec<String>,
+}
+
+impl Needs {
+    fn of(elf: &[u8]) -> object::Result<Self> {
+        let mut needs = Self::default();
+        if !elf.starts_with(b"\x7fELF") {
+            return Ok(needs);
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let header = FileHeader64::<Endianness>::parse(elf)?;
+        let endian = header.endian()?;
+        for segment in header.program_headers(endian, elf)? {
+            needs.loader = needs.loader.or(segment.interpreter(endian, elf)?.map(text));
+        }
+        let sections = header.sections(endian, elf)?;
+        let Some((entries, names)) = sections.dynamic(endian, elf)? else { return Ok(needs) };
+        let names = sections.strings(endian, elf, names)?;
+        for entry in entries {
+            match entry.tag32(endian) {
+                Some(DT_NEEDED) => needs.libraries.push(text(entry.string(endian, names)?)),
+                Some(DT_RUNPATH | DT_RPATH) => {
+                    needs.folders.extend(text(entry.string(endian, names)?).split(':').map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        Ok(needs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn this_program_needs_libc_and_a_loader_a_script_nothing() {
+        let own = fs::read("/proc/self/exe").unwrap();
+        let needs = Needs::of(&own).unwrap();
+        if let Some(loader) = &needs.loader {
+            assert!(loader.contains("ld-"), "{needs:?}");
+            assert!(needs.libraries.iter().any(|name| name.starts_with("libc.")), "{needs:?}");
+        }
+        assert_eq!(Needs::of(b"#!/bin/sh\n").unwrap(), Needs::default());
+    }
+
+    #[test]
+    fn a_library_is_taken_from_the_programs_own_folder_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        for file in ["one/usr/lib/own/a.so", "one/usr/lib/a.so", "other/lib/x86_64-linux-gnu/b.so"] {
+            let file = folder.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "").unwrap();
+        }
+        let roots = [one.as_path(), other.as_path()];
+        for (name, folders, expected) in [
+            ("a.so", vec!["/usr/lib/own".to_owned()], Some("/usr/lib/own/a.so")),
+            ("a.so", vec![], Some("/usr/lib/a.so")),
+            ("b.so", vec![], Some("/lib/x86_64-linux-gnu/b.so")),
+            ("c.so", vec![], None),
+        ] {
+            assert_eq!(search(name, &folders, &roots).map(|(place, _)| place).as_deref(), expected, "{name}");
+        }
+        let program = one.join("usr/lib/a.so");
+        assert!(needed_by(&[program], &roots).unwrap().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_program_is_too_strange(bytes in any::<Vec<u8>>()) {
+            let _ = Needs::of(&[b"\x7fELF\x02\x01\x01".as_slice(), &bytes].concat());
+        }
+    }
+}

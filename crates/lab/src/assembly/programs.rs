@@ -1,0 +1,92 @@
+//! Programs of others that guests run, got from their own registry or from the kernel's sources and built without a
+//! dynamic loader.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::cache::Cache;
+use crate::architecture::Architecture;
+use crate::error::LabError;
+use crate::scenario::Scenario;
+use brisk_base::notes::note;
+
+/// A program of a crate.
+struct Program {
+    name: &'static str,
+    package: &'static str,
+    version: &'static str,
+}
+
+/// Those that are known.
+const PROGRAMS: &[Program] = &[
+    // The context manager of rsbinder, a binder library for Linux: what hosts of Android containers run.
+    Program { name: "rsb_hub", package: "rsbinder-tools", version: "0.12.0" },
+];
+
+/// Builds the program `name` for the guest of `scenario`, once, and returns its file.
+///
+/// # Errors
+/// [`LabError::Package`] when it is not known, cannot be fetched or built, or is for another processor than the host's.
+pub fn build(cache: &Cache, name: &str, scenario: &Scenario) -> Result<PathBuf, LabError> {
+    let fault = |reason: String| LabError::Package { package: name.into(), reason };
+    let program = PROGRAMS.iter().find(|program| program.name == name).ok_or_else(|| {
+        let known = PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>().join(", ");
+        fault(format!("guests can be given {known}"))
+    })?;
+    if Architecture::of_host() != Some(scenario.architecture()) {
+        return Err(fault("it is built for this host's processor alone".into()));
+    }
+    let Program { package, version, .. } = program;
+    let entry = format!("programs/{package}-{version}-{}", scenario.architecture().machine);
+    let folder = cache.entry(&entry, |draft, _| {
+        note!("brisk: building {name} of {package} {version}");
+        let target = format!("{}-unknown-linux-gnu", scenario.architecture().machine);
+        // The target is named so that the flags do not reach procedural macros, which cannot be static.
+        let output = Command::new("cargo")
+            .args(["install", "--quiet", "--locked", package, "--version", version, "--bin", name])
+            .args(["--target", &target])
+            .arg("--root")
+            .arg(draft)
+            .env("CARGO_TARGET_DIR", draft.join("target"))
+            .env("RUSTFLAGS", "-C target-feature=+crt-static")
+            .output()
+            .map_err(|error| fault(format!("cannot run cargo: {error}")))?;
+        if !output.status.success() {
+            return Err(fault(format!("cargo install failed:\n{}", String::from_utf8_lossy(&output.stderr).trim())));
+        }
+        let target = draft.join("target");
+        std::fs::remove_dir_all(&target).map_err(super::cache::fault("remove", &target))
+    })?;
+    Ok(folder.join("bin").join(name))
+}
+
+/// The kernel's tests give up after thirty seconds, which an emulated machine with checks may take.
+const PATIENCE: &str = "\
+unsigned int __real_alarm(unsigned int seconds);
+unsigned int __wrap_alarm(unsigned int seconds) { return __real_alarm(20 * seconds); }
+";
+
+/// Builds a test of the kernel's own: `name` (`filesystems/binderfs/binderfs_test`) below `tools/testing/selftests` of
+/// `tree`; `revision` names the tree.
+///
+/// # Errors
+/// [`LabError::Package`] when there is none or it cannot be built.
+pub fn build_selftest(cache: &Cache, name: &str, tree: &Path, revision: &str) -> Result<PathBuf, LabError> {
+    let fault = |reason: String| LabError::Package { package: name.into(), reason };
+    let program = name.rsplit('/').next().unwrap_or(name);
+    let folder = cache.entry(&format!("programs/{revision}-{program}"), |draft, _| {
+        let source = tree.join("tools/testing/selftests").join(format!("{name}.c"));
+        let patience = draft.join("patience.c");
+        std::fs::write(&patience, PATIENCE).map_err(super::cache::fault("write", &patience))?;
+        let output = Command::new("gcc")
+            .args(["-O2", "-static", "-pthread", "-Wl,--wrap=alarm", "-o"])
+            .args([&draft.join(program), &source, &patience])
+            .output()
+            .map_err(|error| fault(format!("cannot run gcc: {error}")))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(fault(format!("gcc failed:\n{}", String::from_utf8_lossy(&output.stderr).trim())))
+    })?;
+    Ok(folder.join(program))
+}

@@ -1,0 +1,271 @@
+//! Whether a process must go now, and which: pure, from one sample of memory. What is done about it is the engine's.
+
+pub mod kill_log;
+pub mod lmkd;
+
+use serde::{Deserialize, Serialize};
+
+use super::config::KillerConfig;
+use super::victim::{self, Candidate, Choice, Mode, Protection, Situation, Victim};
+use brisk_sys::BootTime;
+use lmkd::Reading;
+
+/// What the killer goes by at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Look {
+    /// How tight memory is; the stalls are those of the last second.
+    pub situation: Situation,
+    /// What applications can still get.
+    pub headroom_kib: i64,
+    /// Pages of files that were wanted again within the last second.
+    pub refaulted_kib: u64,
+    /// True when reclaim was at work since the look before: that is when the kernel's own killer was asked.
+    pub reclaiming: bool,
+    /// The kernel's figures themselves.
+    pub reading: Reading,
+}
+
+/// A process must go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// Why, in words.
+    pub cause: String,
+    /// Of whom: those with this `oom_score_adj` and above.
+    pub threshold: i16,
+}
+
+/// Why a process must go, and of which ones; `None` while none must. Not for [`Mode::Lmkd`], which remembers: see
+/// [`lmkd`].
+pub fn need(config: &KillerConfig, look: &Look) -> Option<Need> {
+    let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
+    let situation = &look.situation;
+    if config.mode.has_minfree() && !look.reclaiming && !config.by_headroom {
+        return None;
+    }
+    if config.mode != Mode::Brisk && !config.by_headroom {
+        let threshold = victim::adj_threshold(config.mode, situation)?;
+        let cause = format!("adj {threshold} and above may go: {}", tightness(config.mode, situation));
+        return Some(Need { cause, threshold });
+    }
+    let of_any_adj = |cause| Need { cause, threshold: i16::MIN };
+    if look.headroom_kib < reserve_kib {
+        let cause = format!("headroom is {} KiB, below the reserve of {reserve_kib} KiB", look.headroom_kib);
+        return Some(of_any_adj(cause));
+    }
+    let limit_kib = situation.file_kib / 100 * config.refault_percent;
+    (config.refault_percent > 0 && look.refaulted_kib > limit_kib && situation.full_percent > 0.0).then(|| {
+        of_any_adj(format!(
+            "{} KiB of files were wanted again within a second, of {} KiB",
+            look.refaulted_kib, situation.file_kib
+        ))
+    })
+}
+
+/// The most that one CPU takes of memory in a millisecond, as estimated: it clears pages faster than that, but where memory is
+/// short each has to be reclaimed first.
+const TAKEN_KIB_BY_MS: i64 = 1024;
+/// The longest sampling period, whatever is left.
+const LONGEST_REST_MS: u64 = 500;
+
+/// The sampling period of memory while it may be short: so many CPUs cannot take what is left above the reserve sooner.
+/// Where other figures than the headroom decide, as often as the configuration says.
+pub fn rest_ms(config: &KillerConfig, headroom_kib: i64, cpu_count: usize) -> u64 {
+    let goes_by_headroom = (config.mode == Mode::Brisk || config.by_headroom) && config.refault_percent == 0;
+    if !goes_by_headroom {
+        return config.look_ms;
+    }
+    let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
+    let taken_kib = TAKEN_KIB_BY_MS.saturating_mul(i64::try_from(cpu_count).unwrap_or(i64::MAX).max(1));
+    let rest_ms = u64::try_from(headroom_kib.saturating_sub(reserve_kib) / taken_kib).unwrap_or(0);
+    rest_ms.clamp(config.look_ms, LONGEST_REST_MS.max(config.look_ms))
+}
+
+fn tightness(mode: Mode, situation: &Situation) -> String {
+    match mode {
+        Mode::LmkdPsi => {
+            format!("some waited {:.0} % of a second, all {:.0} %", situation.some_percent, situation.full_percent)
+        }
+        _ => format!("{} KiB are free, files have {} KiB", situation.free_kib, situation.file_kib),
+    }
+}
+
+/// Who never goes under `config`, on Android or another system.
+pub fn protection(config: &KillerConfig, is_android: bool) -> Protection {
+    let mut protection = Protection::of_system(is_android);
+    protection.names.extend(config.protected.iter().cloned());
+    protection.groups.extend(config.protected_groups.iter().cloned());
+    protection.adj_floor = config.lowest_adj;
+    protection
+}
+
+/// The victim of those above `threshold`, if there is one. `group_of` looks a process's control group up: only that of who
+/// would go is asked for.
+pub fn choose(
+    config: &KillerConfig,
+    look: &Look,
+    threshold: i16,
+    candidates: &mut [Candidate],
+    (protection, group_of): (&Protection, &dyn Fn(u32) -> Option<String>),
+) -> Option<Victim> {
+    match config.mode {
+        Mode::Brisk => expect_returns(candidates),
+        // Android raises the adj with the time in the background.
+        Mode::Lmkd => candidates.iter_mut().for_each(|it| it.background_s = u64::try_from(it.oom_score_adj).ok()),
+        _ => {}
+    }
+    let choice = Choice { mode: config.mode, threshold, by_class: config.by_class };
+    let is_spared = |victim: &Victim| group_of(victim.pid).is_some_and(|group| protection.has_group(&group));
+    victim::order_by(choice, candidates, &look.situation, protection).into_iter().find(|victim| !is_spared(victim))
+}
+
+/// A system that keeps `oom_score_adj` raises it, within a class, with the time since an application was in the foreground. The one that
+/// was k-th last is returned to with a probability that falls with k, where nothing better is known.
+fn expect_returns(candidates: &mut [Candidate]) {
+    candidates.sort_by_key(|candidate| (victim::class(candidate.oom_score_adj), candidate.oom_score_adj));
+    let mut rank = 0u32;
+    let mut before: Option<i16> = None;
+    for candidate in candidates {
+        let is_of_same_class = before.map(victim::class) == Some(victim::class(candidate.oom_score_adj));
+        rank = if is_of_same_class { rank + u32::from(before != Some(candidate.oom_score_adj)) } else { 0 };
+        before = Some(candidate.oom_score_adj);
+        candidate.return_probability.get_or_insert(1.0 / f64::from(rank + 2));
+    }
+}
+
+/// What is remembered of a kill, for `brisk memory kills`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KillRecord {
+    /// When it was killed.
+    pub at: BootTime,
+    /// The process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its `oom_score_adj`.
+    pub oom_score_adj: i16,
+    /// How it was chosen.
+    pub mode: Mode,
+    /// Why a process had to go.
+    pub cause: String,
+    /// Why it was this one.
+    pub reason: String,
+    /// What was left for applications before.
+    pub headroom_kib: i64,
+    /// What its death was to return.
+    pub predicted_kib: u64,
+    /// What it returned; `None` when it has not gone.
+    pub returned_kib: Option<i64>,
+    /// Resident, shared pages included.
+    pub rss_kib: u64,
+    /// Resident and anonymous.
+    pub rss_anonymous_kib: u64,
+    /// On swap, before compression.
+    pub swap_kib: u64,
+    /// What a byte on swap was taken to cost in memory.
+    pub swap_ratio: f64,
+    /// Its proportional resident set, where it was audited.
+    pub pss_kib: Option<u64>,
+    /// Its proportional share of swap, where it was audited.
+    pub swap_pss_kib: Option<u64>,
+    /// What reading its cheap figures took, where it was audited.
+    #[serde(default)]
+    pub estimated_in_ns: Option<u64>,
+    /// What reading the exact ones took.
+    #[serde(default)]
+    pub audited_in_ns: Option<u64>,
+    /// From the kernel's event, or the look that followed one, to SIGKILL.
+    pub decided_after_us: u64,
+    /// True when the kernel's event led to it, false for a sample that followed.
+    pub by_event: bool,
+    /// From SIGKILL until its memory was back; `None` when it has not gone.
+    pub back_after_us: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(headroom_kib: i64, free_kib: u64, some_percent: f64) -> Look {
+        let situation =
+            Situation { free_kib, file_kib: 20_000, some_percent, full_percent: some_percent / 2.0, swap_ratio: 0.4 };
+        Look { situation, headroom_kib, refaulted_kib: 15_000, reclaiming: true, ..Look::default() }
+    }
+
+    // Verifies MEMORY-4.
+    #[test]
+    fn each_mode_has_its_own_cause() {
+        let config = |mode, refault_percent| KillerConfig { mode, refault_percent, ..KillerConfig::default() };
+        for (config, look, expected) in [
+            (config(Mode::Brisk, 0), look(4096, 0, 99.0), None),
+            (config(Mode::Brisk, 0), look(4095, 90_000, 0.0), Some("headroom is 4095 KiB")),
+            (config(Mode::Brisk, 0), look(-9, 90_000, 0.0), Some("headroom is -9 KiB")),
+            (config(Mode::Brisk, 50), look(9999, 90_000, 1.0), Some("15000 KiB of files")),
+            (config(Mode::Brisk, 50), look(9999, 90_000, 0.0), None),
+            (config(Mode::Brisk, 75), look(9999, 90_000, 1.0), None),
+            (config(Mode::LmkRss, 0), look(-9, 90_000, 99.0), None),
+            (config(Mode::LmkRss, 0), look(9999, 60_000, 0.0), Some("adj 705 and above")),
+            (config(Mode::LmkdPsi, 0), look(-9, 0, 6.0), None),
+            (config(Mode::LmkdPsi, 0), look(9999, 60_000, 8.0), Some("adj 800 and above")),
+        ] {
+            let found = need(&config, &look).map(|need| need.cause);
+            let fits =
+                expected.map_or(found.is_none(), |text| found.as_ref().is_some_and(|found| found.starts_with(text)));
+            assert!(fits, "{config:?} {look:?}: {found:?}");
+        }
+        let idle = Look { reclaiming: false, ..look(9999, 60_000, 0.0) };
+        assert_eq!(need(&config(Mode::LmkRss, 0), &idle), None, "no reclaim calls the kernel's killer");
+        let by_headroom = KillerConfig { by_headroom: true, ..config(Mode::LmkRss, 0) };
+        assert!(need(&by_headroom, &idle).is_none() && need(&by_headroom, &look(9, 90_000, 0.0)).is_some());
+    }
+
+    // Verifies MEMORY-4.
+    #[test]
+    fn the_more_is_left_the_longer_it_rests() {
+        let brisk = KillerConfig::default();
+        let seldom = KillerConfig { look_ms: 700, ..KillerConfig::default() };
+        let by_refaults = KillerConfig { refault_percent: 10, ..KillerConfig::default() };
+        let by_table = KillerConfig { mode: Mode::LmkRss, ..KillerConfig::default() };
+        let table_by_headroom = KillerConfig { by_headroom: true, ..by_table.clone() };
+        for (config, headroom_kib, cpu_count, expected_ms) in [
+            (&brisk, i64::MIN, 1, 20),
+            (&brisk, 4096, 1, 20),
+            (&brisk, 4096 + 20 * 1024, 1, 20),
+            (&brisk, 4096 + 50 * 1024, 1, 50),
+            (&brisk, 4096 + 50 * 1024, 2, 25),
+            (&brisk, 4096 + 50 * 1024, 0, 50),
+            (&brisk, i64::MAX, 8, 500),
+            (&seldom, 4096, 1, 700),
+            (&by_refaults, i64::MAX, 1, 20),
+            (&by_table, i64::MAX, 1, 20),
+            (&table_by_headroom, 4096 + 50 * 1024, 1, 50),
+        ] {
+            assert_eq!(rest_ms(config, headroom_kib, cpu_count), expected_ms, "{config:?} {headroom_kib} {cpu_count}");
+        }
+    }
+
+    // Verifies MEMORY-3.
+    #[test]
+    fn of_equal_victims_the_least_recently_foreground_is_killed() {
+        let one = |pid, oom_score_adj, rss_anonymous_kib| Candidate {
+            pid,
+            name: format!("application{pid}"),
+            oom_score_adj,
+            rss_kib: rss_anonymous_kib,
+            rss_anonymous_kib,
+            ..Candidate::default()
+        };
+        let chosen = |candidates: &[Candidate]| {
+            let protection = Protection { adj_floor: 1, ..Protection::of_system(false) };
+            let config = KillerConfig::default();
+            let group_of =
+                |pid: u32| (pid == 9).then(|| "/user.slice/user-7.slice/user@7.service/init.scope".to_owned());
+            let protection = (&protection, &group_of as &dyn Fn(u32) -> Option<String>);
+            choose(&config, &look(0, 0, 0.0), i16::MIN, &mut candidates.to_vec(), protection).map(|victim| victim.pid)
+        };
+        assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 100), one(4, 905, 100)]), Some(4));
+        assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 400), one(4, 905, 100)]), Some(3), "four for one");
+        assert_eq!(chosen(&[one(3, 700, 90_000), one(4, 999, 1)]), Some(4), "the class comes first");
+        assert_eq!(chosen(&[one(2, 0, 900)]), None, "the foreground stays");
+        assert_eq!(chosen(&[one(9, 900, 900), one(3, 900, 1)]), Some(3), "whose group is protected stays");
+    }
+}

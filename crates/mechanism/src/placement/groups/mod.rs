@@ -1,0 +1,4 @@
+//! Groups of threads that compete as one: sessions by their autogroups, and control groups.
+
+pub(super) mod neighbours;
+pub(super) mod sessions;

@@ -1,0 +1,403 @@
+//! Which tasks there are, what each is, and which are in the foreground.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::classify::{Class, Habits};
+use super::fork_parents::ForkParents;
+use crate::Glob;
+use crate::placement::gain::Totals;
+use brisk_sys::BootTime;
+use brisk_sys::process::schedstat::Usage;
+use brisk_sys::sched::thread_facts::ThreadFacts;
+use brisk_sys::sched::threads::{Look, Thread};
+
+/// A thread, what it does and what is known of it.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Who it is.
+    pub thread: Thread,
+    /// What it does.
+    pub habits: Habits,
+    /// What must be known before it is put in its place; asked for when it becomes bulk.
+    pub facts: Option<ThreadFacts>,
+    /// Its process is in the foreground.
+    pub is_front: bool,
+    /// Up to when its habits were learned.
+    learned_at: BootTime,
+}
+
+/// Ancestors that are followed.
+const MOST_GENERATIONS: usize = 64;
+
+/// A task that asks for less, in however long bursts, is in no other task's way.
+pub(in crate::placement) const AT_WORK: f64 = 0.02;
+/// Foreground threads that are cared for one by one.
+const MOST_IN_FRONT: usize = 16;
+
+/// All threads that are known.
+#[derive(Debug, Default)]
+pub struct Roster {
+    members: BTreeMap<u32, Member>,
+    /// Threads that are not light: they are heard of by their silence as well.
+    awake: BTreeSet<u32>,
+    /// Processes that were said to be in the foreground.
+    roots: BTreeSet<u32>,
+    /// Those and their descendants.
+    front: BTreeSet<u32>,
+    fork_parents: ForkParents,
+}
+
+impl Roster {
+    /// The thread `tid`.
+    pub fn get(&self, tid: u32) -> Option<&Member> {
+        self.members.get(&tid)
+    }
+
+    /// All, by thread number.
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.values()
+    }
+
+    /// True while a process of the foreground is there.
+    pub fn has_front(&self) -> bool {
+        !self.front.is_empty()
+    }
+
+    /// The foreground processes, descendants included.
+    pub fn front(&self) -> &BTreeSet<u32> {
+        &self.front
+    }
+
+    /// The processes `pids` are the foreground now, and no other. True when that changes anything.
+    pub fn put_in_foreground(&mut self, pids: BTreeSet<u32>) -> bool {
+        if pids == self.roots {
+            return false;
+        }
+        self.roots = pids;
+        self.front.clear();
+        loop {
+            let before = self.front.len();
+            for Member { thread, .. } in self.members.values() {
+                if self.roots.contains(&thread.pid) || self.front.contains(&thread.parent) {
+                    self.front.insert(thread.pid);
+                }
+            }
+            if self.front.len() == before {
+                break;
+            }
+        }
+        for member in self.members.values_mut() {
+            member.is_front = self.front.contains(&member.thread.pid);
+        }
+        true
+    }
+
+    /// True for a process with one thread.
+    pub fn is_single(&self, pid: u32) -> bool {
+        self.members.values().filter(|member| member.thread.pid == pid).count() == 1
+    }
+
+    /// Takes a sample of `wall_ns` that ended at `now`; returns what foreground and bulk work did in it.
+    pub fn take(&mut self, now: BootTime, wall_ns: u64, look: &Look) -> Totals {
+        for tid in &look.ended {
+            self.forget(*tid);
+        }
+        for thread in &look.born {
+            self.meet(now, thread.clone());
+        }
+        let mut totals = Totals { wall_ns, ..Totals::default() };
+        let mut silent = self.awake.clone();
+        for used in &look.used {
+            silent.remove(&used.tid);
+            let Some(member) = self.members.get_mut(&used.tid) else { continue };
+            let unknown_ns = now.since(member.learned_at).as_nanos() as u64;
+            let rested_ns = unknown_ns.saturating_sub(used.usage.wall_ns);
+            if rested_ns > 0 {
+                member.habits.learn(&Usage { wall_ns: rested_ns, ..Usage::default() });
+            }
+            // Of a task that was quiet for a while, some of that time was learned as rest; of a new one, none.
+            let untold_ns = if unknown_ns > 0 { used.usage.wall_ns.min(unknown_ns) } else { used.usage.wall_ns };
+            member.habits.learn(&Usage { wall_ns: untold_ns, ..used.usage });
+            member.learned_at = now;
+            // A thread that was quiet was looked at longer ago than the others, and none can run and wait for longer than
+            // that, whatever the edges of a sample cut off.
+            let lasted_ns = used.usage.wall_ns.max(used.usage.run_ns + used.usage.wait_ns);
+            let within = |ns: u64| match lasted_ns {
+                longer if longer > wall_ns => (u128::from(ns) * u128::from(wall_ns) / u128::from(longer)) as u64,
+                _ => ns,
+            };
+            if member.is_front {
+                totals.run_ns += within(used.usage.run_ns);
+                totals.wait_ns += within(used.usage.wait_ns);
+            } else if member.habits.class() == Class::Bulk {
+                totals.bulk_run_ns += within(used.usage.run_ns);
+            }
+            if member.habits.class() == Class::Light {
+                self.awake.remove(&used.tid);
+            } else {
+                self.awake.insert(used.tid);
+            }
+        }
+        for tid in silent {
+            self.rest(now, tid);
+        }
+        // In the first sample all threads are new.
+        if wall_ns > 0 {
+            self.fork_parents.note(now, look);
+        }
+        let of_fork_parents = self.fork_parents.bulk().filter(|&(pid, _)| self.makes_room_for_children(pid));
+        totals.bulk_run_ns += of_fork_parents.map(|(_, rate)| (rate * wall_ns as f64) as u64).sum::<u64>();
+        totals
+    }
+
+    /// True for a process whose children are bulk work together; not for one that has the foreground among them.
+    pub fn makes_room_for_children(&self, pid: u32) -> bool {
+        self.fork_parents.is_bulk(pid) && !self.front.contains(&pid) && !self.is_before_front(pid)
+    }
+
+    /// True for an ancestor of the foreground.
+    fn is_before_front(&self, pid: u32) -> bool {
+        self.roots.iter().any(|root| {
+            let mut next = self.members.get(root);
+            // Process numbers are used again: a circle is possible, if not likely.
+            for _ in 0..MOST_GENERATIONS {
+                match next {
+                    Some(member) if member.thread.parent == pid => return true,
+                    Some(member) => next = self.members.get(&member.thread.parent),
+                    None => return false,
+                }
+            }
+            true
+        })
+    }
+
+    /// Takes what was asked for of fork parents, on a device with so many CPUs.
+    pub fn take_fork_parents(&mut self, now: BootTime, facts: &[ThreadFacts], cpus: usize) {
+        self.fork_parents.take(now, facts, cpus);
+    }
+
+    /// The fork parents of which something is wanted with the next sample.
+    pub fn unknown_fork_parents(&self, now: BootTime) -> impl Iterator<Item = u32> {
+        self.fork_parents.unknown(now)
+    }
+
+    fn meet(&mut self, now: BootTime, thread: Thread) {
+        if self.roots.contains(&thread.pid) || self.front.contains(&thread.parent) {
+            self.front.insert(thread.pid);
+        }
+        let is_front = self.front.contains(&thread.pid);
+        let member = Member { habits: Habits::default(), facts: None, is_front, learned_at: now, thread };
+        self.members.insert(member.thread.tid, member);
+    }
+
+    fn rest(&mut self, now: BootTime, tid: u32) {
+        let Some(member) = self.members.get_mut(&tid) else { return };
+        let rested_ns = now.since(member.learned_at).as_nanos() as u64;
+        member.habits.learn(&Usage { wall_ns: rested_ns, ..Usage::default() });
+        member.learned_at = now;
+        if member.habits.class() == Class::Light {
+            self.awake.remove(&tid);
+        }
+    }
+
+    fn forget(&mut self, tid: u32) {
+        self.awake.remove(&tid);
+        let Some(member) = self.members.remove(&tid) else { return };
+        let pid = member.thread.pid;
+        if self.front.contains(&pid) && !self.members.values().any(|member| member.thread.pid == pid) {
+            self.front.remove(&pid);
+            self.roots.remove(&pid);
+        }
+    }
+
+    /// Takes what was asked for in [`Roster::unknown`].
+    pub fn take_facts<'a>(&mut self, facts: impl IntoIterator<Item = &'a ThreadFacts>) {
+        for facts in facts {
+            if let Some(member) = self.members.get_mut(&facts.tid) {
+                member.facts = Some(facts.clone());
+            }
+        }
+    }
+
+    /// Forgets the facts of those threads: they may have changed since.
+    pub fn doubt_facts(&mut self, of: impl Fn(u32) -> bool) {
+        let members = self.members.values_mut().filter(|member| of(member.thread.tid));
+        members.for_each(|member| member.facts = None);
+    }
+
+    /// Threads that may have to make room, bulk work and what is like it down to class `least`, those that ask for most
+    /// first; no more than `maximum`.
+    pub fn busy<'a>(&'a self, least: Class, excluded: &'a [Glob], maximum: usize) -> Vec<&'a Member> {
+        let awake = self.awake.iter().filter_map(|tid| self.members.get(tid));
+        let is_busy = |member: &&Member| {
+            let habits = &member.habits;
+            !member.is_front && habits.class() >= least && habits.demand() >= AT_WORK && !habits.is_newcomer()
+        };
+        let parents: BTreeSet<u32> =
+            self.fork_parents.bulk().map(|(pid, _)| pid).filter(|&pid| self.makes_room_for_children(pid)).collect();
+        let is_fork_parent = |member: &&Member| !is_busy(member) && parents.contains(&member.thread.pid);
+        let with_fork_parents = self.members.values().filter(|member| !parents.is_empty() && is_fork_parent(member));
+        let may_go = |member: &&Member| !excluded.iter().any(|glob| glob.matches(&member.thread.command));
+        most_demanding(awake.filter(is_busy).chain(with_fork_parents).filter(may_go), maximum)
+    }
+
+    /// Foreground threads that are busy: those that would be in each other's way with bulk work.
+    pub fn busy_front(&self) -> impl Iterator<Item = &Member> {
+        let awake = self.awake.iter().filter_map(|tid| self.members.get(tid));
+        awake.filter(|member| member.is_front).take(MOST_IN_FRONT)
+    }
+
+    /// Foreground threads that are at work, light ones too, those that ask for most first: they may be in each other's way.
+    pub fn front_at_work(&self) -> Vec<&Member> {
+        if self.front.is_empty() {
+            return Vec::new();
+        }
+        let is_at_work = |member: &&Member| member.is_front && member.habits.demand() >= AT_WORK;
+        most_demanding(self.members.values().filter(is_at_work), MOST_IN_FRONT)
+    }
+
+    /// Busy threads of which nothing is known yet.
+    pub fn unknown(&self, excluded: &[Glob], maximum: usize) -> Vec<u32> {
+        let front: BTreeMap<u32, &Member> =
+            self.busy_front().chain(self.front_at_work()).map(|member| (member.thread.tid, member)).collect();
+        let busy = self.busy(Class::Interactive, excluded, maximum).into_iter().chain(front.into_values());
+        busy.filter(|member| member.facts.is_none()).map(|member| member.thread.tid).collect()
+    }
+}
+
+/// Those of `members` that ask for most, no more than `maximum`.
+pub fn most_demanding<'a>(members: impl Iterator<Item = &'a Member>, maximum: usize) -> Vec<&'a Member> {
+    let mut members: Vec<_> = members.collect();
+    members.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
+    members.truncate(maximum);
+    members
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brisk_sys::cgroup::membership::Memberships;
+    use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
+    use brisk_sys::sched::scheduling_group::SchedulingGroup;
+    use brisk_sys::sched::threads::ThreadUsage;
+
+    fn thread(tid: u32, pid: u32, parent: u32) -> Thread {
+        Thread { tid, pid, parent, command: format!("t{tid}") }
+    }
+
+    fn used(tid: u32, wall_ms: u64, run_ms: u64, wait_ms: u64) -> ThreadUsage {
+        let ns = |ms: u64| ms * 1_000_000;
+        ThreadUsage { tid, usage: Usage { wall_ns: ns(wall_ms), run_ns: ns(run_ms), wait_ns: ns(wait_ms), slices: 3 } }
+    }
+
+    fn look(born: &[Thread], used: &[ThreadUsage], ended: &[u32]) -> Look {
+        Look { born: born.to_vec(), used: used.to_vec(), ended: ended.to_vec() }
+    }
+
+    fn at(milliseconds: u64) -> BootTime {
+        BootTime::from_milliseconds(milliseconds)
+    }
+
+    const WALL: u64 = 100_000_000;
+
+    #[test]
+    fn descendants_are_in_foreground_with_their_ancestor() {
+        let mut roster = Roster::default();
+        let family = [thread(10, 10, 1), thread(20, 20, 10), thread(21, 20, 10), thread(30, 30, 20), thread(40, 40, 1)];
+        roster.take(at(0), WALL, &look(&family, &[], &[]));
+        assert!(roster.put_in_foreground(BTreeSet::from([10])) && !roster.put_in_foreground(BTreeSet::from([10])));
+        assert_eq!(roster.front(), &BTreeSet::from([10, 20, 30]));
+        assert!(roster.get(21).unwrap().is_front && !roster.get(40).unwrap().is_front);
+        roster.take(at(100), WALL, &look(&[thread(50, 50, 30), thread(60, 60, 40)], &[], &[20]));
+        assert_eq!(roster.front(), &BTreeSet::from([10, 20, 30, 50]), "20 has another thread");
+        roster.take(at(200), WALL, &look(&[], &[], &[10, 21, 30, 50]));
+        assert!(!roster.has_front());
+    }
+
+    #[test]
+    fn a_process_may_be_in_foreground_before_it_is_known() {
+        let mut roster = Roster::default();
+        roster.put_in_foreground(BTreeSet::from([7]));
+        assert!(!roster.has_front());
+        roster.take(at(0), WALL, &look(&[thread(7, 7, 1)], &[], &[]));
+        assert!(roster.has_front() && roster.get(7).unwrap().is_front);
+    }
+
+    #[test]
+    fn totals_tell_foreground_from_bulk() {
+        let mut roster = Roster::default();
+        roster.put_in_foreground(BTreeSet::from([1]));
+        roster.take(at(0), WALL, &look(&[thread(1, 1, 0), thread(2, 2, 0), thread(3, 3, 0)], &[], &[]));
+        let busy = [used(1, 100, 40, 20), used(2, 100, 70, 30), used(3, 100, 5, 0)];
+        let mut totals = Totals::default();
+        for tick in 1..=15 {
+            totals = roster.take(at(tick * 100), WALL, &look(&[], &busy, &[]));
+        }
+        let ns = |ms: u64| ms * 1_000_000;
+        let expected = Totals { wall_ns: WALL, run_ns: ns(40), wait_ns: ns(20), bulk_run_ns: ns(70) };
+        assert_eq!(totals, expected);
+        let late = roster.take(at(2500), WALL, &look(&[], &[used(1, 1000, 400, 200)], &[]));
+        assert_eq!((late.run_ns, late.wait_ns), (ns(40), ns(20)), "only the look's part of it counts");
+    }
+
+    #[test]
+    fn silence_is_heard() {
+        let mut roster = Roster::default();
+        roster.take(at(0), WALL, &look(&[thread(2, 2, 0)], &[], &[]));
+        for tick in 1..=20 {
+            roster.take(at(tick * 100), WALL, &look(&[], &[used(2, 100, 100, 0)], &[]));
+        }
+        assert_eq!(roster.unknown(&[], 9), [2]);
+        let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
+        roster.take_facts(&[ThreadFacts {
+            tid: 2,
+            start_time_ticks: 5,
+            allowed: vec![0],
+            priority,
+            clamps: brisk_sys::sched::uclamp::Clamps::default(),
+            groups: Memberships::default(),
+            scheduling_group: SchedulingGroup::default(),
+            children_ticks: 0,
+        }]);
+        assert_eq!((roster.unknown(&[], 9).len(), roster.busy(Class::Bulk, &[], 9).len()), (0, 1));
+        assert_eq!(roster.busy(Class::Bulk, &["t?".parse().unwrap()], 9).len(), 0, "excluded");
+        for tick in 21..=150 {
+            roster.take(at(tick * 100), WALL, &look(&[], &[], &[]));
+        }
+        assert_eq!(roster.get(2).unwrap().habits.class(), Class::Light);
+        assert!(roster.awake.is_empty() && roster.busy(Class::Bulk, &[], 9).is_empty());
+    }
+
+    // Verifies PLACE-2.
+    #[test]
+    fn who_has_just_come_is_neither_asked_nor_asked_about() {
+        let mut roster = Roster::default();
+        roster.take(at(0), WALL, &look(&[thread(2, 2, 0)], &[], &[]));
+        let asked: Vec<usize> = (1..=4)
+            .map(|tick| {
+                roster.take(at(tick * 100), WALL, &look(&[], &[used(2, 100, 30, 0)], &[]));
+                let busy = roster.busy(Class::Interactive, &[], 9).len();
+                assert_eq!(roster.unknown(&[], 9).len(), busy);
+                busy
+            })
+            .collect();
+        assert_eq!(asked, [0, 0, 1, 1]);
+    }
+
+    /// Its waits of a second are told of when they are over, with a sample that covers them all.
+    // Verifies PLACE-1.
+    #[test]
+    fn a_hog_that_is_quiet_because_it_waits_stays_one() {
+        let mut roster = Roster::default();
+        roster.take(at(0), WALL, &look(&[thread(2, 2, 0)], &[], &[]));
+        for tick in 1..=600 {
+            let usage = match tick {
+                ..50 => Some(used(2, 100, 100, 0)),
+                _ if tick % 10 == 0 => Some(used(2, 950, 3, 997)),
+                _ => None,
+            };
+            roster.take(at(tick * 100), WALL, &look(&[], usage.as_slice(), &[]));
+            assert!(tick < 20 || roster.get(2).unwrap().habits.class() == Class::Bulk, "{tick}: {:?}", roster.get(2));
+        }
+    }
+}

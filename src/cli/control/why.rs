@@ -1,0 +1,135 @@
+//! `brisk why`: what is done now and for what reason, one line each.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::cli::answer;
+use brisk_config::{Config, Layers, Standing, standings};
+use brisk_daemon::control::connection::{Connection, ConnectionError};
+use brisk_daemon::control::protocol::Request;
+use brisk_daemon::status::Status;
+use brisk_mechanism::SupportState;
+use brisk_sys::Root;
+use brisk_sys::system::other_managers;
+
+/// Arguments of `brisk why`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Prints one line for each mechanism (on or off, and the reason), then one line for each value that the
+daemon holds. `brisk status` prints more.
+
+Exit code 0 when a daemon runs, 1 when none does: then it shows what a daemon would switch on.
+
+Examples:
+  brisk why
+  brisk why --json    the same for a program")]
+pub struct Arguments {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is done and why.
+#[derive(Debug, Serialize)]
+struct Answer {
+    running: bool,
+    mechanisms: Vec<Line>,
+    held: Vec<Held>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line {
+    mechanism: String,
+    on: bool,
+    reason: String,
+    /// What it does at this moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    now: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Held {
+    target: String,
+    value: String,
+    original: String,
+    reason: String,
+}
+
+/// Says it.
+///
+/// # Errors
+/// A daemon that does not answer or may not be asked, or a configuration that is not right.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let status: Option<Status> = match Connection::open(root) {
+        Ok(mut connection) => {
+            let answer = connection.request(Request::Status)?;
+            Some(serde_json::from_value(answer).context("the daemon's status is of another version")?)
+        }
+        Err(ConnectionError::NoDaemon { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let config = in_force(status.as_ref(), root)?;
+    let standings = standings(root, &config, &other_managers::find(root));
+    let answer = Answer::of(status.as_ref(), standings.into());
+    answer::print(&answer, arguments.json, Answer::render)?;
+    Ok(ExitCode::from(u8::from(status.is_none())))
+}
+
+/// The configuration that the daemon has read, or would.
+fn in_force(status: Option<&Status>, root: &Root) -> anyhow::Result<Config> {
+    let layers = match status.map(|status| status.configuration.as_slice()) {
+        Some([]) => return Ok(Config::default()),
+        // A daemon that was started with --config.
+        Some([file]) => Layers::read_only(file)?,
+        _ => Layers::read(root)?,
+    };
+    Ok(layers.config)
+}
+
+impl Answer {
+    fn of(status: Option<&Status>, standings: Vec<Standing>) -> Self {
+        let mechanisms = standings.into_iter().map(|standing| Line::of(status, standing)).collect();
+        let leases = status.into_iter().flat_map(|status| &status.leases);
+        let held = leases.map(|lease| Held {
+            target: lease.target.to_string(),
+            value: lease.value.clone(),
+            original: lease.original.clone(),
+            reason: lease.reason.clone(),
+        });
+        Self { running: status.is_some(), mechanisms, held: held.collect() }
+    }
+
+    fn render(&self) -> String {
+        let mut lines = Vec::new();
+        if !self.running {
+            lines.push("no daemon is running: nothing is done; `brisk daemon` would have".to_owned());
+        }
+        for Line { mechanism, on, reason, now } in &self.mechanisms {
+            let now = now.as_ref().map(|now| format!("{now}; ")).unwrap_or_default();
+            lines.push(format!("{mechanism:<14} {:<4} {now}{reason}", if *on { "on" } else { "off" }));
+        }
+        for Held { target, value, original, reason } in &self.held {
+            lines.push(format!("{target} is {value} in place of {original}: {reason}"));
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+impl Line {
+    /// What a daemon says of its own goes before what is read from here.
+    fn of(status: Option<&Status>, standing: Standing) -> Self {
+        let Standing { mechanism, on, reason, .. } = standing;
+        if let Some(part) = status.and_then(|status| status.part(mechanism)) {
+            return Self { mechanism: mechanism.to_owned(), on: part.on, reason: part.reason.clone(), now: None };
+        }
+        let its_own = status.and_then(|status| status.mechanisms.iter().find(|it| it.name == mechanism));
+        let Some(its_own) = its_own else {
+            return Self { mechanism: mechanism.to_owned(), on, reason, now: None };
+        };
+        let on = its_own.support.state == SupportState::Active;
+        let now = its_own.activity.as_ref().map(|activity| activity.text.clone());
+        Self { mechanism: mechanism.to_owned(), on, reason: its_own.support.reason.clone(), now }
+    }
+}
