@@ -10,7 +10,7 @@ use brisk::daemon::control::protocol::{self, Message};
 use brisk::daemon::replay::replay;
 use brisk::experiment::spec::Experiment;
 use brisk::lab::scenario::Scenario;
-use brisk::mechanism::launch::{DeviceFacts, LaunchConfig, LearnedDurations, Plan};
+use brisk::mechanism::launch::{LaunchConfig, LaunchDevice, LaunchPlan, LearnedDurations};
 use brisk::mechanism::lookup::{Trace, Traces};
 use brisk::report::{html, json};
 use brisk::sys::binder::returns::Returns;
@@ -246,8 +246,8 @@ pub fn device_tree(bytes: &[u8]) {
             fs::write(path, contents).expect("a file below the temporary folder");
         }
         let root = Root::at(folder.path());
-        let facts = DeviceFacts::probe(&root);
-        let plan = Plan::of(&facts, &LaunchConfig::default());
+        let facts = LaunchDevice::probe(&root);
+        let plan = LaunchPlan::of(&facts, &LaunchConfig::default());
         for target in plan.tunables() {
             assert!(target.to_string().starts_with("/sys/devices/system/cpu/"), "{target} is no tunable of a CPU");
         }

@@ -1,8 +1,8 @@
 //! No proof makes the report panic, nothing in it appears unescaped, and no figure that cannot be had is printed as one.
 
 use brisk::report::proof::{
-    ArmResult, Change, ClaimResult, CourseResult, DeviceDescription, ExperimentResult, Failure, FailureOf, Mode, Proof,
-    Rejection, SelfCheck, Verdict,
+    ArmResult, ClaimResult, CourseResult, DeviceDescription, ExperimentResult, Failure, FailureOf, MedianChange, Proof,
+    Rejection, SelfCheck, Timekeeping, Verdict,
 };
 use brisk::report::{brief, html, json, plot, table};
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ prop_compose! {
         standard_deviation in number(), rejected in any::<u32>(), baseline in any::<bool>(), higher_is_better in any::<bool>(),
         change in prop::option::of((number(), prop::array::uniform2(number()))),
     ) -> ArmResult {
-        let change = change.map(|(percent, ci)| Change { percent, ci });
+        let change = change.map(|(percent, ci)| MedianChange { percent, ci });
         ArmResult { name, point, metric, unit, samples, median, ci, standard_deviation, rejected, baseline, change, higher_is_better }
     }
 }
@@ -77,7 +77,7 @@ prop_compose! {
 prop_compose! {
     fn experiment()(
         name in name(), title in name(), description in name(), mechanism in name(), command in name(), note in name(),
-        mode in prop::sample::select(vec![Mode::Deterministic, Mode::Parallel, Mode::Native]),
+        mode in prop::sample::select(vec![Timekeeping::Deterministic, Timekeeping::Parallel, Timekeeping::Native]),
         quick in any::<bool>(), seed in any::<u64>(), arms in prop::collection::vec(arm(), 0..8),
         claims in prop::collection::vec(claim(), 0..4), count in any::<u32>(), courses in prop::collection::vec(course(), 0..3),
         reason in prop::option::of(name()),

@@ -1,6 +1,6 @@
 //! The model of NAND flash in a guest: what it keeps, and the memory that it takes.
 
-use brisk::lab::{LabError, Outcome, Scenario};
+use brisk::lab::{LabError, RunOutcome, Scenario};
 
 use super::{results, run, static_brisk};
 
@@ -13,7 +13,7 @@ fn run_with_flash(
     base_mib: i64,
     sizes_mib: &[i64],
     script: &str,
-) -> Option<(Result<Outcome, LabError>, Vec<String>)> {
+) -> Option<(Result<RunOutcome, LabError>, Vec<String>)> {
     let mut job = super::job(static_brisk()?, "memory-6.1", &["sh", "-c", script]);
     let memory = std::mem::take(&mut job.scenario.kernel.command_line);
     job.scenario.kernel = Scenario::load(kernel).unwrap().kernel;

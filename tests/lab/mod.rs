@@ -27,7 +27,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use brisk::lab::{self, Channel, GuestLine, Job, LabError, Mode, Outcome, Scenario};
+use brisk::lab::{self, Channel, GuestLine, Job, LabError, Mode, RunOutcome, Scenario};
 
 use crate::static_brisk::static_brisk;
 
@@ -55,7 +55,7 @@ fn shell_job(binary: &Path, script: &str) -> Job {
     job
 }
 
-fn run(job: &Job) -> (Result<Outcome, LabError>, Vec<GuestLine>) {
+fn run(job: &Job) -> (Result<RunOutcome, LabError>, Vec<GuestLine>) {
     let mut lines = Vec::new();
     let outcome = lab::run(job, &mut |line| lines.push(line));
     (outcome, lines)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use brisk::experiment::plan::Line;
 use brisk::experiment::store;
 use brisk::lab::{self, Channel, Job, Scenario};
-use brisk::report::proof::{FailureOf, Mode, Proof, Verdict};
+use brisk::report::proof::{FailureOf, Proof, Timekeeping, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{assert_code, counted, launches, result};
@@ -374,7 +374,7 @@ fn a_device_measures_itself_and_gets_everything_back() {
     assert_eq!(outcome.unwrap().status, 0, "{console}");
     let proof: Proof = serde_json::from_str(&json).expect("--json prints one object");
     let result = &proof.experiments[0];
-    assert_eq!((result.mode, result.claims[0].verdict), (Mode::Native, Verdict::Shown));
+    assert_eq!((result.mode, result.claims[0].verdict), (Timekeeping::Native, Verdict::Shown));
     assert_eq!(proof.device.energy_source.as_deref(), Some("model"), "energy is labelled as what it is");
     assert!(result.rejections.is_empty(), "{:?}", result.rejections);
 }
@@ -390,7 +390,7 @@ fn memory_is_read_here_and_no_process_is_killed() {
     let table = String::from_utf8_lossy(&output.stdout);
     assert!(table.contains("the headroom is"), "the device's own figures are told at once: {table}");
     let found = result(results.path());
-    assert_eq!((found.name.as_str(), found.mode, found.arms.len()), ("memory-here", Mode::Native, 2));
+    assert_eq!((found.name.as_str(), found.mode, found.arms.len()), ("memory-here", Timekeeping::Native, 2));
     assert!(found.arms.iter().all(|arm| arm.samples.len() == 10 && arm.samples.iter().all(|&us| us > 0.0)));
     assert!(found.notes.iter().any(|note| note.contains("processes hold memory")), "{:?}", found.notes);
 }

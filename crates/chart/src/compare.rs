@@ -11,7 +11,7 @@ use super::summary;
 /// The figures of one boot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
-    /// In the order of [`Measure::ALL`], in milliseconds or MiB.
+    /// In the order of [`ComparedMeasure::ALL`], in milliseconds or MiB.
     pub measures: Vec<f64>,
     /// By name, in milliseconds of CPU time; processes of one name together.
     pub cpu_ms: BTreeMap<String, f64>,
@@ -20,7 +20,7 @@ pub struct Figures {
 /// One figure of a boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Measure {
+pub enum ComparedMeasure {
     /// When the work was done, since the kernel started.
     Done,
     /// CPU time of all CPUs.
@@ -31,7 +31,7 @@ pub enum Measure {
     Read,
 }
 
-impl Measure {
+impl ComparedMeasure {
     /// Every one, in the order in which people ask for them.
     pub const ALL: [Self; 9] = [
         Self::Done,
@@ -70,24 +70,24 @@ pub fn figures(boot: &Boot) -> Figures {
             diagnosis.phases.iter().filter(|phase| phase.limit == limit && phase.span.start_ms < diagnosis.done_ms);
         phases.map(|phase| f64::from(phase.span.length_ms())).sum()
     };
-    let measure = |measure: Measure| match measure {
-        Measure::Done => f64::from(diagnosis.done_ms),
-        Measure::CpuTime => {
+    let measure = |measure: ComparedMeasure| match measure {
+        ComparedMeasure::Done => f64::from(diagnosis.done_ms),
+        ComparedMeasure::CpuTime => {
             boot.cpu.iter().map(|sample| f64::from(sample.busy()) * cpus * f64::from(sample.span.length_ms())).sum()
         }
-        Measure::Limit(limit) => in_limit(limit),
-        Measure::Read => summary::read_mib(boot),
+        ComparedMeasure::Limit(limit) => in_limit(limit),
+        ComparedMeasure::Read => summary::read_mib(boot),
     };
     let mut cpu_ms: BTreeMap<String, f64> = BTreeMap::new();
     for process in boot.processes.iter().filter(|process| process.kind != Kind::Initcall) {
         *cpu_ms.entry(process.label().to_owned()).or_default() += f64::from(process.cpu_ms);
     }
-    Figures { measures: Measure::ALL.map(measure).to_vec(), cpu_ms }
+    Figures { measures: ComparedMeasure::ALL.map(measure).to_vec(), cpu_ms }
 }
 
 /// A figure in two sets of boots.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change<'a> {
+pub struct FigureChange<'a> {
     /// The process; empty for a measure of the whole.
     pub process: &'a str,
     /// One value a boot of the first set.
@@ -96,7 +96,7 @@ pub struct Change<'a> {
     pub after: Vec<f64>,
 }
 
-impl Change<'_> {
+impl FigureChange<'_> {
     /// Mean of the second set less that of the first.
     pub fn difference(&self) -> f64 {
         mean(&self.after) - mean(&self.before)
@@ -109,25 +109,25 @@ pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64 + 0.0
 }
 
-/// The measures of the whole, in the order of [`Measure::ALL`].
-pub fn measures<'a>(before: &[Figures], after: &[Figures]) -> Vec<Change<'a>> {
+/// The measures of the whole, in the order of [`ComparedMeasure::ALL`].
+pub fn measures<'a>(before: &[Figures], after: &[Figures]) -> Vec<FigureChange<'a>> {
     let of = |set: &[Figures], index: usize| set.iter().map(|figures| figures.measures[index]).collect();
-    (0..Measure::ALL.len())
-        .map(|index| Change { process: "", before: of(before, index), after: of(after, index) })
+    (0..ComparedMeasure::ALL.len())
+        .map(|index| FigureChange { process: "", before: of(before, index), after: of(after, index) })
         .collect()
 }
 
 /// The processes whose CPU time changed most, `most` of them; who is absent took none.
-pub fn processes<'a>(before: &'a [Figures], after: &'a [Figures], most: usize) -> Vec<Change<'a>> {
+pub fn processes<'a>(before: &'a [Figures], after: &'a [Figures], most: usize) -> Vec<FigureChange<'a>> {
     let of = |set: &[Figures], name: &str| {
         set.iter().map(|figures| figures.cpu_ms.get(name).copied().unwrap_or(0.0)).collect()
     };
     let mut names: Vec<&str> = before.iter().chain(after).flat_map(|f| f.cpu_ms.keys().map(String::as_str)).collect();
     names.sort_unstable();
     names.dedup();
-    let mut changes: Vec<Change<'a>> = names
+    let mut changes: Vec<FigureChange<'a>> = names
         .into_iter()
-        .map(|process| Change { process, before: of(before, process), after: of(after, process) })
+        .map(|process| FigureChange { process, before: of(before, process), after: of(after, process) })
         .filter(|change| change.difference() != 0.0)
         .collect();
     changes.sort_by(|one, other| {
@@ -154,11 +154,11 @@ mod tests {
         let (before, after) = (boots(1.0), boots(0.6));
         let changes = measures(&before, &after);
         let saved_ms = -0.4 * 0.25 * 30_000.0;
-        for (measure, change) in Measure::ALL.into_iter().zip(&changes) {
+        for (measure, change) in ComparedMeasure::ALL.into_iter().zip(&changes) {
             let expected = match measure {
-                Measure::Done | Measure::Limit(Limit::OneCpu) => saved_ms,
-                Measure::Limit(_) => 0.0,
-                Measure::CpuTime | Measure::Read => continue,
+                ComparedMeasure::Done | ComparedMeasure::Limit(Limit::OneCpu) => saved_ms,
+                ComparedMeasure::Limit(_) => 0.0,
+                ComparedMeasure::CpuTime | ComparedMeasure::Read => continue,
             };
             assert!((change.difference() - expected).abs() <= 700.0, "{measure:?} {change:?} is not near {expected}");
         }
@@ -172,7 +172,7 @@ mod tests {
     fn who_is_absent_took_nothing() {
         let set = |names: &[(&str, f64)]| {
             let cpu_ms = names.iter().map(|(name, ms)| ((*name).to_owned(), *ms)).collect();
-            [Figures { measures: vec![0.0; Measure::ALL.len()], cpu_ms }]
+            [Figures { measures: vec![0.0; ComparedMeasure::ALL.len()], cpu_ms }]
         };
         let (before, after) =
             (set(&[("a", 5.0), ("b", 7.0), ("same", 9.0)]), set(&[("b", 3.0), ("c", 40.0), ("same", 9.0)]));

@@ -43,8 +43,8 @@ pub fn standings(root: &Root, config: &Config, found: &[Found]) -> [Standing; 5]
 fn of_launch(root: &Root, config: &Config, found: &[Found]) -> Standing {
     let config = &config.launch;
     let doers = if config.defers() { Job::Frequency.doers(found) } else { None };
-    let facts = launch::DeviceFacts { doers, ..launch::DeviceFacts::probe(root) };
-    let plan = launch::Plan::of(&facts, config);
+    let facts = launch::LaunchDevice { doers, ..launch::LaunchDevice::probe(root) };
+    let plan = launch::LaunchPlan::of(&facts, config);
     let on = plan.support.state == SupportState::Active;
     let gains = plan.choices.iter().flat_map(|choice| &choice.serves).map(|(_, prediction)| prediction.gain_percent());
     let gain = match gains.reduce(f64::max) {
@@ -87,11 +87,11 @@ fn of_placement(root: &Root, config: &Config, found: &[Found]) -> Standing {
 
 fn of_zram(root: &Root, config: &Config, found: &[Found]) -> Standing {
     let config = &config.memory.zram;
-    let facts = memory::DeviceFacts::probe(root);
+    let facts = memory::MemoryDevice::probe(root);
     let (doers, obstacle) = (Job::Zram.doers(found), parts::obstacle(&facts, config));
     let state = ZramState { doers: doers.as_deref(), obstacle: obstacle.as_deref(), ..ZramState::default() };
     let Part { on, reason, .. } = parts::zram(config, state);
-    let plan = memory::Plan::wished(&facts, config);
+    let plan = memory::MemoryPlan::wished(&facts, config);
     let planned: Vec<String> = plan
         .changes()
         .map(|setting| format!("{} {}", setting.name, setting.planned.as_deref().unwrap_or_default()))

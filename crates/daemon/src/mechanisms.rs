@@ -1,6 +1,6 @@
 //! The list of mechanisms, and what they want together. What they are told goes through here, where it can be recorded.
 
-use super::recording::{Record, Recorder};
+use super::recording::{EventRecord, Recorder};
 use brisk_config::Config;
 use brisk_mechanism::{
     Decision, Event, Interest, LaunchHelp, Mechanism, News, Outcome, Policy, ProcessEventKind, Question, Surroundings,
@@ -30,7 +30,7 @@ impl Mechanisms {
         self.recorder = Some(recorder);
     }
 
-    fn note(&mut self, record: impl FnOnce(&[Box<dyn Mechanism>]) -> Record) {
+    fn note(&mut self, record: impl FnOnce(&[Box<dyn Mechanism>]) -> EventRecord) {
         if let Some(recorder) = &mut self.recorder {
             recorder.write(&record(&self.list));
         }
@@ -67,7 +67,7 @@ impl Mechanisms {
 
     /// Gives the one at `index` what an earlier run has kept; false when that is damaged.
     pub fn recall(&mut self, index: usize, text: &str) -> bool {
-        self.note(|list| Record::Recalled { mechanism: list[index].name().to_owned(), text: text.to_owned() });
+        self.note(|list| EventRecord::Recalled { mechanism: list[index].name().to_owned(), text: text.to_owned() });
         self.list[index].recall(text)
     }
 
@@ -90,7 +90,7 @@ impl Mechanisms {
         let is_new_configuration = surroundings.is_new_configuration;
         self.on_device(
             surroundings,
-            &Record::LetGo { at: now, is_new_configuration },
+            &EventRecord::LetGo { at: now, is_new_configuration },
             |mechanism, around, decisions| {
                 mechanism.let_go(around, decisions);
             },
@@ -100,14 +100,14 @@ impl Mechanisms {
     /// Lets each of them probe, and go on under what is there now.
     pub fn follow(&mut self, now: BootTime, surroundings: Surroundings<'_>) -> Decided {
         let is_new_configuration = surroundings.is_new_configuration;
-        let record = Record::Followed { at: now, is_new_configuration };
+        let record = EventRecord::Followed { at: now, is_new_configuration };
         self.on_device(surroundings, &record, |mechanism, around, decisions| mechanism.follow(now, around, decisions))
     }
 
     fn on_device(
         &mut self,
         surroundings: Surroundings<'_>,
-        record: &Record,
+        record: &EventRecord,
         mut decide: impl FnMut(&mut dyn Mechanism, &Surroundings<'_>, &mut Vec<Decision>),
     ) -> Decided {
         let noting = self.recorder.as_ref().map(|recorder| recorder.noting(surroundings.root));
@@ -122,7 +122,7 @@ impl Mechanisms {
 
     /// Notes that all are told of `event`, or the one at `to` alone.
     pub fn note_event(&mut self, now: BootTime, to: Option<usize>, event: &Event) {
-        self.note(|list| Record::Happened {
+        self.note(|list| EventRecord::Happened {
             at: now,
             to: to.map(|index| list[index].name().to_owned()),
             event: event.clone(),
@@ -131,7 +131,7 @@ impl Mechanisms {
 
     /// Notes what the one at `index` has decided.
     pub fn note_decisions(&mut self, now: BootTime, index: usize, decisions: &[Decision]) {
-        self.note(|list| Record::Decided {
+        self.note(|list| EventRecord::Decided {
             at: now,
             mechanism: list[index].name().to_owned(),
             decisions: decisions.to_vec(),
@@ -140,7 +140,7 @@ impl Mechanisms {
 
     /// Tells the one at `index` what became of its decisions.
     pub fn on_outcomes(&mut self, now: BootTime, index: usize, outcomes: &[Outcome], decisions: &mut Vec<Decision>) {
-        self.note(|list| Record::Became {
+        self.note(|list| EventRecord::Became {
             at: now,
             mechanism: list[index].name().to_owned(),
             outcomes: outcomes.to_vec(),
@@ -150,7 +150,7 @@ impl Mechanisms {
 
     /// Ends everything.
     pub fn stop(&mut self, now: BootTime) -> Decided {
-        self.note(|_| Record::Stopped { at: now });
+        self.note(|_| EventRecord::Stopped { at: now });
         self.decide(|mechanism, decisions| mechanism.stop(decisions))
     }
 
@@ -221,7 +221,7 @@ impl Mechanisms {
 
     /// Tells all which processes were in the foreground when that began to be watched.
     pub fn begin_in_foreground(&mut self, pids: &[u32]) {
-        self.note(|_| Record::Foreground { pids: pids.to_vec() });
+        self.note(|_| EventRecord::Foreground { pids: pids.to_vec() });
         self.list.iter_mut().for_each(|mechanism| mechanism.begin_in_foreground(pids));
     }
 

@@ -23,7 +23,7 @@ const LIMIT_BYTES: u64 = 256 << 20;
 /// One line of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Record {
+pub enum EventRecord {
     /// The first.
     Opened {
         /// [`FORMAT`].
@@ -144,7 +144,7 @@ impl Recorder {
             device: FoundFiles::new(),
             seen: SeenFiles::default(),
         };
-        recorder.write(&Record::Opened {
+        recorder.write(&EventRecord::Opened {
             format: FORMAT,
             brisk: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: kernel::release(root).unwrap_or_default(),
@@ -154,7 +154,7 @@ impl Recorder {
     }
 
     /// Appends `record`. When that fails it says so and records no more: the daemon has other work.
-    pub fn write(&mut self, record: &Record) {
+    pub fn write(&mut self, record: &EventRecord) {
         let Some(file) = &mut self.file else { return };
         let written = serde_json::to_string(record).map_err(io::Error::from).and_then(|line| {
             self.bytes += line.len() as u64 + 1;
@@ -180,7 +180,7 @@ impl Recorder {
             return;
         }
         match config.to_toml() {
-            Ok(text) => self.write(&Record::Configured { text }),
+            Ok(text) => self.write(&EventRecord::Configured { text }),
             Err(error) => tracing::error!("the recording lacks the configuration: {error}"),
         }
         self.configuration = Some(config.clone());
@@ -197,13 +197,13 @@ impl Recorder {
         files.retain(|name, found| self.device.get(name) != Some(found));
         if !files.is_empty() {
             self.device.extend(files.clone());
-            self.write(&Record::Found { files });
+            self.write(&EventRecord::Found { files });
         }
     }
 
     fn close(&mut self, is_full: bool) {
         let Some(mut file) = self.file.take() else { return };
-        let last = serde_json::to_string(&Record::Closed { records: self.records, is_full });
+        let last = serde_json::to_string(&EventRecord::Closed { records: self.records, is_full });
         let closed =
             last.map_err(io::Error::from).and_then(|line| writeln!(file, "{line}")).and_then(|()| file.flush());
         if let Err(error) = closed {
@@ -237,15 +237,15 @@ mod tests {
         let mut written = recorder(&path);
         written.configure(&Config::default());
         written.configure(&Config::default());
-        written.write(&Record::Stopped { at: BootTime::from_milliseconds(7) });
+        written.write(&EventRecord::Stopped { at: BootTime::from_milliseconds(7) });
         drop(written);
         let text = fs::read_to_string(&path).unwrap();
-        let records: Vec<Record> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert!(matches!(&records[0], Record::Opened { format: FORMAT, .. }), "{text}");
+        let records: Vec<EventRecord> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(matches!(&records[0], EventRecord::Opened { format: FORMAT, .. }), "{text}");
         let rest = [
-            Record::Configured { text: Config::default().to_toml().unwrap() },
-            Record::Stopped { at: BootTime::from_milliseconds(7) },
-            Record::Closed { records: 3, is_full: false },
+            EventRecord::Configured { text: Config::default().to_toml().unwrap() },
+            EventRecord::Stopped { at: BootTime::from_milliseconds(7) },
+            EventRecord::Closed { records: 3, is_full: false },
         ];
         assert_eq!(records[1..], rest);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -261,7 +261,7 @@ mod tests {
         let mut written = recorder(&path);
         written.limit_bytes = 1000;
         for _ in 0..100 {
-            written.write(&Record::Foreground { pids: vec![1; 20] });
+            written.write(&EventRecord::Foreground { pids: vec![1; 20] });
         }
         drop(written);
         let text = fs::read_to_string(&path).unwrap();
@@ -274,9 +274,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut written = recorder(&folder.path().join("a"));
         written.file = Some(BufWriter::with_capacity(8, OpenOptions::new().write(true).open("/dev/full").unwrap()));
-        written.write(&Record::Foreground { pids: vec![1] });
+        written.write(&EventRecord::Foreground { pids: vec![1] });
         assert!(written.file.is_none());
-        written.write(&Record::Foreground { pids: vec![1] });
+        written.write(&EventRecord::Foreground { pids: vec![1] });
     }
 
     // Verifies DAEMON-1.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::MOST_ROUNDS;
 use super::executor::{Executor, Output, Sink};
 use super::mechanisms::{Decided, Mechanisms};
-use super::recording::{FORMAT, Record};
+use super::recording::{EventRecord, FORMAT};
 use brisk_config::Config;
 use brisk_mechanism::{Action, Decision, Event, Interest, Outcome, ProcessEventKind, Support, Surroundings, list};
 use brisk_sys::{BootTime, Root, seen};
@@ -85,7 +85,7 @@ type Made = (BootTime, usize, Decision);
 /// A recording that is cut, damaged, or of another version, with its line.
 pub fn replay(lines: impl BufRead, other: Option<&Config>, tree: &Path) -> anyhow::Result<Replayed> {
     let mut lines = Lines { lines, number: 0 };
-    let Some(Record::Opened { format, brisk, kernel, mechanisms }) = lines.next()? else {
+    let Some(EventRecord::Opened { format, brisk, kernel, mechanisms }) = lines.next()? else {
         bail!("line 1 does not open a recording; `brisk daemon --record FILE` writes one");
     };
     ensure!(format == FORMAT, "the recording has format {format}, and this brisk reads format {FORMAT}");
@@ -95,7 +95,7 @@ pub fn replay(lines: impl BufRead, other: Option<&Config>, tree: &Path) -> anyho
     let mut is_full = None;
     while let Some(record) = lines.next()? {
         ensure!(is_full.is_none(), "line {}: something follows the end of the recording", lines.number);
-        if let Record::Closed { records, is_full: was_full } = record {
+        if let EventRecord::Closed { records, is_full: was_full } = record {
             ensure!(records + 1 == lines.number, "line {}: lines before it are missing", lines.number);
             is_full = Some(was_full);
         } else {
@@ -114,7 +114,7 @@ struct Lines<Source> {
 }
 
 impl<Source: BufRead> Lines<Source> {
-    fn next(&mut self) -> anyhow::Result<Option<Record>> {
+    fn next(&mut self) -> anyhow::Result<Option<EventRecord>> {
         let mut line = Vec::new();
         let length = io::Read::take(&mut self.lines, LINE_LIMIT_BYTES).read_until(b'\n', &mut line)?;
         if length == 0 {
@@ -186,25 +186,25 @@ impl Replay {
         Ok(())
     }
 
-    fn take(&mut self, record: Record) -> anyhow::Result<()> {
+    fn take(&mut self, record: EventRecord) -> anyhow::Result<()> {
         match record {
-            Record::Opened { .. } | Record::Closed { .. } => bail!("this record is out of place"),
-            Record::Recalled { mechanism, text } => {
+            EventRecord::Opened { .. } | EventRecord::Closed { .. } => bail!("this record is out of place"),
+            EventRecord::Recalled { mechanism, text } => {
                 let index = self.position(&mechanism)?;
                 self.mechanisms.recall(index, &text);
             }
-            Record::Configured { text } if self.other.is_none() => {
+            EventRecord::Configured { text } if self.other.is_none() => {
                 self.config = Config::parse(&text).context("the configuration is of another version")?;
             }
-            Record::Configured { .. } => {}
-            Record::Found { files } => seen::lay_out(&files, self.root.path("/").as_path())?,
-            Record::LetGo { at, is_new_configuration } => {
+            EventRecord::Configured { .. } => {}
+            EventRecord::Found { files } => seen::lay_out(&files, self.root.path("/").as_path())?,
+            EventRecord::LetGo { at, is_new_configuration } => {
                 self.on_device(at, is_new_configuration, Mechanisms::let_go)?;
             }
-            Record::Followed { at, is_new_configuration } => {
+            EventRecord::Followed { at, is_new_configuration } => {
                 self.on_device(at, is_new_configuration, Mechanisms::follow)?;
             }
-            Record::Happened { at, to, event } => {
+            EventRecord::Happened { at, to, event } => {
                 self.advance(at)?;
                 self.events += 1;
                 self.heard.insert(kind(&event));
@@ -213,19 +213,19 @@ impl Replay {
                     self.tell(to, &event);
                 }
             }
-            Record::Foreground { pids } => self.mechanisms.begin_in_foreground(&pids),
-            Record::Decided { at, mechanism, decisions } => {
+            EventRecord::Foreground { pids } => self.mechanisms.begin_in_foreground(&pids),
+            EventRecord::Decided { at, mechanism, decisions } => {
                 let index = self.position(&mechanism)?;
                 self.recorded.extend(decisions.into_iter().map(|decision| (at, index, decision)));
             }
-            Record::Became { at, mechanism, outcomes } => {
+            EventRecord::Became { at, mechanism, outcomes } => {
                 let index = self.position(&mechanism)?;
                 if self.other.is_none() {
                     self.advance(at)?;
                     self.tell_outcomes(index, &outcomes);
                 }
             }
-            Record::Stopped { at } => {
+            EventRecord::Stopped { at } => {
                 self.advance(at)?;
                 let decided = self.mechanisms.stop(at);
                 self.settle_all(decided);

@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::catalogue::Entry;
-use super::conduct::{Ending, Findings, Limits, Place, Run};
+use super::conduct::{Findings, Limits, Place, Run, RunEnding};
 use super::plan::{Line, Plan};
-use super::store::{Found, Store};
+use super::store::{Store, StoredResults};
 use brisk_report::proof::{ExperimentResult, Failure, FailureOf};
 
 /// One experiment with its place on disk.
@@ -21,12 +21,12 @@ pub struct Member {
     /// What is known so far.
     pub findings: Findings,
     /// What became of it; `None` until it has ended.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ExperimentOutcome>,
 }
 
 /// What became of an experiment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ExperimentOutcome {
     /// All of it is measured.
     Complete,
     /// There was no time for all of it.
@@ -37,7 +37,7 @@ pub enum Outcome {
 
 /// What happens to an experiment.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum CampaignEvent<'a> {
     /// It begins.
     Begun,
     /// What a device of it needs was fetched and built.
@@ -47,14 +47,14 @@ pub enum Event<'a> {
         /// How long that took.
         took: Duration,
     },
-    /// What it had measured before cannot be used: [`Found::Other`].
-    SetAside(&'a Found),
+    /// What it had measured before cannot be used: [`StoredResults::Other`].
+    SetAside(&'a StoredResults),
     /// All is prepared; it measures.
     Measures,
     /// A line of a device.
     Line(&'a Line),
     /// It has ended so.
-    Ended(&'a Outcome),
+    Ended(&'a ExperimentOutcome),
 }
 
 impl Member {
@@ -66,7 +66,7 @@ impl Member {
     /// Its result, repeated by `command`.
     pub fn result(&self, command: String) -> ExperimentResult {
         let failure = match &self.outcome {
-            Some(Outcome::Failed(failure)) => Some(failure.clone()),
+            Some(ExperimentOutcome::Failed(failure)) => Some(failure.clone()),
             _ => None,
         };
         ExperimentResult { failure, ..self.run().result(&self.findings, command) }
@@ -76,25 +76,25 @@ impl Member {
         &mut self,
         place: &dyn Place,
         limits: &Limits<'_>,
-        on_event: &mut dyn FnMut(Event<'_>),
-    ) -> anyhow::Result<Ending> {
+        on_event: &mut dyn FnMut(CampaignEvent<'_>),
+    ) -> anyhow::Result<RunEnding> {
         let mut devices = Vec::new();
         for plan in self.run().scenarios() {
             if limits.interrupted.load(Ordering::Relaxed) {
-                return Ok(Ending::Interrupted);
+                return Ok(RunEnding::Interrupted);
             }
             let begun = Instant::now();
             devices.push(place.prepare(&self.entry.experiment, &plan)?);
-            on_event(Event::Prepared { plan: &plan, took: begun.elapsed() });
+            on_event(CampaignEvent::Prepared { plan: &plan, took: begun.elapsed() });
         }
         if let Some(found) = self.store.measure_on(&devices.join("\n"))? {
             self.findings = Findings::default();
-            on_event(Event::SetAside(&found));
+            on_event(CampaignEvent::SetAside(&found));
         }
-        on_event(Event::Measures);
+        on_event(CampaignEvent::Measures);
         let Self { entry, quick, store, findings, .. } = self;
         let run = Run { experiment: &entry.experiment, quick: *quick, seed: store.header().seed };
-        run.conduct(place, store, findings, limits, &mut |_, line| on_event(Event::Line(line)))
+        run.conduct(place, store, findings, limits, &mut |_, line| on_event(CampaignEvent::Line(line)))
     }
 }
 
@@ -103,25 +103,25 @@ pub fn conduct(
     members: &mut [Member],
     place: &dyn Place,
     limits: &Limits<'_>,
-    on_event: &mut dyn FnMut(usize, Event<'_>),
-) -> Ending {
-    let mut ending = Ending::Complete;
+    on_event: &mut dyn FnMut(usize, CampaignEvent<'_>),
+) -> RunEnding {
+    let mut ending = RunEnding::Complete;
     for (index, member) in members.iter_mut().enumerate() {
-        on_event(index, Event::Begun);
+        on_event(index, CampaignEvent::Begun);
         let ended = member.conduct(place, limits, &mut |event| on_event(index, event));
         // An interrupt makes devices fail that would not have.
         if limits.interrupted.load(Ordering::Relaxed) {
-            return Ending::Interrupted;
+            return RunEnding::Interrupted;
         }
         let outcome = match ended {
-            Ok(Ending::Complete) => Outcome::Complete,
+            Ok(RunEnding::Complete) => ExperimentOutcome::Complete,
             Ok(_) => {
-                ending = Ending::OutOfTime;
-                Outcome::OutOfTime
+                ending = RunEnding::OutOfTime;
+                ExperimentOutcome::OutOfTime
             }
-            Err(error) => Outcome::Failed(failure(place, &error)),
+            Err(error) => ExperimentOutcome::Failed(failure(place, &error)),
         };
-        on_event(index, Event::Ended(member.outcome.insert(outcome)));
+        on_event(index, CampaignEvent::Ended(member.outcome.insert(outcome)));
     }
     ending
 }
@@ -161,7 +161,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
         let header = Header { brisk: "1".into(), experiment: text, quick: true, seed: 5, ..Header::default() };
         let (store, found) = Store::open(&folder.join(name), &header, None, false).unwrap();
         let mut findings = Findings::default();
-        if let Found::Same(lines) = found {
+        if let StoredResults::Same(lines) = found {
             lines.into_iter().for_each(|line| findings.add(line));
         }
         Member { entry, quick: true, store, findings, outcome: None }
@@ -226,7 +226,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
         let mut measured = [0; 3];
         let limits = Limits { interrupted: &AtomicBool::new(false), until: None };
         conduct(&mut members, device, &limits, &mut |index, event| {
-            measured[index] += usize::from(matches!(event, Event::Line(Line::Measured(_))));
+            measured[index] += usize::from(matches!(event, CampaignEvent::Line(Line::Measured(_))));
         });
         let results = members.iter().map(|member| member.result(String::new()));
         let had = results.map(|result| {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::spec::{Experiment, SpecError};
-use brisk_report::proof::Mode;
+use brisk_report::proof::Timekeeping;
 
 /// By name, in the order in which they are run.
 const EXPERIMENTS: &[&[(&str, &str)]] = &[
@@ -102,7 +102,7 @@ pub fn all() -> Result<Vec<Entry>, SpecError> {
 /// # Errors
 /// When a name stands for nothing, or for an experiment of the other place.
 pub fn select(names: &[String], here: bool) -> Result<Vec<Entry>, CatalogueError> {
-    let fits = |entry: &Entry| (entry.experiment.mode == Mode::Native) == here;
+    let fits = |entry: &Entry| (entry.experiment.mode == Timekeeping::Native) == here;
     let mut chosen: Vec<Entry> = Vec::new();
     if names.is_empty() {
         chosen.extend(all()?.into_iter().filter(|entry| fits(entry) && entry.experiment.reboots.is_none()));
@@ -216,7 +216,7 @@ mod tests {
             for scenario in experiment.scenario.iter().chain(of_arms) {
                 let scenario = brisk_lab::Scenario::load(scenario).unwrap();
                 let deterministic = scenario.machine.mode == brisk_lab::Mode::Deterministic;
-                assert_eq!(deterministic, experiment.mode == Mode::Deterministic, "{file_name}");
+                assert_eq!(deterministic, experiment.mode == Timekeeping::Deterministic, "{file_name}");
             }
             assert!(experiment.clone().in_quick_form().arms.iter().any(|arm| arm.baseline), "{file_name}");
             assert!(!experiment.points(true).is_empty());

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use crate::catalogue::{self, Entry};
     use crate::estimate::Estimate;
-    use brisk_report::proof::Mode;
+    use brisk_report::proof::Timekeeping;
 
     /// A whole quick run with a warm cache on a machine with two cores that did nothing else.
     const RECORDED_QUICK_S: f64 = 647.0;
@@ -121,7 +121,7 @@ mod tests {
         let entries = catalogue::select(&[], false).unwrap().into_iter();
         let quick = entries.filter(|entry| entry.experiment.replicates.quick > 0).map(|entry| {
             let entry = Entry { experiment: entry.experiment.in_quick_form(), ..entry };
-            let devices = if entry.experiment.mode == Mode::Deterministic { 2 } else { 1 };
+            let devices = if entry.experiment.mode == Timekeeping::Deterministic { 2 } else { 1 };
             (entry, devices)
         });
         quick.collect()

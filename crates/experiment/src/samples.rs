@@ -7,7 +7,7 @@ use super::plan::{Course, Measured, Replicate};
 use super::point::Point;
 use super::spec::Experiment;
 use super::statistics::{bootstrap, median, standard_deviation};
-use brisk_report::proof::{ArmResult, Change, CourseResult, Rejection};
+use brisk_report::proof::{ArmResult, CourseResult, MedianChange, Rejection};
 
 /// What was measured in an experiment so far.
 #[derive(Debug, Clone)]
@@ -117,7 +117,7 @@ impl Samples {
         series
     }
 
-    fn change(&self, metric: Metric, arm: usize, baseline: usize, point: usize) -> Option<Change> {
+    fn change(&self, metric: Metric, arm: usize, baseline: usize, point: usize) -> Option<MedianChange> {
         let pair = self.paired(metric, &[(arm, point), (baseline, point)]);
         if arm == baseline || pair[0].is_empty() {
             return None;
@@ -125,7 +125,7 @@ impl Samples {
         let percent = |ours: &[f64], theirs: &[f64]| 100.0 * (median(ours) / median(theirs) - 1.0);
         let ci = bootstrap(pair[0].len(), &mut |drawn| percent(&pick(&pair[0], drawn), &pick(&pair[1], drawn)));
         let percent = percent(&pair[0], &pair[1]);
-        percent.is_finite().then_some(Change { percent, ci })
+        percent.is_finite().then_some(MedianChange { percent, ci })
     }
 
     /// How things went, arm by arm: at each step the median over the blocks that came so far.

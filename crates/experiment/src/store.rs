@@ -65,7 +65,7 @@ pub enum StoreError {
 
 /// What [`Store::open`] found in its folder.
 #[derive(Debug, PartialEq)]
-pub enum Found {
+pub enum StoredResults {
     /// Nothing that was measured or noted.
     Nothing,
     /// A run of the same, which goes on: its lines.
@@ -97,17 +97,22 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Io`], and [`StoreError::Busy`].
-    pub fn open(folder: &Path, wanted: &Header, seed: Option<u64>, restart: bool) -> Result<(Self, Found), StoreError> {
+    pub fn open(
+        folder: &Path,
+        wanted: &Header,
+        seed: Option<u64>,
+        restart: bool,
+    ) -> Result<(Self, StoredResults), StoreError> {
         let refused = match Self::resume(folder, wanted) {
             Ok(Some((store, _))) if restart => (store.folder, "--restart was given".to_owned()),
             Ok(Some((store, _))) if seed.is_some_and(|seed| seed != store.header.seed) => {
                 (store.folder, format!("its seed was {}", store.header.seed))
             }
-            Ok(Some((store, lines))) if has_findings(&lines) => return Ok((store, Found::Same(lines))),
+            Ok(Some((store, lines))) if has_findings(&lines) => return Ok((store, StoredResults::Same(lines))),
             Ok(found) => {
                 // Its lock with it.
                 drop(found);
-                return Ok((Self::create(folder, wanted)?, Found::Nothing));
+                return Ok((Self::create(folder, wanted)?, StoredResults::Nothing));
             }
             Err(StoreError::Other { path, reason }) => (path, reason),
             Err(error) => return Err(error),
@@ -115,7 +120,7 @@ impl Store {
         let (folder, reason) = refused;
         let aside = set_aside(&folder)?;
         let store = Self::create(&folder, wanted)?;
-        Ok((store, aside.map_or(Found::Nothing, |aside| Found::Other { reason, aside })))
+        Ok((store, aside.map_or(StoredResults::Nothing, |aside| StoredResults::Other { reason, aside })))
     }
 
     /// Begins a run in `folder`; what another run left there is gone.
@@ -172,7 +177,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Io`].
-    pub fn measure_on(&mut self, devices: &str) -> Result<Option<Found>, StoreError> {
+    pub fn measure_on(&mut self, devices: &str) -> Result<Option<StoredResults>, StoreError> {
         if self.header.devices == devices {
             return Ok(None);
         }
@@ -185,7 +190,7 @@ impl Store {
         }
         self.write_header()?;
         let reason = || "the kernel or something else of the device has changed".to_owned();
-        Ok(aside.map(|aside| Found::Other { reason: reason(), aside }))
+        Ok(aside.map(|aside| StoredResults::Other { reason: reason(), aside }))
     }
 
     /// What it is a run of.
@@ -324,7 +329,7 @@ mod tests {
         drop(store);
 
         let (mut store, found) = Store::open(&folder, &header(true, 1), None, false).unwrap();
-        assert_eq!((store.header().seed, found), (7, Found::Same(vec![note("one"), measured(2)])));
+        assert_eq!((store.header().seed, found), (7, StoredResults::Same(vec![note("one"), measured(2)])));
         store.add(&note("three")).unwrap();
         drop(store);
         let (_, lines) = Store::resume(&folder, &header(true, 1)).unwrap().unwrap();
@@ -352,8 +357,8 @@ mod tests {
         store.add(&note("refused")).unwrap();
         drop(store);
         let (mut store, found) = Store::open(&folder, &header(true, 7), None, false).unwrap();
-        assert_eq!(found, Found::Same(vec![note("refused")]));
-        let Some(Found::Other { aside, .. }) = store.measure_on("6.1.0-51").unwrap() else { panic!("mixed") };
+        assert_eq!(found, StoredResults::Same(vec![note("refused")]));
+        let Some(StoredResults::Other { aside, .. }) = store.measure_on("6.1.0-51").unwrap() else { panic!("mixed") };
         let kept = fs::read_to_string(aside.join("replicates.jsonl")).unwrap();
         assert_eq!(parse(&kept).0, [note("refused")]);
     }
@@ -382,7 +387,7 @@ mod tests {
                 fs::write(folder.join("run.json"), "garbage").unwrap();
             }
             let (store, found) = Store::open(&folder, &wanted, seed, restart).unwrap();
-            let Found::Other { reason, aside } = found else { panic!("{what}: {found:?}") };
+            let StoredResults::Other { reason, aside } = found else { panic!("{what}: {found:?}") };
             assert!(reason.contains(expected), "{what}: {reason}");
             assert_eq!(store.header(), &wanted, "{what}");
             let kept = fs::read_to_string(aside.join("replicates.jsonl")).unwrap();
@@ -402,14 +407,14 @@ mod tests {
         drop(store);
         let (mut store, _) = Store::open(&folder, &header(true, 7), None, false).unwrap();
         assert_eq!(store.measure_on("6.1.0-50").unwrap(), None, "the same kernel goes on");
-        let Some(Found::Other { reason, aside }) = store.measure_on("6.1.0-51").unwrap() else { panic!() };
+        let Some(StoredResults::Other { reason, aside }) = store.measure_on("6.1.0-51").unwrap() else { panic!() };
         assert!(reason.contains("kernel"), "{reason}");
         store.add(&measured(2)).unwrap();
         drop(store);
         let lines = |folder: &Path| parse(&fs::read_to_string(folder.join("replicates.jsonl")).unwrap()).0;
         assert_eq!((lines(&aside), lines(&folder)), (vec![measured(1)], vec![measured(2)]));
         let (store, found) = Store::open(&folder, &header(true, 7), None, false).unwrap();
-        assert_eq!((store.header().devices.as_str(), found), ("6.1.0-51", Found::Same(vec![measured(2)])));
+        assert_eq!((store.header().devices.as_str(), found), ("6.1.0-51", StoredResults::Same(vec![measured(2)])));
     }
 
     // Verifies PROVE-2.
@@ -423,7 +428,7 @@ mod tests {
         assert!(refused.contains("another brisk prove"), "{refused}");
         drop(store);
         let (_, found) = Store::open(&folder, &header(true, 7), None, false).unwrap();
-        assert_eq!(found, Found::Same(vec![measured(1)]));
+        assert_eq!(found, StoredResults::Same(vec![measured(1)]));
     }
 
     // Verifies PROVE-2.

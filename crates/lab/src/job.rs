@@ -118,7 +118,7 @@ impl HostClock {
 
 /// How a job ended that the guest finished by itself.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The command's exit status; 128 + the signal's number when a signal ended it.
     pub status: u8,
     /// The release of the kernel that ran (`6.1.0-56-amd64`).

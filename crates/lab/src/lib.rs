@@ -31,12 +31,12 @@ use assembly::modules::LoadableModule;
 use assembly::packages::{KernelFiles, Packages};
 use assembly::{cache, image, libraries, modules, program, programs};
 use guest::{GuestJob, GuestModule, JOB_FILE};
-use machine::{Machine, Start};
+use machine::{RunningMachine, Start};
 use watch::Limits;
 
 pub use assembly::program::BINARY_VARIABLE;
 pub use error::LabError;
-pub use job::{Channel, GuestFile, GuestLine, HostClock, Job, Outcome};
+pub use job::{Channel, GuestFile, GuestLine, HostClock, Job, RunOutcome};
 pub use scenario::{Mode, Scenario, ScenarioError};
 pub use self_check::{SelfCheck, SelfCheckPoint};
 
@@ -53,8 +53,8 @@ const STARTS: u32 = 3;
 ///
 /// # Errors
 /// [`LabError`] when the kernel cannot be had, the machine does not boot, panics, locks up or runs out of time, or
-/// when the self-check fails. A command that ends with an error is not one: see [`Outcome::status`].
-pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, LabError> {
+/// when the self-check fails. A command that ends with an error is not one: see [`RunOutcome::status`].
+pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<RunOutcome, LabError> {
     let scenario = &job.scenario;
     let cache = Cache::open()?;
     let Parts { packages, kernel, modules, image } = Parts::of(&cache, scenario)?;
@@ -64,7 +64,7 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, Lab
         let initramfs = pack(job, &packages, &modules)?;
         let start =
             Start { scenario, kernel: &image, initramfs: &initramfs, core: job.core, interactive: job.interactive };
-        let (machine, streams) = Machine::start(&start)?;
+        let (machine, streams) = RunningMachine::start(&start)?;
         drop(initramfs);
         watch::watch(machine, streams, limits, vcpu_threads, on_line)
     };
@@ -75,7 +75,7 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<Outcome, Lab
         ended = boot();
     }
     let ended = ended?;
-    Ok(Outcome { status: ended.status, kernel: kernel.release, wall: ended.wall, self_check: ended.self_check })
+    Ok(RunOutcome { status: ended.status, kernel: kernel.release, wall: ended.wall, self_check: ended.self_check })
 }
 
 /// What a guest's machine boots.

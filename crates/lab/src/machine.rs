@@ -20,7 +20,7 @@ use brisk_sys::process::parent_death;
 
 /// A running machine; dropping it kills and reaps QEMU.
 #[derive(Debug)]
-pub struct Machine {
+pub struct RunningMachine {
     child: Child,
 }
 
@@ -50,7 +50,7 @@ pub struct Start<'a> {
     pub interactive: bool,
 }
 
-impl Machine {
+impl RunningMachine {
     /// Starts QEMU. It is killed when the calling thread ends, whatever the reason.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for RunningMachine {
     fn drop(&mut self) {
         self.kill();
         let _ = self.reap();

@@ -10,7 +10,7 @@ const SEPARATOR: char = '\u{1e}';
 /// One message of the guest's first process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
-pub enum Record {
+pub enum GuestRecord {
     /// The kernel has booted and started the first process.
     Begun,
     /// The fixed work was measured, whether it passed or not.
@@ -27,7 +27,7 @@ pub enum Record {
     },
 }
 
-impl Record {
+impl GuestRecord {
     /// The record as a line, with its end.
     pub fn to_line(&self) -> String {
         let json = serde_json::to_string(self).expect("a record has only string keys");
@@ -50,17 +50,17 @@ mod tests {
     fn records_survive_the_wire_and_lines_are_no_records() {
         let point = SelfCheckPoint { policy: "policy0".into(), frequency_khz: 200_000, time_us: 3, deviation: 0.01 };
         for record in [
-            Record::Begun,
-            Record::Ended { status: 7 },
-            Record::Failed { reason: "no \"x\"\n".into() },
-            Record::SelfChecked(SelfCheck { points: vec![point] }),
+            GuestRecord::Begun,
+            GuestRecord::Ended { status: 7 },
+            GuestRecord::Failed { reason: "no \"x\"\n".into() },
+            GuestRecord::SelfChecked(SelfCheck { points: vec![point] }),
         ] {
             let line = record.to_line();
             assert_eq!(line.matches('\n').count(), 1);
-            assert_eq!(Record::at_end_of(line.trim_end()), Some(("", record.clone())));
-            assert_eq!(Record::at_end_of(&format!("half{}", line.trim_end())), Some(("half", record)));
+            assert_eq!(GuestRecord::at_end_of(line.trim_end()), Some(("", record.clone())));
+            assert_eq!(GuestRecord::at_end_of(&format!("half{}", line.trim_end())), Some(("half", record)));
         }
-        assert_eq!(Record::at_end_of(r#"{"record":"ended","status":0}"#), None);
-        assert_eq!(Record::at_end_of("\u{1e}nonsense"), None);
+        assert_eq!(GuestRecord::at_end_of(r#"{"record":"ended","status":0}"#), None);
+        assert_eq!(GuestRecord::at_end_of("\u{1e}nonsense"), None);
     }
 }

@@ -45,7 +45,7 @@ pub struct Scenario {
     /// Which kernel boots.
     pub kernel: Kernel,
     /// On what.
-    pub machine: Machine,
+    pub machine: MachineSpec,
     /// What the guest's first process prepares.
     #[serde(default)]
     pub guest: Guest,
@@ -85,7 +85,7 @@ pub struct Kernel {
 /// The emulated machine.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Machine {
+pub struct MachineSpec {
     /// How its time is kept.
     pub mode: Mode,
     /// CPUs; one in deterministic mode.

@@ -10,8 +10,8 @@ use rustix::io::{Errno, read};
 use super::console::{Lines, is_fatal};
 use super::error::LabError;
 use super::job::{Channel, GuestLine, HostClock};
-use super::machine::{Machine, Streams};
-use super::record::Record;
+use super::machine::{RunningMachine, Streams};
+use super::record::GuestRecord;
 use super::self_check::SelfCheck;
 use brisk_sys::Root;
 
@@ -33,11 +33,11 @@ pub struct Limits {
 /// How a guest's command ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// As in [`super::Outcome`].
+    /// As in [`super::RunOutcome`].
     pub status: u8,
-    /// As in [`super::Outcome`].
+    /// As in [`super::RunOutcome`].
     pub self_check: Option<SelfCheck>,
-    /// As in [`super::Outcome`].
+    /// As in [`super::RunOutcome`].
     pub wall: Duration,
 }
 
@@ -48,7 +48,7 @@ pub struct Ended {
 /// # Errors
 /// [`LabError`] for every end but that of the command.
 pub fn watch(
-    machine: Machine,
+    machine: RunningMachine,
     streams: Streams,
     limits: Limits,
     vcpu_threads: u32,
@@ -80,7 +80,7 @@ fn failed_to(operation: &str, reason: String) -> LabError {
 }
 
 struct Watch {
-    machine: Machine,
+    machine: RunningMachine,
     sources: Vec<Source>,
     deadline: Instant,
     /// For the first process to begin.
@@ -178,7 +178,7 @@ impl Listener<'_> {
             return;
         };
         if channel == Channel::Results
-            && let Some((unfinished, record)) = Record::at_end_of(&text)
+            && let Some((unfinished, record)) = GuestRecord::at_end_of(&text)
         {
             // The command's last line may lack its end.
             if !unfinished.is_empty() {
@@ -210,15 +210,15 @@ struct Story {
     fatal: Option<String>,
     has_begun: bool,
     self_check: Option<SelfCheck>,
-    end: Option<Record>,
+    end: Option<GuestRecord>,
 }
 
 impl Story {
-    fn note(&mut self, record: Record) {
+    fn note(&mut self, record: GuestRecord) {
         match record {
-            Record::Begun => self.has_begun = true,
-            Record::SelfChecked(check) => self.self_check = Some(check),
-            end @ (Record::Ended { .. } | Record::Failed { .. }) => self.end = Some(end),
+            GuestRecord::Begun => self.has_begun = true,
+            GuestRecord::SelfChecked(check) => self.self_check = Some(check),
+            end @ (GuestRecord::Ended { .. } | GuestRecord::Failed { .. }) => self.end = Some(end),
         }
     }
 
@@ -234,8 +234,8 @@ impl Story {
         }
         match (self.fatal, self.end) {
             (Some(line), _) => Err(LabError::Kernel { line, last_lines }),
-            (None, Some(Record::Ended { status })) => Ok(Ended { status, self_check: self.self_check, wall }),
-            (None, Some(Record::Failed { reason })) => Err(LabError::Ended { reason, last_lines }),
+            (None, Some(GuestRecord::Ended { status })) => Ok(Ended { status, self_check: self.self_check, wall }),
+            (None, Some(GuestRecord::Failed { reason })) => Err(LabError::Ended { reason, last_lines }),
             (None, _) => {
                 let said = self.emulator_lines.join("; ");
                 let reason = format!("QEMU ended with {emulator_status} {said}").trim_end().to_owned();
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn records_are_kept_and_lines_handed_on() {
-        let end = Record::Ended { status: 3 }.to_line();
+        let end = GuestRecord::Ended { status: 3 }.to_line();
         let (story, heard) = told(Channel::Results, &["{\"a\":1}", &format!("unfinished{}", end.trim_end())]);
         assert_eq!(heard, ["{\"a\":1}", "unfinished"]);
         assert!(story.is_decided());
@@ -328,7 +328,7 @@ mod tests {
     // Verifies LAB-1.
     #[test]
     fn a_program_cannot_end_the_guest_from_the_console() {
-        let end = Record::Ended { status: 0 }.to_line();
+        let end = GuestRecord::Ended { status: 0 }.to_line();
         let (story, heard) = told(Channel::Console, &[end.trim_end()]);
         assert_eq!(heard.len(), 1);
         assert!(!story.is_decided());
@@ -338,8 +338,8 @@ mod tests {
     #[test]
     fn each_bad_end_has_its_error() {
         let bad = SelfCheckPoint { policy: "policy0".into(), frequency_khz: 1, time_us: 1, deviation: 0.5 };
-        let checked = Record::SelfChecked(SelfCheck { points: vec![bad.clone(), bad] }).to_line();
-        let failed = Record::Failed { reason: "no module".into() }.to_line();
+        let checked = GuestRecord::SelfChecked(SelfCheck { points: vec![bad.clone(), bad] }).to_line();
+        let failed = GuestRecord::Failed { reason: "no module".into() }.to_line();
         for (channel, line, expected) in [
             (
                 Channel::Console,

@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthStr;
 use super::figure;
 use super::summary::{self, Mark, Tally};
 use super::table::{bold, clean, dim, style, wrap};
-use crate::proof::{ClaimResult, ExperimentResult, Mode, Proof, Verdict};
+use crate::proof::{ClaimResult, ExperimentResult, Proof, Timekeeping, Verdict};
 
 /// What it takes at most, with the lines that a caller adds below it: a screen.
 pub const MOST_LINES: usize = 38;
@@ -50,7 +50,7 @@ pub fn render(proof: &Proof, width: usize, colour: bool) -> String {
     let mut room = MOST_LINES.saturating_sub(out.lines + ending.lines());
     let width = out.width - NOTE_INDENT.len();
     // What was found of the user's own device is not looked for in a report.
-    for experiment in proof.experiments.iter().filter(|experiment| experiment.mode == Mode::Native) {
+    for experiment in proof.experiments.iter().filter(|experiment| experiment.mode == Timekeeping::Native) {
         for line in experiment.notes.iter().flat_map(|note| wrap(&clean(note), width)).take(room) {
             out.line(&[(Style::new(), NOTE_INDENT), (Style::new(), &line)]);
             room -= 1;

@@ -175,7 +175,7 @@ pub fn printed(text: &str) -> String {
 
 /// What a claim requires of its figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Requirement {
+pub enum FigureRequirement {
     /// At least this.
     AtLeast(f64),
     /// At most this.
@@ -184,7 +184,7 @@ pub enum Requirement {
     Within(f64),
 }
 
-impl Requirement {
+impl FigureRequirement {
     /// The lower and the upper bound of what meets it.
     pub fn bounds(self) -> [Option<f64>; 2] {
         match self {
@@ -196,15 +196,16 @@ impl Requirement {
 }
 
 /// Reads a requirement as claims write it (`>= 90`, `< 1`, `within 1`); `None` for anything else, such as `reported`.
-pub fn requirement(text: &str) -> Option<Requirement> {
+pub fn requirement(text: &str) -> Option<FigureRequirement> {
     let text = text.trim();
-    let (requirement, rest): (fn(f64) -> Requirement, &str) = if let Some(rest) = text.strip_prefix(['>', '\u{2265}']) {
-        (Requirement::AtLeast, rest)
-    } else if let Some(rest) = text.strip_prefix(['<', '\u{2264}']) {
-        (Requirement::AtMost, rest)
-    } else {
-        (Requirement::Within, text.strip_prefix("within ")?)
-    };
+    let (requirement, rest): (fn(f64) -> FigureRequirement, &str) =
+        if let Some(rest) = text.strip_prefix(['>', '\u{2265}']) {
+            (FigureRequirement::AtLeast, rest)
+        } else if let Some(rest) = text.strip_prefix(['<', '\u{2264}']) {
+            (FigureRequirement::AtMost, rest)
+        } else {
+            (FigureRequirement::Within, text.strip_prefix("within ")?)
+        };
     let (value, end) = leading_number(rest.trim_start_matches('=').trim())?;
     // A unit may follow; another condition may not.
     (!end.contains(['<', '>', '='])).then(|| requirement(value))
@@ -280,11 +281,11 @@ mod tests {
     #[test]
     fn reads_requirements() {
         let table = [
-            (">= 90", Some(Requirement::AtLeast(90.0))),
-            ("> 1 %", Some(Requirement::AtLeast(1.0))),
-            ("<= -8", Some(Requirement::AtMost(-8.0))),
-            ("\u{2264} 8 ms", Some(Requirement::AtMost(8.0))),
-            ("within 1", Some(Requirement::Within(1.0))),
+            (">= 90", Some(FigureRequirement::AtLeast(90.0))),
+            ("> 1 %", Some(FigureRequirement::AtLeast(1.0))),
+            ("<= -8", Some(FigureRequirement::AtMost(-8.0))),
+            ("\u{2264} 8 ms", Some(FigureRequirement::AtMost(8.0))),
+            ("within 1", Some(FigureRequirement::Within(1.0))),
             ("reported", None),
             ("", None),
             (">= 1 and <= 2", None),

@@ -1,8 +1,8 @@
 //! What an experiment found, in a phrase for each arm and metric.
 
 use super::figure;
-use super::summary::{NEGLIGIBLE_PERCENT, Outcome, baseline, change, is_energy, is_time, ordered, outcome};
-use crate::proof::{ArmResult, Change, ExperimentResult};
+use super::summary::{ArmOutcome, NEGLIGIBLE_PERCENT, baseline, change, is_energy, is_time, ordered, outcome};
+use crate::proof::{ArmResult, ExperimentResult, MedianChange};
 
 /// An arm against its baseline over all points: one sentence a metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub fn findings(experiment: &ExperimentResult) -> Vec<Finding> {
         if first.baseline || findings.iter().any(|done| done.arm == first.name && done.metric == first.metric) {
             continue;
         }
-        let series: Vec<(&ArmResult, Change)> = compared
+        let series: Vec<(&ArmResult, MedianChange)> = compared
             .iter()
             .filter(|arm| arm.name == first.name && arm.metric == first.metric)
             .filter_map(|arm| Some((*arm, change(arm, &experiment.arms)?)))
@@ -74,13 +74,13 @@ pub fn findings(experiment: &ExperimentResult) -> Vec<Finding> {
     findings
 }
 
-fn finding(first: &ArmResult, baseline: &ArmResult, series: &[(&ArmResult, Change)]) -> Finding {
-    let at = |wanted: Outcome| -> Vec<String> {
+fn finding(first: &ArmResult, baseline: &ArmResult, series: &[(&ArmResult, MedianChange)]) -> Finding {
+    let at = |wanted: ArmOutcome| -> Vec<String> {
         let points = series.iter().filter(|(arm, change)| outcome(arm, *change) == Some(wanted));
         points.map(|(arm, _)| arm.point.clone()).collect()
     };
-    let unclear = at(Outcome::Unclear).len();
-    let same = at(Outcome::Same);
+    let unclear = at(ArmOutcome::Unclear).len();
+    let same = at(ArmOutcome::Same);
     let text = if same.len() == series.len() {
         format!("within {NEGLIGIBLE_PERCENT}{}% either way", figure::NO_BREAK_SPACE)
     } else if unclear + same.len() == series.len() {
@@ -103,12 +103,12 @@ fn finding(first: &ArmResult, baseline: &ArmResult, series: &[(&ArmResult, Chang
         energy: is_energy(first),
         text,
         same_at: same,
-        worse_at: at(Outcome::Worse),
+        worse_at: at(ArmOutcome::Worse),
         points: series.len(),
     }
 }
 
-fn range_text(first: &ArmResult, series: &[(&ArmResult, Change)]) -> String {
+fn range_text(first: &ArmResult, series: &[(&ArmResult, MedianChange)]) -> String {
     let percents = series.iter().map(|(_, change)| change.percent).filter(|percent| percent.is_finite());
     let (low, high) =
         percents.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), percent| (low.min(percent), high.max(percent)));
@@ -133,8 +133,8 @@ fn range_text(first: &ArmResult, series: &[(&ArmResult, Change)]) -> String {
 mod tests {
     use super::*;
 
-    fn arm(percent: f64, ci: [f64; 2]) -> (ArmResult, Change) {
-        let change = Change { percent, ci };
+    fn arm(percent: f64, ci: [f64; 2]) -> (ArmResult, MedianChange) {
+        let change = MedianChange { percent, ci };
         let arm = ArmResult {
             name: "plan".to_owned(),
             point: "boot".to_owned(),
@@ -169,8 +169,8 @@ mod tests {
                 "17.0 % shorter to 0.1 % longer; no difference at 1 of 2 points; too few replicates to tell at 1 of 2 points",
             ),
         ] {
-            let arms: Vec<(ArmResult, Change)> = series.iter().map(|&(percent, ci)| arm(percent, ci)).collect();
-            let series: Vec<(&ArmResult, Change)> = arms.iter().map(|(arm, change)| (arm, *change)).collect();
+            let arms: Vec<(ArmResult, MedianChange)> = series.iter().map(|&(percent, ci)| arm(percent, ci)).collect();
+            let series: Vec<(&ArmResult, MedianChange)> = arms.iter().map(|(arm, change)| (arm, *change)).collect();
             let text = finding(series[0].0, series[0].0, &series).text.replace(figure::NO_BREAK_SPACE, " ");
             assert_eq!(text, expected);
         }

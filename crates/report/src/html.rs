@@ -6,7 +6,7 @@ use askama::Template;
 use super::finding::{self, Finding};
 use super::summary::{self, Mark, Row, Subject, Tally};
 use super::{course, figure, plot, svg};
-use crate::proof::{ArmResult, ClaimResult, ExperimentResult, Mode, Proof, Verdict};
+use crate::proof::{ArmResult, ClaimResult, ExperimentResult, Proof, Timekeeping, Verdict};
 
 const PAGE_STYLE: &str = include_str!("../templates/page.css");
 
@@ -110,9 +110,9 @@ impl Badge {
             Mark::Verdict(Verdict::NotShown) => "not-shown",
             Mark::Verdict(Verdict::Inconclusive) => "inconclusive",
             Mark::Reported => "reported",
-            Mark::Outcome(summary::Outcome::Better) => "outcome better",
-            Mark::Outcome(summary::Outcome::Worse) => "outcome worse",
-            Mark::Outcome(_) | Mark::Nothing => "outcome",
+            Mark::ArmOutcome(summary::ArmOutcome::Better) => "outcome better",
+            Mark::ArmOutcome(summary::ArmOutcome::Worse) => "outcome worse",
+            Mark::ArmOutcome(_) | Mark::Nothing => "outcome",
         };
         Self { class, sign: mark.sign(), words: mark.words() }
     }
@@ -456,17 +456,17 @@ impl<'a> Series<'a> {
 fn modes(proof: &Proof) -> Vec<(&'static str, &'static str)> {
     let known = [
         (
-            Mode::Deterministic,
+            Timekeeping::Deterministic,
             "A virtual device with one CPU whose time is counted in instructions. It repeats to a fraction of a percent \
              on a busy host, and sees neither cache nor TLB misses: its figures are instructions turned into time.",
         ),
         (
-            Mode::Parallel,
+            Timekeeping::Parallel,
             "A virtual device whose CPUs run at the same time on the host. Only ratios of neighbouring replicates count; \
              a replicate whose CPUs waited for the host is refused.",
         ),
-        (Mode::Native, "The device itself, with its own kernel, governor and clock."),
+        (Timekeeping::Native, "The device itself, with its own kernel, governor and clock."),
     ];
-    let used = |mode: &Mode| proof.experiments.iter().any(|experiment| experiment.mode == *mode);
+    let used = |mode: &Timekeeping| proof.experiments.iter().any(|experiment| experiment.mode == *mode);
     known.into_iter().filter(|(mode, _)| used(mode)).map(|(mode, text)| (mode.word(), text)).collect()
 }

@@ -18,7 +18,7 @@ pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
 /// What a family's samples mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Counts up from zero since the process started.
     Counter,
     /// A current value that may rise and fall.
@@ -29,7 +29,7 @@ pub enum Kind {
     Info,
 }
 
-impl Kind {
+impl MetricKind {
     fn word(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -96,13 +96,13 @@ impl Exposition {
     /// # Errors
     ///
     /// A name or a unit that the format does not allow, or a name that is taken.
-    pub fn family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) -> Result<Family<'_>, MetricsError> {
+    pub fn family(&mut self, name: &str, kind: MetricKind, unit: &str, help: &str) -> Result<Family<'_>, MetricsError> {
         let reserved = ["_total", "_created", "_count", "_sum", "_bucket", "_info", "_gcount", "_gsum"];
         if !is_metric_name(name) || reserved.iter().any(|suffix| name.ends_with(suffix)) {
             return Err(MetricsError::Name(name.to_owned()));
         }
         let unit_fits = unit.is_empty()
-            || (kind != Kind::Info
+            || (kind != MetricKind::Info
                 && is_metric_name(unit)
                 && name.strip_suffix(unit).is_some_and(|s| s.ends_with('_')));
         if !unit_fits {
@@ -134,7 +134,7 @@ impl Exposition {
 pub struct Family<'a> {
     text: &'a mut String,
     name: String,
-    kind: Kind,
+    kind: MetricKind,
     label_sets: BTreeSet<Vec<(String, String)>>,
 }
 
@@ -146,8 +146,8 @@ impl Family<'_> {
     /// Labels that are not allowed or there already; a counter's value that is negative, NaN or infinite; another kind.
     pub fn sample(&mut self, labels: Labels<'_>, value: f64) -> Result<&mut Self, MetricsError> {
         let suffix = match self.kind {
-            Kind::Counter if value.is_finite() && value >= 0.0 => "_total",
-            Kind::Gauge => "",
+            MetricKind::Counter if value.is_finite() && value >= 0.0 => "_total",
+            MetricKind::Gauge => "",
             _ => return Err(self.refuse(value)),
         };
         self.take(labels)?;
@@ -161,7 +161,7 @@ impl Family<'_> {
     ///
     /// Labels that are not allowed or there already; another kind.
     pub fn info(&mut self, labels: Labels<'_>) -> Result<&mut Self, MetricsError> {
-        if self.kind != Kind::Info {
+        if self.kind != MetricKind::Info {
             return Err(self.refuse(1.0));
         }
         self.take(labels)?;
@@ -186,7 +186,7 @@ impl Family<'_> {
         let rising = bounds.windows(2).all(|pair| pair[0] < pair[1]) && bounds.iter().all(|bound| bound.is_finite());
         // A sum is a counter, so bounds below zero would need to leave it out.
         let counted = sum.is_finite() && sum >= 0.0 && bounds.first().is_none_or(|&bound| bound >= 0.0);
-        if self.kind != Kind::Histogram || counts.len() != bounds.len() + 1 || !rising || !counted {
+        if self.kind != MetricKind::Histogram || counts.len() != bounds.len() + 1 || !rising || !counted {
             return Err(self.refuse(sum));
         }
         if labels.iter().any(|(name, _)| *name == "le") {
@@ -284,22 +284,22 @@ mod tests {
     fn writes_the_kinds_as_the_specification_shows_them() {
         let mut exposition = Exposition::new();
         exposition
-            .family("brisk_build", Kind::Info, "", "The version that runs.")
+            .family("brisk_build", MetricKind::Info, "", "The version that runs.")
             .and_then(|mut family| family.info(&[("version", "0.1.0")]).map(drop))
             .unwrap();
         exposition
-            .family("brisk_events", Kind::Counter, "", "Events taken.")
+            .family("brisk_events", MetricKind::Counter, "", "Events taken.")
             .and_then(|mut family| {
                 family.sample(&[("kind", "exec")], 17.0)?.sample(&[("kind", "exit")], 3.0)?;
                 Ok(())
             })
             .unwrap();
         exposition
-            .family("brisk_resident_bytes", Kind::Gauge, "bytes", "Memory in RAM.")
+            .family("brisk_resident_bytes", MetricKind::Gauge, "bytes", "Memory in RAM.")
             .and_then(|mut family| family.sample(&[], 2_097_152.0).map(drop))
             .unwrap();
         exposition
-            .family("brisk_write_seconds", Kind::Histogram, "seconds", "Event to tunable written.")
+            .family("brisk_write_seconds", MetricKind::Histogram, "seconds", "Event to tunable written.")
             .and_then(|mut family| {
                 family.histogram(&[("mechanism", "launch")], &[0.0001, 1.0], &[4, 2, 1], 2.5).map(drop)
             })
@@ -334,7 +334,7 @@ brisk_write_seconds_sum{mechanism="launch"} 2.5
     fn escapes_help_and_label_values() {
         let mut exposition = Exposition::new();
         exposition
-            .family("a", Kind::Gauge, "", "one\ntwo \"three\" \\four")
+            .family("a", MetricKind::Gauge, "", "one\ntwo \"three\" \\four")
             .and_then(|mut family| family.sample(&[("path", "C:\\ \"x\"\ny")], f64::NAN).map(drop))
             .unwrap();
         let text = exposition.finish();
@@ -350,16 +350,16 @@ brisk_write_seconds_sum{mechanism="launch"} 2.5
     #[test]
     fn refuses_families_that_break_a_rule() {
         let table = [
-            ("", Kind::Gauge, ""),
-            ("1a", Kind::Gauge, ""),
-            ("a b", Kind::Gauge, ""),
-            ("ä", Kind::Gauge, ""),
-            ("events_total", Kind::Counter, ""),
-            ("build_info", Kind::Info, ""),
-            ("wait_seconds", Kind::Info, "seconds"),
-            ("wait", Kind::Gauge, "seconds"),
-            ("seconds", Kind::Gauge, "seconds"),
-            ("xseconds", Kind::Gauge, "seconds"),
+            ("", MetricKind::Gauge, ""),
+            ("1a", MetricKind::Gauge, ""),
+            ("a b", MetricKind::Gauge, ""),
+            ("ä", MetricKind::Gauge, ""),
+            ("events_total", MetricKind::Counter, ""),
+            ("build_info", MetricKind::Info, ""),
+            ("wait_seconds", MetricKind::Info, "seconds"),
+            ("wait", MetricKind::Gauge, "seconds"),
+            ("seconds", MetricKind::Gauge, "seconds"),
+            ("xseconds", MetricKind::Gauge, "seconds"),
         ];
         for (name, kind, unit) in table {
             let mut exposition = Exposition::new();
@@ -367,15 +367,18 @@ brisk_write_seconds_sum{mechanism="launch"} 2.5
             assert_eq!(exposition.finish(), "# EOF\n", "a refused family leaves no line");
         }
         let mut exposition = Exposition::new();
-        exposition.family("a", Kind::Gauge, "", "").unwrap();
-        assert_eq!(exposition.family("a", Kind::Counter, "", "").unwrap_err(), MetricsError::Twice("a".to_owned()));
+        exposition.family("a", MetricKind::Gauge, "", "").unwrap();
+        assert_eq!(
+            exposition.family("a", MetricKind::Counter, "", "").unwrap_err(),
+            MetricsError::Twice("a".to_owned())
+        );
     }
 
     // Verifies PROVE-4.
     #[test]
     fn refuses_samples_that_break_a_rule() {
         let mut exposition = Exposition::new();
-        let mut counter = exposition.family("a", Kind::Counter, "", "").unwrap();
+        let mut counter = exposition.family("a", MetricKind::Counter, "", "").unwrap();
         for value in [-1.0, f64::NAN, f64::INFINITY] {
             assert!(counter.sample(&[], value).is_err(), "{value}");
         }
@@ -388,7 +391,7 @@ brisk_write_seconds_sum{mechanism="launch"} 2.5
         assert!(counter.sample(&[("b", "2"), ("a", "1")], 1.0).is_err(), "the order of labels means nothing");
 
         let mut exposition = Exposition::new();
-        let mut histogram = exposition.family("h", Kind::Histogram, "", "").unwrap();
+        let mut histogram = exposition.family("h", MetricKind::Histogram, "", "").unwrap();
         assert!(histogram.histogram(&[], &[1.0], &[1], 1.0).is_err(), "one count too few");
         assert!(histogram.histogram(&[], &[2.0, 1.0], &[1, 1, 1], 1.0).is_err(), "bounds fall");
         assert!(histogram.histogram(&[], &[-1.0], &[1, 1], 1.0).is_err(), "a negative bound with a sum");

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::figure::{self, Requirement};
+use super::figure::{self, FigureRequirement};
 use super::finding;
-use super::summary::{self, Outcome};
+use super::summary::{self, ArmOutcome};
 use super::svg::{self, Anchor, Canvas, Caption, LABEL_SIZE, SERIES_COLOURS, SMALL_SIZE, Scale};
 use crate::proof::{ArmResult, ClaimResult, ExperimentResult};
 
@@ -168,8 +168,8 @@ fn row(canvas: &mut Canvas, layout: &Layout<'_>, arm: &ArmResult, scale: Scale, 
     let gain = summary::gain(arm, &layout.experiment.arms);
     let gain = gain.map_or_else(String::new, |gain| figure::change(gain.percent, gain.ci));
     let gain_class = match change.and_then(|change| summary::outcome(arm, change)) {
-        Some(Outcome::Better) => "good",
-        Some(Outcome::Worse) => "bad",
+        Some(ArmOutcome::Better) => "good",
+        Some(ArmOutcome::Worse) => "bad",
         _ => "muted",
     };
     let width = layout.size.width();
@@ -301,7 +301,7 @@ pub fn gauge(claim: &ClaimResult) -> Option<String> {
     let middle = height / 2.0;
     let requirement = figure::requirement(&claim.required);
     let paper = claim.paper.as_deref().and_then(|paper| figure::printed_range(paper, &claim.unit));
-    let bounds = requirement.map_or([None, None], Requirement::bounds);
+    let bounds = requirement.map_or([None, None], FigureRequirement::bounds);
     let values = [claim.measured].into_iter().chain(claim.ci);
     let values = values.chain(bounds.into_iter().flatten()).chain(paper.into_iter().flatten());
     let scale = Scale::holding(values, (7.0, width - 7.0));

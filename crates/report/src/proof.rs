@@ -44,7 +44,7 @@ pub struct DeviceDescription {
 /// How time was kept, which decides what a figure may claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mode {
+pub enum Timekeeping {
     /// The lab with guest time counted in instructions: repeatable, one CPU.
     Deterministic,
     /// The lab with host time on several CPUs: only paired ratios.
@@ -53,7 +53,7 @@ pub enum Mode {
     Native,
 }
 
-impl Mode {
+impl Timekeeping {
     /// The word that the schema and people use.
     pub fn word(self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ pub struct ExperimentResult {
     /// The mechanism it is about.
     pub mechanism: String,
     /// How time was kept.
-    pub mode: Mode,
+    pub mode: Timekeeping,
     /// True for the quick form.
     pub quick: bool,
     /// The seed of the order and the phases, so that it can be repeated.
@@ -167,7 +167,7 @@ pub struct ArmResult {
     /// How the median differs from the baseline's at the same point; `None` for the baseline itself, or where nothing
     /// can be compared.
     #[serde(default)]
-    pub change: Option<Change>,
+    pub change: Option<MedianChange>,
     /// True where more is better (a throughput); times and energies are better when less.
     #[serde(default)]
     pub higher_is_better: bool,
@@ -175,7 +175,7 @@ pub struct ArmResult {
 
 /// The difference of an arm's median from its baseline's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Change {
+pub struct MedianChange {
     /// In percent of the baseline; negative is less.
     #[serde(deserialize_with = "number_or_nan")]
     pub percent: f64,

@@ -3,14 +3,14 @@
 //! The terminal's table and the HTML report both read from here, so that they cannot disagree.
 
 use super::figure;
-use crate::proof::{ArmResult, Change, ClaimResult, ExperimentResult, Proof, Verdict};
+use crate::proof::{ArmResult, ClaimResult, ExperimentResult, MedianChange, Proof, Verdict};
 
 /// A change within this many percent either way counts as none: what stock does as well.
 pub const NEGLIGIBLE_PERCENT: f64 = 1.0;
 
 /// What an arm's samples say against its baseline's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ArmOutcome {
     /// The whole interval is on the good side.
     Better,
     /// The whole interval is on the bad side.
@@ -21,7 +21,7 @@ pub enum Outcome {
     Unclear,
 }
 
-impl Outcome {
+impl ArmOutcome {
     /// A word or two for a table.
     pub fn word(self) -> &'static str {
         match self {
@@ -34,23 +34,23 @@ impl Outcome {
 }
 
 /// How an arm differs from its baseline: as the experiment tells, or at least from the two medians.
-pub fn change(arm: &ArmResult, arms: &[ArmResult]) -> Option<Change> {
+pub fn change(arm: &ArmResult, arms: &[ArmResult]) -> Option<MedianChange> {
     if arm.baseline {
         return None;
     }
     arm.change.or_else(|| {
         let baseline = baseline(arm, arms)?;
         let percent = (arm.median / baseline.median - 1.0) * 100.0;
-        percent.is_finite().then_some(Change { percent, ci: [f64::NAN; 2] })
+        percent.is_finite().then_some(MedianChange { percent, ci: [f64::NAN; 2] })
     })
 }
 
 /// The gain of `arm` as it is printed: how much better its median is than its baseline's, in percent, with its
 /// interval. Less is better for times and energies, so that a launch that is 10 % shorter gains 10 %.
-pub fn gain(arm: &ArmResult, arms: &[ArmResult]) -> Option<Change> {
+pub fn gain(arm: &ArmResult, arms: &[ArmResult]) -> Option<MedianChange> {
     let change = change(arm, arms)?;
     let [low, high] = change.ci;
-    Some(if arm.higher_is_better { change } else { Change { percent: -change.percent, ci: [-high, -low] } })
+    Some(if arm.higher_is_better { change } else { MedianChange { percent: -change.percent, ci: [-high, -low] } })
 }
 
 /// The baseline of `arm`: the one at the same point in the same metric.
@@ -59,20 +59,20 @@ pub fn baseline<'a>(arm: &ArmResult, arms: &'a [ArmResult]) -> Option<&'a ArmRes
 }
 
 /// What `change` means for `arm`; `None` where the interval is not known.
-pub fn outcome(arm: &ArmResult, change: Change) -> Option<Outcome> {
+pub fn outcome(arm: &ArmResult, change: MedianChange) -> Option<ArmOutcome> {
     let [low, high] = change.ci;
     if !low.is_finite() || !high.is_finite() {
         return None;
     }
     let (good, bad) = if arm.higher_is_better { (low > 0.0, high < 0.0) } else { (high < 0.0, low > 0.0) };
     Some(if low.abs() <= NEGLIGIBLE_PERCENT && high.abs() <= NEGLIGIBLE_PERCENT {
-        Outcome::Same
+        ArmOutcome::Same
     } else if good {
-        Outcome::Better
+        ArmOutcome::Better
     } else if bad {
-        Outcome::Worse
+        ArmOutcome::Worse
     } else {
-        Outcome::Unclear
+        ArmOutcome::Unclear
     })
 }
 
@@ -106,7 +106,7 @@ pub enum Mark {
     /// A claim that only reports.
     Reported,
     /// No claim; what the samples say.
-    Outcome(Outcome),
+    ArmOutcome(ArmOutcome),
     /// The baseline, or nothing to say.
     Nothing,
 }
@@ -124,7 +124,7 @@ impl Mark {
             Self::Verdict(Verdict::NotShown) => "not shown",
             Self::Verdict(Verdict::Inconclusive) => "inconclusive",
             Self::Reported => "reported",
-            Self::Outcome(outcome) => outcome.word(),
+            Self::ArmOutcome(outcome) => outcome.word(),
             Self::Nothing => "",
         }
     }
@@ -135,7 +135,7 @@ impl Mark {
             Self::Verdict(Verdict::Shown) => "\u{2713}",
             Self::Verdict(Verdict::NotShown) => "\u{2717}",
             Self::Verdict(Verdict::Inconclusive) => "?",
-            Self::Reported | Self::Outcome(_) | Self::Nothing => "",
+            Self::Reported | Self::ArmOutcome(_) | Self::Nothing => "",
         }
     }
 }
@@ -204,7 +204,7 @@ pub fn ordered(experiment: &ExperimentResult) -> Vec<&ArmResult> {
 }
 
 /// The figure a claim is about is this gain: same arm, same point, and the very number.
-fn is_about(claim: &ClaimResult, arm: &ArmResult, gain: Change) -> bool {
+fn is_about(claim: &ClaimResult, arm: &ArmResult, gain: MedianChange) -> bool {
     claim.arm.as_deref() == Some(arm.name.as_str())
         && claim.point == arm.point
         && claim.unit == "%"
@@ -220,11 +220,11 @@ pub fn claim_of<'a>(experiment: &'a ExperimentResult, arm: &ArmResult) -> Option
 fn series_row<'a>(
     experiment: &ExperimentResult,
     arm: &'a ArmResult,
-    gain: Option<Change>,
+    gain: Option<MedianChange>,
     claim: Option<&'a ClaimResult>,
 ) -> Row<'a> {
     let change = change(arm, &experiment.arms);
-    let outcome = change.and_then(|change| outcome(arm, change)).map_or(Mark::Nothing, Mark::Outcome);
+    let outcome = change.and_then(|change| outcome(arm, change)).map_or(Mark::Nothing, Mark::ArmOutcome);
     // What a claim only reports, the samples judge all the same.
     let judged = claim.filter(|claim| !is_reported(claim));
     Row {

@@ -6,8 +6,8 @@ use anstyle::{AnsiColor, Style};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
 use super::finding::{self, Finding};
-use super::summary::{self, Mark, Outcome, Row, Subject, Tally};
-use crate::proof::{ExperimentResult, Mode, Proof, Verdict};
+use super::summary::{self, ArmOutcome, Mark, Row, Subject, Tally};
+use crate::proof::{ExperimentResult, Proof, Timekeeping, Verdict};
 
 /// The narrowest table; a narrower terminal breaks its lines.
 pub const LEAST_WIDTH: usize = 80;
@@ -56,8 +56,8 @@ pub(super) fn style(mark: Mark) -> Style {
         Mark::Verdict(Verdict::Shown) => bold().fg_color(Some(AnsiColor::Green.into())),
         Mark::Verdict(Verdict::NotShown) => bold().fg_color(Some(AnsiColor::Red.into())),
         Mark::Verdict(Verdict::Inconclusive) => bold().fg_color(Some(AnsiColor::Yellow.into())),
-        Mark::Outcome(Outcome::Worse) => Style::new().fg_color(Some(AnsiColor::Red.into())),
-        Mark::Outcome(_) | Mark::Reported | Mark::Nothing => dim(),
+        Mark::ArmOutcome(ArmOutcome::Worse) => Style::new().fg_color(Some(AnsiColor::Red.into())),
+        Mark::ArmOutcome(_) | Mark::Reported | Mark::Nothing => dim(),
     }
 }
 
@@ -196,7 +196,7 @@ impl Output {
             self.lines(dim(), " ", &format!("{refused} replicates refused; the report says why"));
         }
         // What was found of the user's own device is not looked for in a report.
-        if experiment.mode == Mode::Native {
+        if experiment.mode == Timekeeping::Native {
             experiment.notes.iter().for_each(|note| self.lines(Style::new(), " ", &clean(note)));
         }
         self.text.push('\n');

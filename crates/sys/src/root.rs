@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use crate::error::{DeviceError, Operation};
-use crate::seen::{Found, SeenFiles};
+use crate::seen::{SeenFile, SeenFiles};
 
 /// No file of /proc or /sys that brisk reads as a whole is longer; a longer one is cut there.
 const READ_LIMIT_BYTES: u64 = 4 << 20;
@@ -51,7 +51,7 @@ impl Root {
         Self { path: self.path.clone(), seen: Some(seen.clone()) }
     }
 
-    fn note(&self, file: &Path, found: impl FnOnce() -> Found) {
+    fn note(&self, file: &Path, found: impl FnOnce() -> SeenFile) {
         if let Some(seen) = &self.seen {
             seen.note(file, found());
         }
@@ -93,7 +93,7 @@ impl Root {
     /// True when `file` exists and can be looked at.
     pub fn exists(&self, file: impl AsRef<Path>) -> bool {
         let exists = self.path(&file).exists();
-        self.note(file.as_ref(), || if exists { Found::Something } else { Found::Nothing });
+        self.note(file.as_ref(), || if exists { SeenFile::Something } else { SeenFile::Nothing });
         exists
     }
 
@@ -102,9 +102,9 @@ impl Root {
         let found = fs::metadata(self.path(&file));
         let is_folder = found.as_ref().is_ok_and(fs::Metadata::is_dir);
         self.note(file.as_ref(), || match found {
-            Ok(_) if is_folder => Found::Folder(Vec::new()),
-            Ok(_) => Found::Something,
-            Err(_) => Found::Nothing,
+            Ok(_) if is_folder => SeenFile::Folder(Vec::new()),
+            Ok(_) => SeenFile::Something,
+            Err(_) => SeenFile::Nothing,
         });
         is_folder
     }
@@ -115,7 +115,7 @@ impl Root {
     /// [`DeviceError::Io`] when it cannot be opened or read.
     pub fn read(&self, file: impl AsRef<Path>) -> Result<String, DeviceError> {
         let text = self.read_unnoted(file.as_ref());
-        self.note(file.as_ref(), || text.as_ref().map_or(Found::Nothing, |text| Found::Text(text.clone())));
+        self.note(file.as_ref(), || text.as_ref().map_or(SeenFile::Nothing, |text| SeenFile::Text(text.clone())));
         text
     }
 
@@ -164,7 +164,9 @@ impl Root {
     /// [`DeviceError::Io`] when the folder cannot be listed.
     pub fn list(&self, folder: impl AsRef<Path>) -> Result<Vec<String>, DeviceError> {
         let names = self.list_unnoted(folder.as_ref());
-        self.note(folder.as_ref(), || names.as_ref().map_or(Found::Nothing, |names| Found::Folder(names.clone())));
+        self.note(folder.as_ref(), || {
+            names.as_ref().map_or(SeenFile::Nothing, |names| SeenFile::Folder(names.clone()))
+        });
         names
     }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// What was found under a name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Found {
+pub enum SeenFile {
     /// It is not there, or cannot be read.
     Nothing,
     /// It is there, and was not opened.
@@ -22,7 +22,7 @@ pub enum Found {
 }
 
 /// What was found under each name, as named on the device (`/proc/stat`).
-pub type FoundFiles = BTreeMap<String, Found>;
+pub type FoundFiles = BTreeMap<String, SeenFile>;
 
 /// Where a root notes what is read through it. Copies note into the same place.
 #[derive(Debug, Clone, Default)]
@@ -30,9 +30,9 @@ pub struct SeenFiles(Arc<Mutex<FoundFiles>>);
 
 impl SeenFiles {
     /// Notes that `found` is under the name `file`. Of several findings the one that tells most is kept.
-    pub(super) fn note(&self, file: &Path, found: Found) {
+    pub(super) fn note(&self, file: &Path, found: SeenFile) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = all.entry(Path::new("/").join(file).to_string_lossy().into_owned()).or_insert(Found::Nothing);
+        let kept = all.entry(Path::new("/").join(file).to_string_lossy().into_owned()).or_insert(SeenFile::Nothing);
         if found > *kept {
             *kept = found;
         }
@@ -53,7 +53,8 @@ pub fn lay_out(files: &FoundFiles, tree: &Path) -> io::Result<()> {
         let mut parts = Path::new(file).components();
         let is_absolute = parts.next() == Some(Component::RootDir);
         // The root itself is always a folder.
-        let is_right_kind = parts.clone().next().is_some() || matches!(found, Found::Folder(_) | Found::Something);
+        let is_right_kind =
+            parts.clone().next().is_some() || matches!(found, SeenFile::Folder(_) | SeenFile::Something);
         if !is_absolute || !is_right_kind || !parts.all(|part| matches!(part, Component::Normal(_))) {
             return Err(io::Error::other(format!("{file:?} is no file of a device")));
         }
@@ -63,28 +64,28 @@ pub fn lay_out(files: &FoundFiles, tree: &Path) -> io::Result<()> {
     for (file, found) in files {
         let place = place(file);
         match found {
-            Found::Nothing => remove(&place)?,
-            Found::Folder(_) => make_folder(&place)?,
-            Found::Text(text) => {
+            SeenFile::Nothing => remove(&place)?,
+            SeenFile::Folder(_) => make_folder(&place)?,
+            SeenFile::Text(text) => {
                 place.parent().map_or(Ok(()), make_folder)?;
                 if place.is_dir() {
                     fs::remove_dir_all(&place)?;
                 }
                 fs::write(&place, text)?;
             }
-            Found::Something => place.parent().map_or(Ok(()), make_folder)?,
+            SeenFile::Something => place.parent().map_or(Ok(()), make_folder)?,
         }
     }
     for (file, found) in files {
         match found {
-            Found::Something => make_empty(&place(file))?,
-            Found::Folder(names) => {
+            SeenFile::Something => make_empty(&place(file))?,
+            SeenFile::Folder(names) => {
                 let is_name = |name: &&String| !name.contains(['/', '\0']) && !matches!(name.as_str(), "" | "." | "..");
                 for name in names.iter().filter(is_name) {
                     make_empty(&place(file).join(name))?;
                 }
             }
-            Found::Nothing | Found::Text(_) => {}
+            SeenFile::Nothing | SeenFile::Text(_) => {}
         }
     }
     Ok(())
@@ -161,7 +162,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let tree = folder.path().join("tree");
             fs::create_dir(&tree).unwrap();
-            let files = FoundFiles::from([(name.to_owned(), Found::Text("x".to_owned()))]);
+            let files = FoundFiles::from([(name.to_owned(), SeenFile::Text("x".to_owned()))]);
             assert!(lay_out(&files, &tree).is_err(), "{name:?}");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{name:?}");
         }
@@ -169,7 +170,7 @@ mod tests {
         let tree = folder.path().join("tree");
         fs::create_dir(&tree).unwrap();
         let names = ["..", "../x", "/x", "y"].map(str::to_owned).to_vec();
-        lay_out(&FoundFiles::from([("/proc".to_owned(), Found::Folder(names))]), &tree).unwrap();
+        lay_out(&FoundFiles::from([("/proc".to_owned(), SeenFile::Folder(names))]), &tree).unwrap();
         assert_eq!(Root::at(&tree).list("/proc").unwrap(), ["y"]);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }

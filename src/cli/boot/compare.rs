@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 
 use crate::cli::answer;
-use brisk_chart::compare::{self, Change, Figures, Measure};
+use brisk_chart::compare::{self, ComparedMeasure, FigureChange, Figures};
 use brisk_chart::summary::seconds;
 use brisk_experiment::statistics;
 
@@ -52,7 +52,7 @@ struct Report<'a> {
 
 #[derive(Debug, Serialize)]
 struct MeasureLine {
-    measure: Measure,
+    measure: ComparedMeasure,
     unit: &'static str,
     #[serde(flatten)]
     line: Line,
@@ -83,7 +83,7 @@ struct Line {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let (before, after) = (figures(&arguments.before)?, figures(&arguments.after)?);
     let processes = compare::processes(&before, &after, PROCESSES);
-    let measures = Measure::ALL.into_iter().zip(compare::measures(&before, &after));
+    let measures = ComparedMeasure::ALL.into_iter().zip(compare::measures(&before, &after));
     let report = Report {
         schema: SCHEMA,
         boots: [before.len(), after.len()],
@@ -133,7 +133,7 @@ fn recordings(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 impl Line {
-    fn of(change: &Change<'_>) -> Self {
+    fn of(change: &FigureChange<'_>) -> Self {
         let pick = |values: &[f64], drawn: &[usize]| {
             compare::mean(&drawn.iter().map(|&index| values[index]).collect::<Vec<_>>())
         };

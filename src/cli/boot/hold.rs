@@ -6,7 +6,7 @@ use tracing::Level;
 
 use super::watch::{UntilArguments, report};
 use crate::cli::log;
-use brisk_daemon::boot::{Hold, Options, watch};
+use brisk_daemon::boot::{Hold, HoldOptions, watch};
 use brisk_sys::Root;
 
 /// Arguments of `brisk boot hold`.
@@ -38,5 +38,5 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     log::start(Level::INFO);
     let hold = Some(Hold { then: arguments.until.then.clone() });
-    report(&watch(&Options { hold, ..arguments.until.options(root) })?, arguments.until.json)
+    report(&watch(&HoldOptions { hold, ..arguments.until.options(root) })?, arguments.until.json)
 }

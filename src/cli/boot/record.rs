@@ -8,7 +8,7 @@ use tracing::Level;
 
 use super::watch::{UntilArguments, report};
 use crate::cli::log;
-use brisk_daemon::boot::{Hold, Options, PLACES, Recording, watch};
+use brisk_daemon::boot::{Hold, HoldOptions, PLACES, Recording, watch};
 use brisk_sys::Root;
 
 /// Arguments of `brisk boot record`.
@@ -69,6 +69,6 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         patience: Duration::from_secs(arguments.patience_s.into()),
     };
     let hold = arguments.performance.then(|| Hold { then: arguments.until.then.clone() });
-    let options = Options { recording: Some(recording), hold, ..arguments.until.options(root) };
+    let options = HoldOptions { recording: Some(recording), hold, ..arguments.until.options(root) };
     report(&watch(&options)?, arguments.until.json)
 }

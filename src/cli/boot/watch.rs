@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::cli::answer;
-use brisk_daemon::boot::{Options, Report};
+use brisk_daemon::boot::{HoldOptions, Report};
 use brisk_mechanism::boot::Sign;
 use brisk_sys::Root;
 
@@ -37,8 +37,8 @@ pub struct UntilArguments {
 
 impl UntilArguments {
     /// With nothing to record and nothing to hold.
-    pub fn options(&self, root: &Root) -> Options {
-        Options {
+    pub fn options(&self, root: &Root) -> HoldOptions {
+        HoldOptions {
             root: root.clone(),
             first_process: self.first_process,
             recording: None,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use brisk_sys::Root;
 use brisk_sys::error::sentence;
-use brisk_undo::journal::{Holder, JournalError, Loan, Outcome, Replay, Restoration, become_owner, other_owner};
+use brisk_undo::journal::{Holder, JournalError, Loan, Replay, Restoration, RestoreOutcome, become_owner, other_owner};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -171,11 +171,11 @@ impl Done {
 fn line(restoration: &Restoration) -> String {
     let Restoration { target, original, outcome } = restoration;
     match outcome {
-        Outcome::Restored => format!("restored  {target} holds {original} again\n"),
-        Outcome::ChangedByOther { found } => {
+        RestoreOutcome::Restored => format!("restored  {target} holds {original} again\n"),
+        RestoreOutcome::ChangedByOther { found } => {
             format!("kept      {target} holds {found}, which another process has set\n")
         }
-        Outcome::Vanished => format!("gone      {target} does not exist any more\n"),
-        Outcome::Refused { error } => format!("failed    {target} should hold {original}: {error}\n"),
+        RestoreOutcome::Vanished => format!("gone      {target} does not exist any more\n"),
+        RestoreOutcome::Refused { error } => format!("failed    {target} should hold {original}: {error}\n"),
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use brisk_experiment::runner;
-use brisk_sys::cgroup::membership::{Choice, Groups};
-use brisk_sys::cpu::cpufreq::{self, Policies, Policy};
+use brisk_sys::cgroup::membership::{GroupChoice, Groups};
+use brisk_sys::cpu::cpufreq::{self, FrequencyPolicy, Policies};
 use brisk_sys::cpu::energy::Meter;
 use brisk_sys::cpu::hotplug;
 use brisk_sys::io::{disk_stats, io_priority};
@@ -56,7 +56,7 @@ pub struct DeviceReport {
 pub struct PolicyReport {
     /// The policy.
     #[serde(flatten)]
-    pub policy: Policy,
+    pub policy: FrequencyPolicy,
     /// The folder of the governor's tunables, as named on the device.
     pub tunables_folder: Option<PathBuf>,
     /// Their values; a tunable that cannot be read (some are for writing alone) has none.
@@ -129,7 +129,7 @@ impl DeviceReport {
 }
 
 impl PolicyReport {
-    fn of(root: &Root, policy: Policy) -> Self {
+    fn of(root: &Root, policy: FrequencyPolicy) -> Self {
         let tunables_folder = cpufreq::governor_tunables(root, &policy);
         let names = tunables_folder.as_ref().and_then(|folder| root.list(folder).ok()).unwrap_or_default();
         let value = |name: &String| {
@@ -176,7 +176,7 @@ fn top_app(root: &Root) -> Interface {
 
 fn control_groups(root: &Root) -> Interface {
     let name = "control groups";
-    let groups = Groups::of(root, &Choice::Auto);
+    let groups = Groups::of(root, &GroupChoice::Auto);
     match &groups.refusal {
         None => Interface { name, available: true, reason: groups.describe(), advice: String::new() },
         Some(refusal) => {

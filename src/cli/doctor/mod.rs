@@ -106,7 +106,7 @@ impl Report {
             ("boot", support_of_boots(root)),
             ("launch", launch::support(root, &config.launch, false)),
             ("placement", placement::support(root, &config.placement, false, Job::Priorities.doers(&found).as_deref())),
-            ("memory", memory::support(root, &memory::DeviceFacts::probe(root))),
+            ("memory", memory::support(root, &memory::MemoryDevice::probe(root))),
             ("lookup", lookup::support(root)),
         ];
         let mechanisms = mechanisms.into_iter().map(|(name, support)| {

@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use super::facts::{DeviceReport, JournalReport, PolicyReport};
 use super::{OtherManagerReport, Report};
 use brisk_mechanism::SupportState;
-use brisk_sys::cpu::cpufreq::Policy;
+use brisk_sys::cpu::cpufreq::FrequencyPolicy;
 use brisk_sys::cpu::hotplug;
 use brisk_undo::journal::JournalState;
 
@@ -195,7 +195,7 @@ fn describe_policies(page: &mut Page, alike: &[PolicyReport]) {
     }
 }
 
-fn limits(policy: &Policy) -> String {
+fn limits(policy: &FrequencyPolicy) -> String {
     let megahertz = |khz: Option<u32>| khz.map_or_else(|| "?".to_owned(), |khz| (khz / 1000).to_string());
     let range = |lowest, highest| format!("{} to {} MHz", megahertz(lowest), megahertz(highest));
     let allowed = range(policy.minimum_khz, policy.maximum_khz);

@@ -15,7 +15,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 
 use brisk_lab::describe::Description;
-use brisk_lab::{Channel, EXIT_LAB_FAILED, GuestFile, GuestLine, Job, Outcome, Scenario};
+use brisk_lab::{Channel, EXIT_LAB_FAILED, GuestFile, GuestLine, Job, RunOutcome, Scenario};
 use brisk_sys::Root;
 
 /// Arguments of `brisk lab`.
@@ -173,7 +173,7 @@ fn boot(job: &Job) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn report(outcome: &Outcome) {
+fn report(outcome: &RunOutcome) {
     let check =
         outcome.self_check.as_ref().map_or_else(String::new, |check| format!("; self-check: {}", check.figures()));
     eprintln!(

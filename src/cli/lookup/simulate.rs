@@ -13,7 +13,7 @@ use serde::Serialize;
 use brisk_base::random::Random;
 use brisk_experiment::statistics;
 use brisk_mechanism::lookup::recording::{Head, Recording};
-use brisk_mechanism::lookup::{Arm, Replacement, Scope, Tally, Trace, Traces, simulation};
+use brisk_mechanism::lookup::{CacheArm, Replacement, Scope, Tally, Trace, Traces, simulation};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -84,7 +84,7 @@ enum ScopeArgument {
 #[derive(Debug, Serialize)]
 struct Cell {
     #[serde(flatten)]
-    arm: Arm,
+    arm: CacheArm,
     /// The mean of the courses' hit ratios.
     hit_ratio: f64,
     /// Its 95 % bootstrap interval; a recording has one course, and none.
@@ -161,7 +161,7 @@ fn replay(arguments: &Arguments) -> anyhow::Result<Report> {
     let row = |file: &PathBuf| -> anyhow::Result<Row> {
         let recording = Recording::parse(&read(file)?).with_context(|| file.display().to_string())?;
         let events = recording.events();
-        let cell = |(&arm, tally): (&Arm, Tally)| Cell { arm, hit_ratio: tally.hit_ratio(), ci: None, tally };
+        let cell = |(&arm, tally): (&CacheArm, Tally)| Cell { arm, hit_ratio: tally.hit_ratio(), ci: None, tally };
         let lookups = recording.lookups();
         let title = format!("{} lookups of {} services", lookups.values().sum::<u64>(), lookups.len());
         let Head { lost_events, unread, .. } = recording.head;
@@ -177,7 +177,7 @@ fn read(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-fn arms(arguments: &Arguments) -> Vec<Arm> {
+fn arms(arguments: &Arguments) -> Vec<CacheArm> {
     let scopes: &[Scope] = match arguments.scope {
         ScopeArgument::Shared => &[Scope::Shared],
         ScopeArgument::Caller => &[Scope::Caller],
@@ -191,7 +191,7 @@ fn arms(arguments: &Arguments) -> Vec<Arm> {
                     PolicyArgument::Lfu => Replacement::Lfu,
                     PolicyArgument::Lru => Replacement::Lru,
                 };
-                arms.push(Arm { replacement, entries, scope });
+                arms.push(CacheArm { replacement, entries, scope });
             }
         }
     }
@@ -199,14 +199,14 @@ fn arms(arguments: &Arguments) -> Vec<Arm> {
 }
 
 /// Runs the same courses of `trace` through every cache.
-fn simulate(trace: &Trace, traces: &Traces, arms: &[Arm], arguments: &Arguments) -> Row {
+fn simulate(trace: &Trace, traces: &Traces, arms: &[CacheArm], arguments: &Arguments) -> Row {
     let course = |replicate: u32| -> Vec<Tally> {
         let mut random = Random::stream(arguments.seed, u64::from(replicate));
         let events = trace.events(traces, &mut random);
         simulation::run(arms, &events)
     };
     let courses = in_parallel(arguments.replicates, &course);
-    let cell = |(place, &arm): (usize, &Arm)| {
+    let cell = |(place, &arm): (usize, &CacheArm)| {
         let tallies: Vec<Tally> = courses.iter().map(|course| course[place]).collect();
         let ratios: Vec<f64> = tallies.iter().map(Tally::hit_ratio).collect();
         let mean_of = |drawn: &[usize]| drawn.iter().map(|&index| ratios[index]).sum::<f64>() / drawn.len() as f64;
@@ -276,7 +276,7 @@ fn table(report: &Report) -> String {
     text
 }
 
-fn heading_of(arm: &Arm) -> String {
+fn heading_of(arm: &CacheArm) -> String {
     let policy = match arm.replacement {
         Replacement::Lfu => "lfu",
         Replacement::Lru => "lru",

@@ -9,10 +9,10 @@ use signal_hook::iterator::Signals;
 
 use brisk_config::Layers;
 use brisk_mechanism::memory::apply::changes;
-use brisk_mechanism::memory::{Arm, DeviceFacts, Plan};
+use brisk_mechanism::memory::{MemoryDevice, MemoryPlan, ZramPlan};
 use brisk_sys::{BootTime, Root};
 use brisk_undo::guardian::Guardian;
-use brisk_undo::journal::{Holder, Journal, Outcome};
+use brisk_undo::journal::{Holder, Journal, RestoreOutcome};
 
 /// Arguments of `brisk memory apply`.
 #[derive(Debug, clap::Args)]
@@ -30,7 +30,7 @@ Examples:
 pub struct Arguments {
     /// Apply this variant; by default that of the configuration
     #[arg(long, alias = "arm", value_enum)]
-    variant: Option<Arm>,
+    variant: Option<ZramPlan>,
     /// Set the size of the zram device in place of the plan's
     #[arg(long, value_name = "KIB")]
     size_kib: Option<u64>,
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let folder = Holder::Memory.folder(root);
     // What an earlier one has left is restored first, so that the plan sees the device as it is.
     let mut journal = Journal::open(Holder::Memory, &folder, root)?;
-    let plan = Plan::wished(&DeviceFacts::probe(root), &wishes);
+    let plan = MemoryPlan::wished(&MemoryDevice::probe(root), &wishes);
     let changes = changes(&plan).map_err(|reason| anyhow!(reason))?;
     if changes.is_empty() {
         writeln!(std::io::stdout(), "Nothing to do: `brisk memory plan` gives the reasons.")?;
@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let _ = signals.forever().next();
     let mut code = ExitCode::SUCCESS;
     for restoration in journal.release_all() {
-        if let Outcome::Refused { error } = restoration.outcome {
+        if let RestoreOutcome::Refused { error } = restoration.outcome {
             tracing::error!("{}: {error}", restoration.target);
             code = ExitCode::from(2);
         }

@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::cli::answer;
-use brisk_mechanism::memory::{Arm, DeviceFacts, Outcome, Plan, Setting};
+use brisk_mechanism::memory::{MemoryDevice, MemoryPlan, Setting, SettingOutcome, ZramPlan};
 use brisk_sys::Root;
 
 /// The number of the JSON schema.
@@ -25,7 +25,7 @@ Examples:
 pub struct Arguments {
     /// Plan for this variant
     #[arg(long, alias = "arm", value_enum, default_value_t)]
-    variant: Arm,
+    variant: ZramPlan,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -35,7 +35,7 @@ pub struct Arguments {
 struct Report {
     schema: u32,
     #[serde(flatten)]
-    plan: Plan,
+    plan: MemoryPlan,
     /// What is there but could not be read.
     faults: Vec<String>,
 }
@@ -45,8 +45,8 @@ struct Report {
 /// # Errors
 /// When standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
-    let facts = DeviceFacts::probe(root);
-    let report = Report { schema: SCHEMA, plan: Plan::of(&facts, arguments.variant), faults: facts.faults };
+    let facts = MemoryDevice::probe(root);
+    let report = Report { schema: SCHEMA, plan: MemoryPlan::of(&facts, arguments.variant), faults: facts.faults };
     answer::print(&report, arguments.json, text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -63,7 +63,7 @@ fn text(report: &Report) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{BOLD}{:<24}{BOLD:#}{style}{what}{style:#}", setting.name);
         let _ = writeln!(text, "    {}", setting.reason);
-        if let (Outcome::Change, Some(file)) = (setting.outcome, &setting.file) {
+        if let (SettingOutcome::Change, Some(file)) = (setting.outcome, &setting.file) {
             let _ = writeln!(text, "    {FAINT}{file}{FAINT:#}");
         }
     }
@@ -76,14 +76,14 @@ fn text(report: &Report) -> String {
 fn what(setting: &Setting) -> (Style, String) {
     let now = setting.now.as_deref();
     match (setting.outcome, setting.planned.as_deref()) {
-        (Outcome::Change, planned) => {
+        (SettingOutcome::Change, planned) => {
             let planned = planned.unwrap_or_default();
             (GOOD, now.map_or_else(|| planned.to_owned(), |now| format!("{now} -> {planned}")))
         }
-        (Outcome::Keep, _) => (FAINT, format!("stays {}", now.unwrap_or("as it is"))),
-        (Outcome::LeaveAlone, _) => {
+        (SettingOutcome::Keep, _) => (FAINT, format!("stays {}", now.unwrap_or("as it is"))),
+        (SettingOutcome::LeaveAlone, _) => {
             (MIDDLING, now.map_or_else(|| "left alone".to_owned(), |now| format!("{now}, left alone")))
         }
-        (Outcome::Unsupported, _) => (FAINT, "not supported".to_owned()),
+        (SettingOutcome::Unsupported, _) => (FAINT, "not supported".to_owned()),
     }
 }

@@ -8,9 +8,9 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::cli::answer;
-use brisk_mechanism::memory::Snapshot;
+use brisk_mechanism::memory::MemorySnapshot;
 use brisk_mechanism::memory::headroom::Headroom;
-use brisk_mechanism::memory::victim::{self, Mode, Protection, Victim};
+use brisk_mechanism::memory::victim::{self, Protection, Victim, VictimMode};
 use brisk_mechanism::memory::wear::{self, Wear};
 use brisk_sys::Root;
 use brisk_sys::error::sentence;
@@ -42,7 +42,7 @@ Examples:
 pub struct Arguments {
     /// Select victims as this killer does
     #[arg(long, value_enum, default_value_t)]
-    mode: Mode,
+    mode: VictimMode,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -58,7 +58,7 @@ struct Report {
     /// Absent where nothing was ever written back.
     #[serde(skip_serializing_if = "Option::is_none")]
     writeback: Option<Writeback>,
-    mode: Mode,
+    mode: VictimMode,
     /// The lowest oom_score_adj that would be taken now; `None` when no process would be.
     adj_threshold: Option<i16>,
     protection: Protection,
@@ -90,7 +90,7 @@ struct Writeback {
 /// # Errors
 /// When memory cannot be read or standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
-    let snapshot = Snapshot::take(root, arguments.mode.is_proportional())
+    let snapshot = MemorySnapshot::take(root, arguments.mode.is_proportional())
         .map_err(|error| anyhow::anyhow!(root.as_on_device(&sentence(&error))))
         .context("cannot read the state of memory")?;
     let wear = root.read(root.state_file(wear::FILE.name)).ok().and_then(|text| Wear::parse(&text));
@@ -101,7 +101,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
 }
 
 impl Report {
-    fn of(snapshot: Snapshot, writeback: Option<Writeback>, mode: Mode) -> Self {
+    fn of(snapshot: MemorySnapshot, writeback: Option<Writeback>, mode: VictimMode) -> Self {
         let victims = victim::order(mode, &snapshot.candidates, &snapshot.situation, &snapshot.protection);
         let device = |zram: Zram| Device { ratio: zram.usage.and_then(|usage| usage.ratio()), zram };
         Self {

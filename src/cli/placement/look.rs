@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 
 use brisk_config::layers::Layers;
-use brisk_mechanism::placement::{PlacementConfig, PlacementPolicy, Snapshot, probe};
+use brisk_mechanism::placement::{PlacementConfig, PlacementPolicy, PlacementSnapshot, probe};
 use brisk_mechanism::{Enabled, Event, Policy as _, Process, SupportState, ThreadDemand};
 use brisk_sys::cgroup::membership::Groups;
 use brisk_sys::cpu::hotplug;
@@ -59,7 +59,7 @@ impl Onlooker {
     }
 
     /// What is known by now.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> PlacementSnapshot {
         self.policy.snapshot()
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use brisk_daemon::control::connection::Connection;
 use brisk_daemon::control::protocol::Request;
 use brisk_mechanism::SupportState;
-use brisk_mechanism::placement::Snapshot;
+use brisk_mechanism::placement::PlacementSnapshot;
 use brisk_sys::{BootTime, Root};
 use look::Onlooker;
 
@@ -94,14 +94,14 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
 }
 
 /// What the daemon says, when there is one that does placement.
-pub(super) fn ask_daemon(root: &Root) -> Option<Snapshot> {
+pub(super) fn ask_daemon(root: &Root) -> Option<PlacementSnapshot> {
     let answer = Connection::open(root).ok()?.request(Request::Placement).ok()?;
-    let snapshot: Snapshot = serde_json::from_value(answer).ok()?;
+    let snapshot: PlacementSnapshot = serde_json::from_value(answer).ok()?;
     (snapshot.support.state == SupportState::Active).then_some(snapshot)
 }
 
 /// What a daemon would say and do.
-fn look(options: &Options, root: &Root) -> anyhow::Result<Snapshot> {
+fn look(options: &Options, root: &Root) -> anyhow::Result<PlacementSnapshot> {
     let mut onlooker = Onlooker::new(root, &options.foreground)?;
     let until = BootTime::now() + Duration::from_secs(options.seconds);
     while onlooker.can_look() && BootTime::now() < until {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 
 use brisk_mechanism::SupportState;
-use brisk_mechanism::placement::Snapshot;
+use brisk_mechanism::placement::PlacementSnapshot;
 use brisk_mechanism::placement::snapshot::ThreadView;
 use brisk_mechanism::placement::threads::classify::Class;
 use brisk_sys::cpu::hotplug::format_list;
@@ -16,7 +16,7 @@ const GOOD: Style = AnsiColor::Green.on_default();
 const MIDDLING: Style = AnsiColor::Yellow.on_default();
 
 /// All that are awake, those that ask for most first.
-pub(super) fn table(snapshot: &Snapshot) -> String {
+pub(super) fn table(snapshot: &PlacementSnapshot) -> String {
     let mut text = head(snapshot);
     // Writing to a string cannot fail.
     let _ = writeln!(
@@ -45,7 +45,7 @@ pub(super) fn table(snapshot: &Snapshot) -> String {
 }
 
 /// What is done, and the reason for each thread.
-pub(super) fn reasons(snapshot: &Snapshot) -> String {
+pub(super) fn reasons(snapshot: &PlacementSnapshot) -> String {
     let mut text = head(snapshot);
     for thread in &snapshot.threads {
         let style = style_of(thread);
@@ -59,7 +59,7 @@ pub(super) fn reasons(snapshot: &Snapshot) -> String {
     text
 }
 
-fn head(snapshot: &Snapshot) -> String {
+fn head(snapshot: &PlacementSnapshot) -> String {
     let mut text = String::new();
     let mut line = |name: &str, what: &str| {
         let _ = writeln!(text, "{BOLD}{name:<12}{BOLD:#}{what}");
@@ -89,7 +89,7 @@ fn head(snapshot: &Snapshot) -> String {
     text
 }
 
-fn rest(text: &mut String, snapshot: &Snapshot) {
+fn rest(text: &mut String, snapshot: &PlacementSnapshot) {
     if snapshot.asleep > 0 {
         let _ = writeln!(text, "{FAINT}and {} threads that sleep{FAINT:#}", snapshot.asleep);
     }

@@ -15,15 +15,15 @@ use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use brisk_base::notes::note;
-use brisk_experiment::campaign::{self, Member, Outcome};
+use brisk_experiment::campaign::{self, ExperimentOutcome, Member};
 use brisk_experiment::catalogue::{self, Entry};
-use brisk_experiment::conduct::{Ending, Findings, Limits, Place, Run};
+use brisk_experiment::conduct::{Findings, Limits, Place, Run, RunEnding};
 use brisk_experiment::place::Here;
 #[cfg(feature = "lab")]
 use brisk_experiment::place::Lab;
-use brisk_experiment::store::{Found, Header, Store};
+use brisk_experiment::store::{Header, Store, StoredResults};
 use brisk_experiment::wall_clock;
-use brisk_report::proof::{DeviceDescription, Mode, Proof, SCHEMA};
+use brisk_report::proof::{DeviceDescription, Proof, SCHEMA, Timekeeping};
 use brisk_report::status::Status;
 use brisk_sys::Root;
 use progress::Progress;
@@ -144,7 +144,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     }
     let beginning = Beginning { arguments, quick, base: &base, program: place.program()?, started: &started };
     let opened: anyhow::Result<Vec<_>> = entries.into_iter().map(|entry| beginning.open(entry)).collect();
-    let (mut members, found): (Vec<Member>, Vec<Found>) = opened?.into_iter().unzip();
+    let (mut members, found): (Vec<Member>, Vec<StoredResults>) = opened?.into_iter().unzip();
     tell(&members, &found);
     let farewell = format!(
         "brisk: interrupted; what was measured is kept, and the same command goes on with it: {}",
@@ -160,7 +160,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         progress.on(index, &event);
     });
     progress.finish();
-    if ending == Ending::Interrupted {
+    if ending == RunEnding::Interrupted {
         eprintln!("{farewell}");
         return Ok(ExitCode::from(2));
     }
@@ -225,11 +225,11 @@ impl Beginning<'_> {
     }
 
     /// Makes a store for the experiment, or goes on with the one of a run that was interrupted or failed.
-    fn open(&self, entry: Entry) -> anyhow::Result<(Member, Found)> {
+    fn open(&self, entry: Entry) -> anyhow::Result<(Member, StoredResults)> {
         let Arguments { seed, restart, .. } = self.arguments;
         let (store, found) = Store::open(&self.folder(&entry), &self.header(&entry), *seed, *restart)?;
         let mut findings = Findings::default();
-        if let Found::Same(lines) = &found {
+        if let StoredResults::Same(lines) = &found {
             lines.iter().cloned().for_each(|line| findings.add(line));
             // Most were refused because the host was busy.
             findings.retry_rejected();
@@ -244,8 +244,8 @@ fn name_in_form(name: &str, quick: bool) -> String {
 }
 
 /// Says what is gone on with, and what was set aside.
-fn tell(members: &[Member], found: &[Found]) {
-    let taken = members.iter().zip(found).filter(|(_, found)| matches!(found, Found::Same(_)));
+fn tell(members: &[Member], found: &[StoredResults]) {
+    let taken = members.iter().zip(found).filter(|(_, found)| matches!(found, StoredResults::Same(_)));
     let (mut replicates, mut experiments, mut since) = (0, 0, None);
     for (member, _) in taken {
         let all = member.run().missing(&Findings::default()).count();
@@ -260,18 +260,18 @@ fn tell(members: &[Member], found: &[Found]) {
             "resuming the run of {since}: {replicates} replicates of {each} are kept (--restart measures them again)"
         );
     }
-    for (member, found) in members.iter().zip(found).filter(|(_, found)| matches!(found, Found::Other { .. })) {
+    for (member, found) in members.iter().zip(found).filter(|(_, found)| matches!(found, StoredResults::Other { .. })) {
         note!("{}: {}", member.entry.experiment.name, set_aside(found));
     }
 }
 
 /// Why a run begins again, and where what was measured is.
-fn set_aside(found: &Found) -> String {
+fn set_aside(found: &StoredResults) -> String {
     match found {
-        Found::Other { reason, aside } => {
+        StoredResults::Other { reason, aside } => {
             format!("starts again, because {reason}; the earlier measurements are in {}", aside.display())
         }
-        Found::Nothing | Found::Same(_) => String::new(),
+        StoredResults::Nothing | StoredResults::Same(_) => String::new(),
     }
 }
 
@@ -313,7 +313,7 @@ fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: Str
         member.run().state(&member.findings).iter().for_each(|line| note!("{line}"));
     }
     // What is whole is not gone on with; what is not is, with all that was measured beside it.
-    if members.iter().all(|member| member.outcome == Some(Outcome::Complete)) {
+    if members.iter().all(|member| member.outcome == Some(ExperimentOutcome::Complete)) {
         for member in members {
             let name = name_in_form(&member.entry.experiment.name, member.quick);
             member.store.archive(&folder.join("samples").join(name))?;
@@ -328,7 +328,7 @@ fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: Str
 /// The devices of all experiments as one: what differs (one CPU or two) stands with each experiment's mode.
 fn device(members: &[Member], here: bool) -> DeviceDescription {
     let mut known = members.iter().filter_map(|member| Some((member.entry.experiment.mode, member.findings.device()?)));
-    let first = known.clone().find(|(mode, _)| *mode == Mode::Deterministic).or_else(|| known.next());
+    let first = known.clone().find(|(mode, _)| *mode == Timekeeping::Deterministic).or_else(|| known.next());
     let unknown =
         || DeviceDescription { place: if here { "here" } else { "lab" }.into(), ..DeviceDescription::default() };
     first.map_or_else(unknown, |(_, device)| device.clone())

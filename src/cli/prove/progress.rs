@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::set_aside;
 use brisk_base::notes::note;
-use brisk_experiment::campaign::{Event, Member, Outcome};
+use brisk_experiment::campaign::{CampaignEvent, ExperimentOutcome, Member};
 use brisk_experiment::conduct::{Findings, Place};
 use brisk_experiment::costs::Costs;
 use brisk_experiment::estimate::{Estimate, words};
@@ -130,47 +130,47 @@ impl Progress {
     }
 
     /// Something happens to experiment number `index`.
-    pub fn on(&mut self, index: usize, event: &Event<'_>) {
+    pub fn on(&mut self, index: usize, event: &CampaignEvent<'_>) {
         let now = self.begun.elapsed();
         let count = self.experiments.len();
         let experiment = &mut self.experiments[index];
         match event {
-            Event::Begun => {
+            CampaignEvent::Begun => {
                 self.estimate.begin(index, now);
                 let text = format!("{} of {count}: {}: {}", index + 1, experiment.name, experiment.title);
                 self.line(&text);
             }
-            Event::Prepared { plan, took } => {
+            CampaignEvent::Prepared { plan, took } => {
                 self.estimate.prepared(now);
                 plan.scenario.iter().for_each(|scenario| self.costs.learn_set_up(scenario, *took));
             }
-            Event::SetAside(found) => {
+            CampaignEvent::SetAside(found) => {
                 experiment.missing = experiment.cost_ms.keys().copied().collect();
                 let text = format!("{}: {}", experiment.name, set_aside(found));
                 self.say(&text);
             }
-            Event::Measures => {
+            CampaignEvent::Measures => {
                 self.since = Instant::now();
                 let Measured { name, devices, guests, .. } = &*experiment;
                 let expected_s = self.costs.measure_s(name, experiment.left_ms(), *devices, *guests);
                 self.estimate.measures(expected_s, now);
             }
-            Event::Line(Line::Measured(measured)) => {
+            CampaignEvent::Line(Line::Measured(measured)) => {
                 if experiment.missing.remove(&measured.replicate) {
                     experiment.done_ms += experiment.cost_ms[&measured.replicate];
                     let all_ms = experiment.done_ms + experiment.left_ms();
                     self.estimate.advance(experiment.done_ms as f64 / all_ms.max(1) as f64, now);
                 }
             }
-            Event::Line(_) => {}
-            Event::Ended(outcome) => {
+            CampaignEvent::Line(_) => {}
+            CampaignEvent::Ended(outcome) => {
                 self.estimate.end(now);
                 match outcome {
-                    Outcome::Complete => {
+                    ExperimentOutcome::Complete => {
                         self.costs.learn_pace(&experiment.name, experiment.done_ms, self.since.elapsed());
                     }
-                    Outcome::OutOfTime => {}
-                    Outcome::Failed(failure) => {
+                    ExperimentOutcome::OutOfTime => {}
+                    ExperimentOutcome::Failed(failure) => {
                         let text = format!("{} failed: {}", experiment.name, failure.reason);
                         self.say(&text);
                     }

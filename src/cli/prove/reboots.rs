@@ -12,7 +12,7 @@ use rustix::process::{Signal, kill_process};
 
 use super::{Arguments, Beginning, finish, in_form, set_aside};
 use brisk_base::notes::note;
-use brisk_experiment::campaign::{Member, Outcome};
+use brisk_experiment::campaign::{ExperimentOutcome, Member};
 use brisk_experiment::catalogue::Entry;
 use brisk_experiment::conduct::{Findings, Place, Run};
 use brisk_experiment::place::Here;
@@ -20,8 +20,8 @@ use brisk_experiment::plan::Line;
 use brisk_experiment::reboots::means::{self, Means};
 use brisk_experiment::reboots::preload;
 use brisk_experiment::reboots::series::Series;
-use brisk_experiment::reboots::{self, Course, Ending};
-use brisk_experiment::store::Found;
+use brisk_experiment::reboots::{self, Course, SeriesEnding};
+use brisk_experiment::store::StoredResults;
 use brisk_experiment::wall_clock;
 use brisk_mechanism::boot::zygote;
 use brisk_report::proof::{Failure, FailureOf};
@@ -180,7 +180,7 @@ fn open_in(arguments: &Arguments, entry: Entry, quick: bool, means: Means, root:
     let (mut member, found) = beginning.open(entry)?;
     let changed = member.store.measure_on(&here.kernel())?;
     for found in changed.iter().chain([&found]) {
-        if matches!(found, Found::Other { .. }) {
+        if matches!(found, StoredResults::Other { .. }) {
             // Boots of one kernel or brisk are not compared with those of another.
             ensure!(!arguments.resume, "the series is ended: it {}", set_aside(found));
             note!("the series {}", set_aside(found));
@@ -201,7 +201,7 @@ fn go_on(
 ) -> anyhow::Result<ExitCode> {
     let folder = means.folder(root);
     let _turn = take_turn(&folder)?;
-    let course = || -> anyhow::Result<(Member, Ending)> {
+    let course = || -> anyhow::Result<(Member, SeriesEnding)> {
         let arms = Series::read(&folder)?.unwrap_or_default().arms;
         let entry = of_arms(entry, &arms);
         let again = Arguments { resume: true, restart: false, ..arguments.clone() };
@@ -214,12 +214,12 @@ fn go_on(
     };
     let (mut member, ending) = course().inspect_err(|_| drop(take_away(root)))?;
     member.outcome = Some(match ending {
-        Ending::Interrupted => return Ok(ExitCode::SUCCESS),
-        Ending::Complete => Outcome::Complete,
-        Ending::Failed(reason) => {
+        SeriesEnding::Interrupted => return Ok(ExitCode::SUCCESS),
+        SeriesEnding::Complete => ExperimentOutcome::Complete,
+        SeriesEnding::Failed(reason) => {
             let reason = format!("a boot failed twice: {reason}");
             eprintln!("the series of reboots is ended, for {reason}");
-            Outcome::Failed(Failure { of: FailureOf::Experiment, reason })
+            ExperimentOutcome::Failed(Failure { of: FailureOf::Experiment, reason })
         }
     });
     take_away(root)?;

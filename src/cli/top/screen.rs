@@ -13,7 +13,7 @@ use brisk_daemon::control::connection::Connection;
 use brisk_daemon::control::protocol::Request;
 use brisk_daemon::executor::{Executed, describe};
 use brisk_daemon::status::Status;
-use brisk_mechanism::placement::Snapshot;
+use brisk_mechanism::placement::PlacementSnapshot;
 use brisk_mechanism::placement::step::Step;
 use brisk_mechanism::placement::threads::classify::Class;
 use brisk_sys::binder::cache::{self, CacheStatus};
@@ -39,7 +39,7 @@ pub struct Screen {
     daemon: Option<Daemon>,
     cpus: Vec<Cpu>,
     /// By the daemon, or as one would see it.
-    placement: Snapshot,
+    placement: PlacementSnapshot,
     memory: Option<MemoryInfo>,
     pressure: Option<Pressure>,
     look_ups: Vec<CacheStatus>,
@@ -121,7 +121,7 @@ impl Observer {
         })
     }
 
-    fn look_on(&mut self) -> anyhow::Result<Snapshot> {
+    fn look_on(&mut self) -> anyhow::Result<PlacementSnapshot> {
         let onlooker = match &mut self.onlooker {
             Some(onlooker) => onlooker,
             none => none.insert(Onlooker::new(&self.root, &[])?),
@@ -132,7 +132,7 @@ impl Observer {
         Ok(onlooker.snapshot())
     }
 
-    fn cpus(&mut self, placement: &Snapshot) -> Vec<Cpu> {
+    fn cpus(&mut self, placement: &PlacementSnapshot) -> Vec<Cpu> {
         let mut ticks = BTreeMap::new();
         let text = self.root.read("/proc/stat").unwrap_or_default();
         cpu_times::parse(text.as_bytes(), &mut |cpu, of_cpu| {

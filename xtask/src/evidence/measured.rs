@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use brisk::report::proof::{DeviceDescription, Mode, Verdict};
+use brisk::report::proof::{DeviceDescription, Timekeeping, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// Raised when a field changes its meaning or goes.
@@ -28,7 +28,7 @@ pub struct Measured {
     pub commit: String,
     pub brisk: String,
     pub device: DeviceDescription,
-    pub mode: Mode,
+    pub mode: Timekeeping,
     pub seed: u64,
     /// What repeats it.
     pub command: String,

@@ -1,6 +1,6 @@
 //! What could be won in a phase, who it is about, and what to do.
 
-use super::measures::Measure;
+use super::measures::DiagnosisMeasure;
 use super::sources::{self, Sources};
 use super::{Finding, Limit, Opportunity, Part, Phase};
 use crate::model::Boot;
@@ -15,7 +15,13 @@ const MAIN_SHARE: f32 = 0.5;
 const NOTABLE_SHARE: f32 = 0.2;
 
 /// All that could be won in `phase`.
-pub fn of_phase(boot: &Boot, index: usize, phase: &Phase, measures: &[Measure], sources: &Sources) -> Vec<Finding> {
+pub fn of_phase(
+    boot: &Boot,
+    index: usize,
+    phase: &Phase,
+    measures: &[DiagnosisMeasure],
+    sources: &Sources,
+) -> Vec<Finding> {
     let finding = |(opportunity, gain_ms, bounds, who, advice): Won| Finding {
         opportunity,
         phase: index,
@@ -180,7 +186,7 @@ fn partly(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
     (Opportunity::Waiting, gain_ms, Vec::new(), sources.who.clone(), advice + &besides(boot, sources))
 }
 
-fn waiting(boot: &Boot, phase: &Phase, measures: &[Measure]) -> Won {
+fn waiting(boot: &Boot, phase: &Phase, measures: &[DiagnosisMeasure]) -> Won {
     let next = sources::next_to_work(boot, phase.span.end_ms, measures);
     let advice = match next {
         Some(part) => format!(
@@ -194,7 +200,7 @@ fn waiting(boot: &Boot, phase: &Phase, measures: &[Measure]) -> Won {
 }
 
 /// What the highest frequency would win while CPUs worked.
-fn frequency(phase: &Phase, measures: &[Measure], sources: &Sources) -> Option<Won> {
+fn frequency(phase: &Phase, measures: &[DiagnosisMeasure], sources: &Sources) -> Option<Won> {
     let speed = phase.speed.filter(|speed| *speed < FULL_SPEED)?;
     if matches!(phase.limit, Limit::Disk | Limit::Waiting | Limit::Idle) {
         return None;

@@ -7,7 +7,7 @@ use crate::model::{Boot, CpuSample, Kind, OFFLINE, PressureSample, Span};
 
 /// One sample, or the average of several. Shares of CPU time are numbers of CPUs.
 #[derive(Debug, Clone, Copy)]
-pub struct Measure {
+pub struct DiagnosisMeasure {
     /// When.
     pub span: Span,
     /// CPUs that worked.
@@ -16,7 +16,7 @@ pub struct Measure {
     pub system: f32,
     /// CPUs that were idle with a task waiting for a disk.
     pub waiting: f32,
-    /// The squares of what each CPU worked, summed: see [`Measure::density`].
+    /// The squares of what each CPU worked, summed: see [`DiagnosisMeasure::density`].
     pub squares: f32,
     /// CPUs that worked, those left out that hardly did.
     pub notable: f32,
@@ -34,7 +34,7 @@ pub struct Measure {
     pub memory_stall: Option<f32>,
 }
 
-impl Measure {
+impl DiagnosisMeasure {
     /// How busy a CPU is while work is done on it: 1 where one or several CPUs work all the time, and the others not at
     /// all; a quarter where each of four works for a quarter of the time.
     pub fn density(&self) -> f32 {
@@ -48,7 +48,7 @@ const NOTABLE_SHARE: f32 = 0.25;
 const LEAST_BIN_MS: u32 = 100;
 
 /// One for each sample of the CPUs.
-pub fn measures(boot: &Boot) -> Vec<Measure> {
+pub fn measures(boot: &Boot) -> Vec<DiagnosisMeasure> {
     let cpus = boot.cpu_count() as f32;
     let mut disks: Vec<_> = boot.disks.iter().map(|disk| disk.samples.iter().peekable()).collect();
     let [mut io, mut memory] = ["io", "memory"].map(|name| {
@@ -65,7 +65,7 @@ pub fn measures(boot: &Boot) -> Vec<Measure> {
                 disk = Some(other.busy.max(disk.unwrap_or(0.0)));
             }
         }
-        Measure {
+        DiagnosisMeasure {
             span: sample.span,
             busy: sample.busy() * cpus,
             system: sample.system * cpus,
@@ -80,20 +80,20 @@ pub fn measures(boot: &Boot) -> Vec<Measure> {
             memory_stall: stall_at(&mut memory, middle_ms),
         }
     };
-    let mut measures: Vec<Measure> = boot.cpu.iter().enumerate().map(measure).collect();
+    let mut measures: Vec<DiagnosisMeasure> = boot.cpu.iter().enumerate().map(measure).collect();
     compare_cpus(boot, &mut measures);
     measures
 }
 
 /// Sets how the work was spread over CPUs. Where the recording has totals only, it counts as spread evenly.
-fn compare_cpus(boot: &Boot, measures: &mut [Measure]) {
+fn compare_cpus(boot: &Boot, measures: &mut [DiagnosisMeasure]) {
     if boot.cores.iter().all(|core| core.busy.is_empty()) {
         return;
     }
     let mut start = 0;
     while start < measures.len() {
         let from_ms = measures[start].span.start_ms;
-        let long_enough = |measure: &Measure| measure.span.end_ms.saturating_sub(from_ms) >= LEAST_BIN_MS;
+        let long_enough = |measure: &DiagnosisMeasure| measure.span.end_ms.saturating_sub(from_ms) >= LEAST_BIN_MS;
         let end = measures[start..].iter().position(long_enough).map_or(measures.len(), |last| start + last + 1);
         let length_ms: f32 = measures[start..end].iter().map(|measure| measure.span.length_ms() as f32).sum();
         let (mut squares, mut notable) = (0.0, 0.0);
@@ -170,19 +170,19 @@ fn speed(boot: &Boot, index: usize, time_ms: u32) -> Option<f32> {
 }
 
 /// The average over all of `measures`, each by its length.
-pub fn average(measures: &[Measure]) -> Measure {
+pub fn average(measures: &[DiagnosisMeasure]) -> DiagnosisMeasure {
     let length: f32 = measures.iter().map(|m| m.span.length_ms() as f32).sum();
-    let mean = |value: &dyn Fn(&Measure) -> f32| {
+    let mean = |value: &dyn Fn(&DiagnosisMeasure) -> f32| {
         // A sum of nothing is a negative nought.
         measures.iter().map(|m| value(m) * m.span.length_ms() as f32).sum::<f32>() / length.max(1.0) + 0.0
     };
-    let known = |value: &dyn Fn(&Measure) -> Option<f32>, weight: &dyn Fn(&Measure) -> f32| {
-        let weight = |m: &Measure| weight(m) * m.span.length_ms() as f32;
+    let known = |value: &dyn Fn(&DiagnosisMeasure) -> Option<f32>, weight: &dyn Fn(&DiagnosisMeasure) -> f32| {
+        let weight = |m: &DiagnosisMeasure| weight(m) * m.span.length_ms() as f32;
         let sums = measures.iter().filter_map(|m| value(m).map(|value| (value * weight(m), weight(m))));
         let (sum, weight) = sums.fold((0.0, 0.0), |(a, b), (x, y)| (a + x, b + y));
         (weight > 0.0).then(|| sum / weight)
     };
-    Measure {
+    DiagnosisMeasure {
         span: Span::new(measures.first().map_or(0, |m| m.span.start_ms), measures.last().map_or(0, |m| m.span.end_ms)),
         busy: mean(&|m| m.busy),
         system: mean(&|m| m.system),

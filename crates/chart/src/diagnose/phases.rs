@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::measures::{Measure, average};
+use super::measures::{DiagnosisMeasure, average};
 use super::{Limit, Phase};
 use crate::model::{Boot, Span};
 
@@ -15,7 +15,7 @@ const LEAST_PHASE_SHARE: u32 = 50;
 /// often half of something, and the kernel counts CPU time in ticks of up to 10 ms.
 const SMOOTHING_SAMPLES: u32 = 2;
 const SMOOTHING_MS: std::ops::RangeInclusive<u32> = 160..=500;
-/// CPUs work all the time where work is at least so dense ([`Measure::density`]); the second where a disk is waited for as
+/// CPUs work all the time where work is at least so dense ([`DiagnosisMeasure::density`]); the second where a disk is waited for as
 /// well, the third where there is one CPU.
 const DENSE: f32 = 0.66;
 const DENSE_BESIDE_READS: f32 = 0.8;
@@ -38,7 +38,7 @@ const QUIET_EACH: f32 = 0.02;
 const LEAST_WORK_MS: f32 = 150.0;
 
 /// The phases of `boot`, and when its work was done.
-pub fn phases(boot: &Boot, measures: &[Measure]) -> (Vec<Phase>, u32) {
+pub fn phases(boot: &Boot, measures: &[DiagnosisMeasure]) -> (Vec<Phase>, u32) {
     let cpus = boot.cpu_count() as f32;
     let sample_ms = typical_sample_ms(measures);
     let smoothing_ms = (SMOOTHING_SAMPLES * sample_ms).clamp(*SMOOTHING_MS.start(), *SMOOTHING_MS.end());
@@ -63,7 +63,7 @@ pub fn phases(boot: &Boot, measures: &[Measure]) -> (Vec<Phase>, u32) {
 }
 
 /// The median length of a sample.
-fn typical_sample_ms(measures: &[Measure]) -> u32 {
+fn typical_sample_ms(measures: &[DiagnosisMeasure]) -> u32 {
     let mut lengths_ms: Vec<u32> = measures.iter().map(|measure| measure.span.length_ms()).collect();
     lengths_ms.sort_unstable();
     lengths_ms.get(lengths_ms.len() / 2).copied().unwrap_or(0)
@@ -71,7 +71,7 @@ fn typical_sample_ms(measures: &[Measure]) -> u32 {
 
 /// For each sample the average of it and those within `near_ms` before it, or behind it, whichever differ less: so that
 /// noise is smoothed, and a change stays where it is.
-fn smoothed(measures: &[Measure], near_ms: u32) -> Vec<Measure> {
+fn smoothed(measures: &[DiagnosisMeasure], near_ms: u32) -> Vec<DiagnosisMeasure> {
     let (mut first, mut last) = (0, 0);
     (0..measures.len())
         .map(|index| {
@@ -86,7 +86,7 @@ fn smoothed(measures: &[Measure], near_ms: u32) -> Vec<Measure> {
             let [before, behind] = sides.map(|side| (side, average(side)));
             let [before_varies, behind_varies] = [&before, &behind].map(|(side, mean)| variance(side, mean));
             // At either end there are few on one side, which say little.
-            let is_short = |side: &[Measure], other: &[Measure]| 2 * side.len() < other.len();
+            let is_short = |side: &[DiagnosisMeasure], other: &[DiagnosisMeasure]| 2 * side.len() < other.len();
             match () {
                 () if is_short(before.0, behind.0) => behind.1,
                 () if is_short(behind.0, before.0) || before_varies <= behind_varies => before.1,
@@ -96,7 +96,7 @@ fn smoothed(measures: &[Measure], near_ms: u32) -> Vec<Measure> {
         .collect()
 }
 
-fn variance(measures: &[Measure], mean: &Measure) -> f32 {
+fn variance(measures: &[DiagnosisMeasure], mean: &DiagnosisMeasure) -> f32 {
     let square = |value: f32| value * value;
     let sum: f32 = measures.iter().map(|m| square(m.busy - mean.busy) + square(m.waiting - mean.waiting)).sum();
     sum / measures.len() as f32
@@ -106,7 +106,7 @@ fn is_quiet(busy: f32, cpus: f32) -> bool {
     busy < QUIET_CPUS + QUIET_EACH * cpus
 }
 
-fn waits_for_disk(measure: &Measure) -> bool {
+fn waits_for_disk(measure: &DiagnosisMeasure) -> bool {
     // I/O wait is per CPU and forgets a task that moved on; where every task waited for I/O, the kernel knows better.
     measure.waiting >= 0.25
         || measure.disk.is_some_and(|busy| busy >= 0.6) && measure.waiting >= 0.05
@@ -115,7 +115,7 @@ fn waits_for_disk(measure: &Measure) -> bool {
 
 /// What limited the boot there. Load is judged CPU by CPU: four that work for a quarter of the time are not one that works
 /// all the time. A disk that is waited for comes before CPUs that work a part of the time.
-fn limit(measure: &Measure, cpus: f32) -> Limit {
+fn limit(measure: &DiagnosisMeasure, cpus: f32) -> Limit {
     let reads = waits_for_disk(measure);
     let dense = match () {
         () if reads => DENSE_BESIDE_READS,
@@ -139,7 +139,7 @@ fn limit(measure: &Measure, cpus: f32) -> Limit {
 }
 
 /// Runs of the same work that differ in little but their limit become one, and have the limit of the whole.
-fn judged_whole(mut runs: Vec<Run>, measures: &[Measure], cpus: f32) -> Vec<Run> {
+fn judged_whole(mut runs: Vec<Run>, measures: &[DiagnosisMeasure], cpus: f32) -> Vec<Run> {
     let computes = |limit| matches!(limit, Limit::OneCpu | Limit::SeveralCpus | Limit::PartlyBusy | Limit::EveryCpu);
     let mut place = 0;
     while place + 1 < runs.len() {
@@ -165,13 +165,13 @@ fn judged_whole(mut runs: Vec<Run>, measures: &[Measure], cpus: f32) -> Vec<Run>
 }
 
 /// How many samples there are up to the end of the work, and when that was; nothing where nothing ever worked.
-fn work(measures: &[Measure], near: &[Measure], cpus: f32) -> Option<(usize, u32)> {
-    let is_work = |measure: &Measure| !is_quiet(measure.busy, cpus) || waits_for_disk(measure);
+fn work(measures: &[DiagnosisMeasure], near: &[DiagnosisMeasure], cpus: f32) -> Option<(usize, u32)> {
+    let is_work = |measure: &DiagnosisMeasure| !is_quiet(measure.busy, cpus) || waits_for_disk(measure);
     let mut end = near.len();
     loop {
         let last = near[..end].iter().rposition(is_work)?;
         let first = near[..last].iter().rposition(|measure| !is_work(measure)).map_or(0, |quiet| quiet + 1);
-        let spent = |measure: &Measure| (measure.busy + measure.waiting) * measure.span.length_ms() as f32;
+        let spent = |measure: &DiagnosisMeasure| (measure.busy + measure.waiting) * measure.span.length_ms() as f32;
         if measures[first..=last].iter().map(spent).sum::<f32>() >= LEAST_WORK_MS {
             return Some(exact_end(measures, first, last, &is_work));
         }
@@ -181,9 +181,14 @@ fn work(measures: &[Measure], near: &[Measure], cpus: f32) -> Option<(usize, u32
 
 /// The average around a sample reaches into the idleness behind the work, so the samples themselves tell where it ends; of
 /// the last one as much counts as it worked, compared with those before it.
-fn exact_end(measures: &[Measure], first: usize, last: usize, is_work: &dyn Fn(&Measure) -> bool) -> (usize, u32) {
+fn exact_end(
+    measures: &[DiagnosisMeasure],
+    first: usize,
+    last: usize,
+    is_work: &dyn Fn(&DiagnosisMeasure) -> bool,
+) -> (usize, u32) {
     const BEFORE: usize = 3;
-    let load = |measure: &Measure| measure.busy + measure.waiting;
+    let load = |measure: &DiagnosisMeasure| measure.busy + measure.waiting;
     let level_at = |end: usize| average(&measures[end.saturating_sub(BEFORE).max(first).min(end - 1)..end]);
     let last = measures[first..=last].iter().rposition(is_work).map_or(last, |place| first + place);
     // A sample of which a small part worked looks idle.
@@ -199,7 +204,7 @@ fn exact_end(measures: &[Measure], first: usize, last: usize, is_work: &dyn Fn(&
 
 type Run = (Limit, Range<usize>);
 
-fn runs(measures: &[Measure], limits: &[Limit]) -> Vec<(Run, u32)> {
+fn runs(measures: &[DiagnosisMeasure], limits: &[Limit]) -> Vec<(Run, u32)> {
     let mut runs: Vec<(Run, u32)> = Vec::new();
     for (index, (&limit, measure)) in limits.iter().zip(measures).enumerate() {
         match runs.last_mut() {
@@ -239,8 +244,8 @@ fn merge(mut runs: Vec<(Run, u32)>, least_ms: u32) -> Vec<Run> {
     runs.into_iter().map(|(run, _)| run).collect()
 }
 
-fn phase(limit: Limit, measures: &[Measure]) -> Phase {
-    let Measure { span, busy, waiting, disk, speed, io_stall, memory_stall, .. } = average(measures);
+fn phase(limit: Limit, measures: &[DiagnosisMeasure]) -> Phase {
+    let DiagnosisMeasure { span, busy, waiting, disk, speed, io_stall, memory_stall, .. } = average(measures);
     Phase {
         limit,
         span,

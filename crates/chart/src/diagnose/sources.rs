@@ -1,6 +1,6 @@
 //! Where the CPU time of a phase went: processes, the kernel's threads, and what no sampled process took.
 
-use super::measures::Measure;
+use super::measures::DiagnosisMeasure;
 use super::{Part, Phase};
 use crate::model::{Activity, Boot, Kind, Span, State};
 
@@ -27,10 +27,10 @@ pub struct Sources {
 
 impl Sources {
     /// Those of `phase`.
-    pub fn of(boot: &Boot, phase: &Phase, measures: &[Measure]) -> Self {
+    pub fn of(boot: &Boot, phase: &Phase, measures: &[DiagnosisMeasure]) -> Self {
         let first = measures.partition_point(|measure| measure.span.end_ms <= phase.span.start_ms);
         let inside = measures[first..].iter().take_while(|measure| measure.span.start_ms < phase.span.end_ms);
-        let sum = |value: &dyn Fn(&Measure) -> f32| -> f32 {
+        let sum = |value: &dyn Fn(&DiagnosisMeasure) -> f32| -> f32 {
             inside.clone().map(|measure| value(measure) * measure.span.length_ms() as f32).sum()
         };
         let total_ms = sum(&|measure| measure.busy);
@@ -108,7 +108,7 @@ pub fn waiters(boot: &Boot, span: Span) -> Vec<Part> {
 }
 
 /// The process that works first when a wait has ended at `end_ms`, where one has the larger part of that work.
-pub fn next_to_work(boot: &Boot, end_ms: u32, measures: &[Measure]) -> Option<Part> {
+pub fn next_to_work(boot: &Boot, end_ms: u32, measures: &[DiagnosisMeasure]) -> Option<Part> {
     const NEAR_MS: u32 = 500;
     const LEAST_SHARE: f32 = 0.4;
     let near = Span::new(end_ms.saturating_sub(NEAR_MS / 5), end_ms.saturating_add(NEAR_MS));

@@ -98,13 +98,13 @@ mod tests {
     use std::io::Read as _;
 
     use super::*;
-    use brisk_mechanism::boot::tape::Kind;
+    use brisk_mechanism::boot::tape::RowKind;
 
     fn tape() -> Tape {
         let mut tape = Tape::new(1 << 20);
         for moment in 0..50u64 {
             tape.begin(1000 + moment * 40);
-            let row = if moment == 0 { tape.row(Kind::Cpu, "cpu", 8) } else { 0 };
+            let row = if moment == 0 { tape.row(RowKind::Cpu, "cpu", 8) } else { 0 };
             tape.put(row, &[moment + 1, 0, 0, moment, 0, 0, 0, 0], 1);
         }
         tape

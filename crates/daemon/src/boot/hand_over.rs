@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
-use brisk_mechanism::boot::hand_over::{PERFORMANCE, Step, step};
+use brisk_mechanism::boot::hand_over::{HandOverStep, PERFORMANCE, step};
 use brisk_sys::cpu::cpufreq::Policies;
 use brisk_sys::process::first_process::has_lasting_runtime_folder;
 use brisk_sys::{BootTime, Root, Target};
 use brisk_undo::guardian::Guardian;
-use brisk_undo::journal::{Holder, Journal, JournalError, Outcome, Replay, Restoration};
+use brisk_undo::journal::{Holder, Journal, JournalError, Replay, Restoration, RestoreOutcome};
 
 /// A cpufreq driver may be loaded late in a boot; until there is a policy, it is looked for more often.
 const SEARCH_PERIOD: Duration = Duration::from_secs(1);
@@ -94,11 +94,11 @@ impl HandOver {
             }
             let target = Target::Governor(policy.folder.clone());
             let held = match step(&policy, self.then.as_deref()) {
-                Step::Hold => self.journal.lease(now, &target, PERFORMANCE, self.until, REASON),
-                Step::Adopt { governor } => {
+                HandOverStep::Hold => self.journal.lease(now, &target, PERFORMANCE, self.until, REASON),
+                HandOverStep::Adopt { governor } => {
                     self.journal.adopt(now, &target, PERFORMANCE, &governor, self.until, REASON)
                 }
-                Step::Leave(reason) => {
+                HandOverStep::Leave(reason) => {
                     tracing::info!("{reason}");
                     continue;
                 }
@@ -157,7 +157,7 @@ impl HandOver {
     pub fn end(mut self) -> Vec<Restoration> {
         let restorations = self.journal.release_all();
         for Restoration { target, outcome, .. } in &restorations {
-            if let Outcome::Refused { error } = outcome {
+            if let RestoreOutcome::Refused { error } = outcome {
                 tracing::error!("{target}: {error}; `brisk restore` tries again");
             }
         }

@@ -33,7 +33,7 @@ const WATCH_PERIOD: Duration = Duration::from_millis(100);
 
 /// What is wanted.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct HoldOptions {
     /// The system.
     pub root: Root,
     /// True for the child of the first process: nothing is mounted yet, and what is mounted later is somewhere else.
@@ -109,7 +109,7 @@ pub struct Recorded {
 ///
 /// # Errors
 /// When it cannot wait, or no place took the recording. Governors are back all the same.
-pub fn watch(options: &Options) -> anyhow::Result<Report> {
+pub fn watch(options: &HoldOptions) -> anyhow::Result<Report> {
     let began = BootTime::now();
     let deadline = began + options.timeout;
     let root = &options.root;

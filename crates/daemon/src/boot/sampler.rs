@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use brisk_mechanism::boot::Tape;
-use brisk_mechanism::boot::tape::{Kind, Row};
+use brisk_mechanism::boot::tape::{Row, RowKind};
 use brisk_sys::cpu::cpu_times;
 use brisk_sys::cpu::current_frequency::CurrentFrequencies;
 use brisk_sys::io::disk_stats::{self, is_whole_disk};
@@ -120,7 +120,7 @@ impl Sampler {
             }
             let (row, seen) = rows.entry(cpu).or_insert_with(|| {
                 let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
-                (tape.row(Kind::Cpu, &name, ticks.len()), moment)
+                (tape.row(RowKind::Cpu, &name, ticks.len()), moment)
             });
             *seen = moment;
             tape.put(*row, ticks, 1);
@@ -134,7 +134,7 @@ impl Sampler {
         disk_stats::parse(text, &mut |device| {
             if !rows.contains_key(device.name) {
                 let name = String::from_utf8_lossy(device.name);
-                let kind = Kind::Disk { major: device.major, minor: device.minor };
+                let kind = RowKind::Disk { major: device.major, minor: device.minor };
                 let row = is_whole_disk(root, &name).then(|| tape.row(kind, &name, device.counters.len()));
                 rows.insert(device.name.to_vec(), row);
             }
@@ -149,7 +149,7 @@ impl Sampler {
         let moment = tape.moments();
         self.frequencies.read(&mut |cpu, khz, maximum_khz| {
             let (row, seen) =
-                rows.entry(cpu).or_insert_with(|| (tape.row(Kind::Frequency, &format!("cpu{cpu}"), 2), moment));
+                rows.entry(cpu).or_insert_with(|| (tape.row(RowKind::Frequency, &format!("cpu{cpu}"), 2), moment));
             *seen = moment;
             tape.put(*row, &[khz, maximum_khz], 1);
         });
@@ -161,7 +161,7 @@ impl Sampler {
             let Some(Ok(text)) = file.as_ref().map(|file| file.read(&mut self.buffer)) else { continue };
             let Some((some_us, full_us)) = psi::totals_us(text) else { continue };
             let row =
-                self.pressure_rows[index].get_or_insert_with(|| self.tape.row(Kind::Pressure, PRESSURES[index], 2));
+                self.pressure_rows[index].get_or_insert_with(|| self.tape.row(RowKind::Pressure, PRESSURES[index], 2));
             self.tape.put(*row, &[some_us, full_us], 1);
         }
     }
@@ -171,7 +171,7 @@ impl Sampler {
         let (tape, rows) = (&mut self.tape, &mut self.process_rows);
         processes.look(self.busy_ticks, &mut |seen| match seen {
             Seen::Born { pid, parent, start_ticks, name } => {
-                rows.insert(pid, tape.row(Kind::Process { pid, parent, start_ticks }, name, 3));
+                rows.insert(pid, tape.row(RowKind::Process { pid, parent, start_ticks }, name, 3));
             }
             Seen::Renamed { pid, name } => {
                 if let Some(&row) = rows.get(&pid) {

@@ -2,7 +2,7 @@
 //!
 //! Only root, the daemon's user and the socket's group may; a client that floods, sends garbage or says or reads nothing is
 //! told what was wrong and disconnected, while the others are served. How often a client asks is counted by who it is
-//! ([`rates`]); where all places are taken, those who have been idle for long make room, and root always gets one.
+//! (`rates`); where all places are taken, those who have been idle for long make room, and root always gets one.
 
 pub mod client;
 pub mod connection;

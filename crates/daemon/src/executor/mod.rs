@@ -260,7 +260,7 @@ impl Executor {
                     let owner = self.claims.owners(&lease.target).next().unwrap_or_default();
                     output.print(&line(*json, now, owner, &decision));
                     let Lease { target, original, .. } = lease;
-                    Restoration { target, original, outcome: journal::Outcome::Restored }
+                    Restoration { target, original, outcome: journal::RestoreOutcome::Restored }
                 };
                 due.map(end).collect()
             }
@@ -330,16 +330,16 @@ impl Executor {
     fn report(&mut self, restoration: &Restoration) -> Effect {
         let Restoration { target, original, outcome } = restoration;
         let known = self.known.entry(target.clone()).or_default();
-        let journal::Outcome::Refused { error } = outcome else {
+        let journal::RestoreOutcome::Refused { error } = outcome else {
             if std::mem::take(&mut known.is_stuck) {
                 self.has_restored_late = true;
                 tracing::info!("{target}: restored after an earlier failure");
             }
             match outcome {
-                journal::Outcome::ChangedByOther { found } => tracing::info!(
+                journal::RestoreOutcome::ChangedByOther { found } => tracing::info!(
                     "{target} was changed to {found} by another program and stays so; it was {original} before the lease"
                 ),
-                journal::Outcome::Vanished => tracing::debug!("{target} is gone, and its lease with it"),
+                journal::RestoreOutcome::Vanished => tracing::debug!("{target} is gone, and its lease with it"),
                 _ => tracing::debug!("{target} is {original} again"),
             }
             return Effect::Written;

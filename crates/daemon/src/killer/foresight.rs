@@ -11,7 +11,7 @@ use brisk_mechanism::memory::config::{KillerConfig, PageoutConfig, WritebackConf
 use brisk_mechanism::memory::killer::lmkd::Lmkd;
 use brisk_mechanism::memory::killer::{self, Need};
 use brisk_mechanism::memory::policy::FRONT;
-use brisk_mechanism::memory::victim::Mode;
+use brisk_mechanism::memory::victim::VictimMode;
 use brisk_mechanism::memory::wear::{self, Clock, Wear};
 use brisk_sys::kernel;
 use brisk_sys::memory::{meminfo, process_memory, zram_writeback};
@@ -47,7 +47,7 @@ fn kill(root: &Root, config: &KillerConfig) -> Result<Foreseen, DeviceError> {
     looks.prepare(root)?;
     let look = looks.take(root, BootTime::now())?;
     let need = match config.mode {
-        Mode::Lmkd if !config.by_headroom => {
+        VictimMode::Lmkd if !config.by_headroom => {
             let order = Lmkd::default().judge(&look.reading, page_kib());
             order.map(|order| Need { cause: order.cause, threshold: order.threshold })
         }

@@ -7,7 +7,7 @@ use brisk_mechanism::memory::config::KillerConfig;
 use brisk_mechanism::memory::headroom::{headroom, swap_ratio};
 use brisk_mechanism::memory::killer::Look;
 use brisk_mechanism::memory::killer::lmkd::Reading;
-use brisk_mechanism::memory::victim::{Mode, Situation};
+use brisk_mechanism::memory::victim::{Situation, VictimMode};
 use brisk_sys::cpu::hotplug;
 use brisk_sys::kept_file::KeptTexts;
 use brisk_sys::memory::swaps::Swap;
@@ -51,7 +51,7 @@ impl Looks {
         Self {
             texts: KeptTexts::default(),
             before: VecDeque::new(),
-            counts_reclaim: config.mode != Mode::Brisk || config.refault_percent > 0,
+            counts_reclaim: config.mode != VictimMode::Brisk || config.refault_percent > 0,
             cpu_count: 1,
             watermarks: Watermarks::default(),
             kernel_threads: BTreeSet::new(),

@@ -27,7 +27,7 @@ use brisk_mechanism::memory::killer::lmkd::Lmkd;
 use brisk_mechanism::memory::killer::{self, KillRecord, Look, Need};
 use brisk_mechanism::memory::policy::FRONT;
 pub use brisk_mechanism::memory::policy::KILLER as SUBCOMMAND;
-use brisk_mechanism::memory::victim::{Candidate, Mode, Protection, Victim};
+use brisk_mechanism::memory::victim::{Candidate, Protection, Victim, VictimMode};
 use brisk_sys::descriptors::leave_standard_streams;
 use brisk_sys::memory::memory_lock::{Locked, limit_kib, lock_as_used};
 use brisk_sys::memory::psi;
@@ -91,7 +91,7 @@ struct Killer<'a> {
     looks: Looks,
     /// What the last sample has found.
     headroom_kib: i64,
-    /// For [`Mode::Lmkd`], whose need depends on what it saw before.
+    /// For [`VictimMode::Lmkd`], whose need depends on what it saw before.
     lmkd: Option<Lmkd>,
     learned: Learned,
     /// Where the foreground is said.
@@ -128,7 +128,7 @@ impl<'a> Killer<'a> {
             trigger: trigger.ok(),
             looks: Looks::of(config),
             headroom_kib: i64::MIN,
-            lmkd: (config.mode == Mode::Lmkd && !config.by_headroom).then(Lmkd::default),
+            lmkd: (config.mode == VictimMode::Lmkd && !config.by_headroom).then(Lmkd::default),
             learned: Learned::read(root),
             prefetch: None,
             heard: String::new(),
@@ -308,7 +308,7 @@ fn become_idle() -> io::Result<()> {
 
 /// What is remembered of a kill.
 fn record(
-    mode: Mode,
+    mode: VictimMode,
     (woken_at, by_event): (BootTime, bool),
     cause: String,
     look: &Look,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::executor::Executed;
 use brisk_mechanism::{Part, Support};
-use brisk_report::open_metrics::{Exposition, Kind, MetricsError};
+use brisk_report::open_metrics::{Exposition, MetricKind, MetricsError};
 use brisk_sys::{BootTime, Target};
 use brisk_undo::journal::Lease;
 use metrics::{Histogram, Metrics};
@@ -129,7 +129,9 @@ impl Status {
     /// When a name or a value breaks the format's rules.
     pub fn open_metrics(&self) -> Result<String, MetricsError> {
         let mut exposition = Exposition::new();
-        exposition.family("brisk_build", Kind::Info, "", "The version of brisk.")?.info(&[("version", &self.brisk)])?;
+        exposition
+            .family("brisk_build", MetricKind::Info, "", "The version of brisk.")?
+            .info(&[("version", &self.brisk)])?;
         let metrics = &self.metrics;
         let counters = [
             ("brisk_process_events", "Process events that passed the filter in the kernel.", metrics.process_events),
@@ -142,16 +144,16 @@ impl Status {
             ("brisk_guardian_restarts", "Times that the guardian died and was replaced.", metrics.guardian_restarts),
         ];
         for (name, help, value) in counters {
-            exposition.family(name, Kind::Counter, "", help)?.sample(&[], value as f64)?;
+            exposition.family(name, MetricKind::Counter, "", help)?.sample(&[], value as f64)?;
         }
         exposition
-            .family("brisk_leases", Kind::Gauge, "", "Tunables that hold a leased value now.")?
+            .family("brisk_leases", MetricKind::Gauge, "", "Tunables that hold a leased value now.")?
             .sample(&[], self.leases.len() as f64)?;
         exposition
-            .family("brisk_uptime_seconds", Kind::Gauge, "seconds", "Time since the daemon became ready.")?
+            .family("brisk_uptime_seconds", MetricKind::Gauge, "seconds", "Time since the daemon became ready.")?
             .sample(&[], self.now.since(self.since).as_secs_f64())?;
         let mut active =
-            exposition.family("brisk_active", Kind::Gauge, "", "Whether a mechanism does something now.")?;
+            exposition.family("brisk_active", MetricKind::Gauge, "", "Whether a mechanism does something now.")?;
         for mechanism in &self.mechanisms {
             active.sample(&[("mechanism", &mechanism.name)], f64::from(u8::from(mechanism.activity.is_some())))?;
         }
@@ -169,7 +171,7 @@ impl Status {
             ),
         ];
         for (name, help, histogram) in histograms {
-            exposition.family(name, Kind::Histogram, "seconds", help)?.histogram(
+            exposition.family(name, MetricKind::Histogram, "seconds", help)?.histogram(
                 &[],
                 &bounds,
                 &histogram.counts,

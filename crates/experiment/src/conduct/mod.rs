@@ -15,7 +15,7 @@ use super::schedule::{Design, blocks, share};
 use super::spec::Experiment;
 use super::store::Store;
 use super::verdict::{is_precise, judge_one};
-use brisk_report::proof::{DeviceDescription, Mode, SelfCheck};
+use brisk_report::proof::{DeviceDescription, SelfCheck, Timekeeping};
 
 /// Somewhere to run plans: the lab's guests, or the user's own device.
 pub trait Place: Sync {
@@ -152,7 +152,7 @@ const POINTS_OF_A_STAGE: usize = 6;
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum RunEnding {
     /// All replicates were run.
     Complete,
     /// [`Limits::until`] came first; what was measured is stored.
@@ -198,7 +198,7 @@ impl Run<'_> {
             // What is beside it has to wait for, and to be started.
             Point::Combination(_) => (u64::from(self.foreground_ms(replicate.point)) * 5 / 4 + 200, rest),
         };
-        if self.experiment.mode == Mode::Deterministic { 300 + busy / 4 + idle / 8 } else { busy + idle }
+        if self.experiment.mode == Timekeeping::Deterministic { 300 + busy / 4 + idle / 8 } else { busy + idle }
     }
 
     /// Shortest and longest rest before a replicate.
@@ -241,17 +241,17 @@ impl Run<'_> {
         findings: &mut Findings,
         limits: &Limits<'_>,
         progress: &mut dyn FnMut(&Run<'_>, &Line),
-    ) -> anyhow::Result<Ending> {
+    ) -> anyhow::Result<RunEnding> {
         for stage in self.stages() {
             if limits.until.is_some_and(|until| until <= Instant::now()) {
-                return Ok(Ending::OutOfTime);
+                return Ok(RunEnding::OutOfTime);
             }
             let skipped = self.not_wanted(findings, &stage);
-            if let Ending::Interrupted = self.conduct_stage(&skipped, place, store, findings, limits, progress)? {
-                return Ok(Ending::Interrupted);
+            if let RunEnding::Interrupted = self.conduct_stage(&skipped, place, store, findings, limits, progress)? {
+                return Ok(RunEnding::Interrupted);
             }
         }
-        Ok(Ending::Complete)
+        Ok(RunEnding::Complete)
     }
 
     fn stages(&self) -> Vec<Stage> {
@@ -316,7 +316,7 @@ impl Run<'_> {
         findings: &mut Findings,
         limits: &Limits<'_>,
         progress: &mut dyn FnMut(&Run<'_>, &Line),
-    ) -> anyhow::Result<Ending> {
+    ) -> anyhow::Result<RunEnding> {
         let interrupted = limits.interrupted;
         let design = self.design();
         let devices = place.devices(self.experiment).clamp(1, design.blocks());
@@ -347,9 +347,9 @@ impl Run<'_> {
             ended.fold(stored, Result::and)
         });
         if interrupted.load(Ordering::Relaxed) {
-            return Ok(Ending::Interrupted);
+            return Ok(RunEnding::Interrupted);
         }
-        outcome.map(|()| Ending::Complete)
+        outcome.map(|()| RunEnding::Complete)
     }
 
     /// Takes lines until every device has ended.
@@ -405,7 +405,7 @@ impl Run<'_> {
                     points: self.experiment.points(self.quick),
                     scenario,
                     workload,
-                    guarded: self.experiment.mode == Mode::Native,
+                    guarded: self.experiment.mode == Timekeeping::Native,
                     replicates: vec![*replicate],
                 })),
             }

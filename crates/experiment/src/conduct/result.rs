@@ -8,7 +8,7 @@ use crate::metric::{Metric, Subject};
 use crate::samples::Samples;
 use crate::spec::Experiment;
 use crate::verdict::judge;
-use brisk_report::proof::{ExperimentResult, Mode};
+use brisk_report::proof::{ExperimentResult, Timekeeping};
 
 impl Run<'_> {
     /// What is known by now of each point for which a claim asks for precision, a line each.
@@ -74,9 +74,9 @@ fn metrics(experiment: &Experiment) -> Vec<Metric> {
         metric if metric.subject() != experiment.subject() => false,
         // Of a device's own boot nothing else is known.
         metric if experiment.reboots.is_some() => matches!(metric, Metric::Boot | Metric::Kernel | Metric::Preload),
-        Metric::LookUpTime => experiment.mode == Mode::Parallel,
+        Metric::LookUpTime => experiment.mode == Timekeeping::Parallel,
         metric if metric.subject() == Subject::Boots => true,
-        metric if metric.subject() == Subject::LookUps => experiment.mode == Mode::Deterministic,
+        metric if metric.subject() == Subject::LookUps => experiment.mode == Timekeeping::Deterministic,
         Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
         Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
         // What music missed is claimed of one arm alone.
@@ -89,39 +89,39 @@ fn metrics(experiment: &Experiment) -> Vec<Metric> {
 
 fn mode_note(experiment: &Experiment) -> Option<&'static str> {
     match experiment.mode {
-        Mode::Deterministic if experiment.applications.is_some() => Some(
+        Timekeeping::Deterministic if experiment.applications.is_some() => Some(
             "Time is counted in instructions executed by the guest, two nanoseconds each: repeatable, but blind to caches. \
              Flash takes the time that its model says.",
         ),
-        Mode::Deterministic if experiment.look_ups.is_some() => Some(
+        Timekeeping::Deterministic if experiment.look_ups.is_some() => Some(
             "Figures are instructions executed by the guest: repeatable, but blind to caches and memory, and to what \
              switching between processes costs beside them.",
         ),
-        Mode::Deterministic => Some(
+        Timekeeping::Deterministic => Some(
             "Time is counted in instructions executed by the guest: repeatable, but blind to caches and memory. \
              Energy is the virtual CPU's model, C x V^2 x f while busy.",
         ),
-        Mode::Parallel if experiment.look_ups.is_some() => Some(
+        Timekeeping::Parallel if experiment.look_ups.is_some() => Some(
             "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
              Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused. Emulation makes \
              switching between processes dearer than it is on a processor, and a hit spares it.",
         ),
-        Mode::Parallel if experiment.boots.is_some() => Some(
+        Timekeeping::Parallel if experiment.boots.is_some() => Some(
             "Each boot is a guest of its own, two emulated CPUs on the host's clock: only ratios of boots that were run \
              side by side count, and a boot in which the host kept a CPU waiting for more than 3 % of the time is refused. \
              HotSpot stands in for ART: it compiles while it runs, and two of its threads hardly load classes at the same \
              time. It cannot fork, so the paper's child is a second Java machine, whose start is dearer than fork(2). What \
              is said of 4 and 8 CPUs is predicted by scheduling the costs that were measured natively, not measured.",
         ),
-        Mode::Parallel if experiment.subject() == Subject::Combinations => Some(
+        Timekeeping::Parallel if experiment.subject() == Subject::Combinations => Some(
             "Two emulated CPUs on the host's clock: only ratios of replicates that were run side by side count, and a \
              replicate in which the host kept a CPU waiting for more than 3 % of the time is refused.",
         ),
-        Mode::Parallel => Some(
+        Timekeeping::Parallel => Some(
             "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
              Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused. The virtual \
              frequency itself is checked in deterministic mode alone.",
         ),
-        Mode::Native => None,
+        Timekeeping::Native => None,
     }
 }

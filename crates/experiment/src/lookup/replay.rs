@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::client::Client;
 use super::figures::{Figures, figures};
-use brisk_mechanism::lookup::{Event, LookUp};
+use brisk_mechanism::lookup::{LookUp, TraceEvent};
 use brisk_sys::binder::WireFormat;
 use brisk_sys::cpu::ticks::Ticks;
 use brisk_sys::process::user::as_user;
@@ -26,7 +26,7 @@ pub struct Replay<'a> {
     /// The services, by the numbers that events give them.
     pub names: &'a [String],
     /// What happens.
-    pub events: &'a [Event],
+    pub events: &'a [TraceEvent],
 }
 
 impl Replay<'_> {
@@ -41,9 +41,9 @@ impl Replay<'_> {
         let mut calls = Vec::with_capacity(count);
         for (pointer, event) in (1u64..).zip(self.events) {
             match event {
-                Event::Registered { name } => registrar.register(&self.names[*name as usize], pointer)?,
-                Event::LookUp(_) if calls.len() == count => break,
-                Event::LookUp(look_up) => calls.push(ticks.of(self.look_up(look_up, &mut processes)?)),
+                TraceEvent::Registered { name } => registrar.register(&self.names[*name as usize], pointer)?,
+                TraceEvent::LookUp(_) if calls.len() == count => break,
+                TraceEvent::LookUp(look_up) => calls.push(ticks.of(self.look_up(look_up, &mut processes)?)),
             }
         }
         Ok(figures(calls))

@@ -16,7 +16,7 @@ use super::super::point::Point;
 use super::super::spec::{Experiment, Workload};
 use super::super::tasks::ENGINE;
 use brisk_lab::{Channel, GuestFile, GuestLine, HostClock, Job, LabError, Prepared, Scenario};
-use brisk_report::proof::{Mode, SelfCheck};
+use brisk_report::proof::{SelfCheck, Timekeeping};
 
 /// Where a guest finds its plan.
 const PLAN_FILE: &str = "/plan.json";
@@ -41,7 +41,7 @@ impl Lab {
 impl Place for Lab {
     fn devices(&self, experiment: &Experiment) -> u32 {
         // A guest on the host's clock has the host for itself.
-        if experiment.mode == Mode::Deterministic { self.host_cpus } else { 1 }
+        if experiment.mode == Timekeeping::Deterministic { self.host_cpus } else { 1 }
     }
 
     fn check(&self, plan: &Plan) -> anyhow::Result<()> {
@@ -193,7 +193,7 @@ struct Ear {
 }
 
 impl Ear {
-    fn hear(&mut self, line: &GuestLine, mode: Mode, on_line: &mut dyn FnMut(Line)) {
+    fn hear(&mut self, line: &GuestLine, mode: Timekeeping, on_line: &mut dyn FnMut(Line)) {
         if line.channel == Channel::Console {
             if self.last_lines.len() == LAST_LINES {
                 self.last_lines.pop_front();
@@ -209,10 +209,10 @@ impl Ear {
     }
 
     /// Refuses a replicate during which the host did not let the guest run.
-    fn judge(&mut self, mut line: Line, host: &HostClock, mode: Mode) -> Line {
+    fn judge(&mut self, mut line: Line, host: &HostClock, mode: Timekeeping) -> Line {
         match &mut line {
             Line::Started { .. } => self.started = Some(self.boots_since.clone().unwrap_or_else(|| host.clone())),
-            Line::Measured(measured) if mode == Mode::Parallel && measured.rejected.is_none() => {
+            Line::Measured(measured) if mode == Timekeeping::Parallel && measured.rejected.is_none() => {
                 let waited = self.started.take().map_or(1.0, |started| host.disturbance_since(&started));
                 if waited > HostClock::DISTURBANCE_LIMIT {
                     let limit = HostClock::DISTURBANCE_LIMIT * 100.0;
@@ -242,9 +242,11 @@ mod tests {
     #[test]
     fn a_disturbed_replicate_is_refused_in_parallel_mode_only() {
         let measured = r#"{"replicate":1,"arm":"a","point":"p","metrics":{},"rejected":null}"#;
-        for (mode, delay_ms, refused) in
-            [(Mode::Parallel, 40, true), (Mode::Parallel, 20, false), (Mode::Deterministic, 900, false)]
-        {
+        for (mode, delay_ms, refused) in [
+            (Timekeeping::Parallel, 40, true),
+            (Timekeeping::Parallel, 20, false),
+            (Timekeeping::Deterministic, 900, false),
+        ] {
             let mut heard = Vec::new();
             let mut ear = Ear::default();
             for (text, wall, delay) in [(r#"{"started":1}"#, 5000, 7), (measured, 6000, 7 + delay_ms)] {
@@ -259,9 +261,9 @@ mod tests {
     fn garbage_is_a_fault_and_the_console_is_kept() {
         let mut ear = Ear::default();
         for number in 0..20 {
-            ear.hear(&line(&number.to_string(), Channel::Console, 0, 0), Mode::Parallel, &mut |_| panic!());
+            ear.hear(&line(&number.to_string(), Channel::Console, 0, 0), Timekeeping::Parallel, &mut |_| panic!());
         }
-        ear.hear(&line("oops", Channel::Results, 0, 0), Mode::Parallel, &mut |_| panic!());
+        ear.hear(&line("oops", Channel::Results, 0, 0), Timekeeping::Parallel, &mut |_| panic!());
         assert_eq!(ear.fault.as_deref(), Some("oops"));
         assert_eq!((ear.last_lines.len(), ear.last_lines[0].as_str()), (LAST_LINES, "12"));
     }

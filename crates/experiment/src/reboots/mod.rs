@@ -26,14 +26,14 @@ use super::schedule::share;
 use super::spec::{Arm, Experiment, Reboots};
 use super::store::Store;
 use brisk_base::notes::note;
-use brisk_daemon::boot::{Options, watch};
-use brisk_mechanism::boot::hand_over::{self, Step as Policy};
+use brisk_daemon::boot::{HoldOptions, watch};
+use brisk_mechanism::boot::hand_over::{self, HandOverStep as Policy};
 use brisk_sys::cpu::cpufreq::Policies;
 use brisk_sys::kernel;
 use brisk_sys::system::android_properties;
 use brisk_sys::{BootTime, Root};
 use means::Means;
-use series::{Again, Armed, Series, Step};
+use series::{Again, Armed, Series, SeriesStep};
 
 /// How often it is checked whether this program is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -59,7 +59,7 @@ pub struct Course<'a> {
 
 /// How a series ended, or its part in this boot.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum SeriesEnding {
     /// Every replicate is measured.
     Complete,
     /// A replicate failed twice; why it did last.
@@ -140,7 +140,7 @@ impl Course<'_> {
     ///
     /// # Errors
     /// When something cannot be written, or the device does not reboot. The caller takes the series away then.
-    pub fn go_on(&self, store: &mut Store, findings: &mut Findings) -> anyhow::Result<Ending> {
+    pub fn go_on(&self, store: &mut Store, findings: &mut Findings) -> anyhow::Result<SeriesEnding> {
         let reboots = self.run.experiment.reboots.context("an experiment with reboots says [reboots]")?;
         let boot = kernel::boot_id(self.root).context("this kernel does not say which boot this is")?;
         if findings.device().is_none() {
@@ -148,10 +148,10 @@ impl Course<'_> {
         }
         let series = Series::read(&self.folder())?.unwrap_or_default();
         let again = match series.step(&boot) {
-            Step::Arm(again) => again,
-            Step::Reboot => return self.reboot(series),
-            Step::Judge(armed) => match self.judge(&series, &armed, reboots)? {
-                Judged::Interrupted => return Ok(Ending::Interrupted),
+            SeriesStep::Arm(again) => again,
+            SeriesStep::Reboot => return self.reboot(series),
+            SeriesStep::Judge(armed) => match self.judge(&series, &armed, reboots)? {
+                Judged::Interrupted => return Ok(SeriesEnding::Interrupted),
                 Judged::Measured(measured) => add(Line::Measured(measured), store, findings).map(|()| None)?,
                 Judged::Refused(reason) => {
                     eprintln!("this boot does not count: {reason}");
@@ -160,7 +160,7 @@ impl Course<'_> {
                     if again.is_none() {
                         let rejected = Measured { rejected: Some(reason.clone()), ..measured };
                         add(Line::Measured(rejected), store, findings)?;
-                        return Ok(Ending::Failed(reason));
+                        return Ok(SeriesEnding::Failed(reason));
                     }
                     let note = format!("A boot of {} did not count and was run again: {reason}.", measured.arm);
                     add(Line::Note { note }, store, findings)?;
@@ -176,19 +176,19 @@ impl Course<'_> {
             Some(Again { replicate, tries }) => (self.replicate(replicate)?, tries),
             None => match left.first() {
                 Some(&next) => (next, 0),
-                None => return Ok(Ending::Complete),
+                None => return Ok(SeriesEnding::Complete),
             },
         };
         let (count, seconds) = (left.len(), reboots.settle_s);
         note!("{count} reboots are left, the next one is in {seconds} s; brisk prove --here --stop ends it");
         if !self.rest(Duration::from_secs(seconds.into())) {
-            return Ok(Ending::Interrupted);
+            return Ok(SeriesEnding::Interrupted);
         }
         self.arm(series, next, boot)
     }
 
     /// Puts on record what the next boot is for, sets its arm, and reboots.
-    fn arm(&self, series: Series, (replicate, tries): (Replicate, u32), boot: String) -> anyhow::Result<Ending> {
+    fn arm(&self, series: Series, (replicate, tries): (Replicate, u32), boot: String) -> anyhow::Result<SeriesEnding> {
         let in_order = !self.means.tells_of_a_shutdown();
         let armed = Armed { replicate: replicate.id, tries, armed_by: boot, in_order };
         let series = Series { armed: Some(armed), again: None, ..series };
@@ -246,7 +246,7 @@ impl Course<'_> {
         }
         let limit = Duration::from_secs(reboots.limit_s.into());
         let sign = self.means.sign();
-        let watched = watch(&Options {
+        let watched = watch(&HoldOptions {
             root: self.root.clone(),
             first_process: false,
             recording: None,
@@ -313,9 +313,9 @@ impl Course<'_> {
     }
 
     /// Asks for the reboot, which ends this program; that it did is put on record.
-    fn reboot(&self, mut series: Series) -> anyhow::Result<Ending> {
+    fn reboot(&self, mut series: Series) -> anyhow::Result<SeriesEnding> {
         if self.interrupted.load(Ordering::Relaxed) {
-            return Ok(Ending::Interrupted);
+            return Ok(SeriesEnding::Interrupted);
         }
         self.means.reboot(self.root)?;
         if self.rest(REBOOT_PATIENCE) {
@@ -325,7 +325,7 @@ impl Course<'_> {
             armed.in_order = true;
             series.write(&self.folder())?;
         }
-        Ok(Ending::Interrupted)
+        Ok(SeriesEnding::Interrupted)
     }
 }
 

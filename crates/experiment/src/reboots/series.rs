@@ -48,7 +48,7 @@ pub struct Armed {
 
 /// What is to be done in the boot under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum SeriesStep {
     /// Nothing is armed: this replicate is, or the next one.
     Arm(Option<Again>),
     /// This boot has armed a replicate; the reboot has not come.
@@ -59,11 +59,11 @@ pub enum Step {
 
 impl Series {
     /// What `boot` is for.
-    pub fn step(&self, boot: &str) -> Step {
+    pub fn step(&self, boot: &str) -> SeriesStep {
         match &self.armed {
-            None => Step::Arm(self.again),
-            Some(armed) if armed.armed_by == boot => Step::Reboot,
-            Some(armed) => Step::Judge(armed.clone()),
+            None => SeriesStep::Arm(self.again),
+            Some(armed) if armed.armed_by == boot => SeriesStep::Reboot,
+            Some(armed) => SeriesStep::Judge(armed.clone()),
         }
     }
 
@@ -132,10 +132,10 @@ mod tests {
         let again = Some(Again { replicate: 3, tries: 1 });
         let refused = Series { again, ..Series::default() };
         for (series, boot, expected) in [
-            (&nothing, "one", Step::Arm(None)),
-            (&refused, "one", Step::Arm(again)),
-            (&series, "one", Step::Reboot),
-            (&series, "two", Step::Judge(armed(0))),
+            (&nothing, "one", SeriesStep::Arm(None)),
+            (&refused, "one", SeriesStep::Arm(again)),
+            (&series, "one", SeriesStep::Reboot),
+            (&series, "two", SeriesStep::Judge(armed(0))),
         ] {
             assert_eq!(series.step(boot), expected, "{boot}");
         }

@@ -78,7 +78,7 @@ fn each_arms_first_boot_is_discarded_and_each_replicate_runs() {
             assert_eq!(course.left(&findings)[0], *replicate, "{index}");
             findings.add(Line::Measured(course.measured(replicate)));
         }
-        assert_eq!(course.go_on(&mut store, &mut findings).unwrap(), Ending::Complete);
+        assert_eq!(course.go_on(&mut store, &mut findings).unwrap(), SeriesEnding::Complete);
     });
 }
 
@@ -95,7 +95,7 @@ fn a_second_unrequested_boot_ends_the_series() {
             course.means.set_hold(&root, &course.program, true).unwrap();
             let left = course.left(&findings).len();
             match course.go_on(&mut store, &mut findings) {
-                Ok(Ending::Failed(reason)) if tries == 1 => assert!(reason.starts_with(expected), "{reason}"),
+                Ok(SeriesEnding::Failed(reason)) if tries == 1 => assert!(reason.starts_with(expected), "{reason}"),
                 Err(error) if tries == 0 => assert_eq!(error.to_string(), expected, "it is run once more"),
                 other => panic!("{other:?}"),
             }

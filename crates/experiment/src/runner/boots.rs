@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 
 use super::boot_hold::BootHold;
-use super::settings::Settings;
+use super::settings::RunnerSettings;
 use super::{Metrics, describe, run_replicates, runtime_folder};
 use crate::load::{FirstScreen, Load};
 use crate::metric::Metric;
@@ -35,7 +35,7 @@ pub(super) fn run(
     let kernel = BootTime::now();
     report(&Line::Device { device: describe(root, None)? })?;
     let folder = runtime_folder(root);
-    let mut settings = Settings::open(&folder, root)?;
+    let mut settings = RunnerSettings::open(&folder, root)?;
     run_replicates(plan, interrupted, report, |_, arm, _, finding| {
         settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
         Ok(Boot { boots, root, folder: &folder, kernel }.measure(arm).map(|metrics| finding.metrics = metrics))

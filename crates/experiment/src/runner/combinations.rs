@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use serde::de::DeserializeOwned;
 
 use super::daemon::Daemon;
-use super::settings::Settings;
+use super::settings::RunnerSettings;
 use super::{Metrics, describe, run_replicates, runtime_folder, sleep_until};
 use crate::load;
 use crate::metric::Metric;
@@ -33,7 +33,7 @@ pub(super) fn run(
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     // A device without frequencies has nothing that an arm could set.
     let sets = plan.arms.iter().any(|arm| arm.governor.is_some() || !arm.tunables.is_empty() || !arm.policy.is_empty());
-    let mut settings = if sets { Some(Settings::open(&folder, root)?) } else { None };
+    let mut settings = if sets { Some(RunnerSettings::open(&folder, root)?) } else { None };
     if let Some(settings) = &mut settings {
         settings.pin_at_maximum().context("cannot calibrate at the highest frequency")?;
     }
@@ -43,7 +43,7 @@ pub(super) fn run(
         true => Some(Suite::lasting(Duration::from_millis(Foreground::Suite.lasts_ms().into()), &folder)?),
         false => None,
     };
-    settings.as_mut().map_or(Ok(()), Settings::give_back)?;
+    settings.as_mut().map_or(Ok(()), RunnerSettings::give_back)?;
     report(&Line::Device { device: describe(root, None)? })?;
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let stage = Stage { root, folder: &folder, program, turns_per_ms, rounds, suite };
@@ -54,7 +54,7 @@ pub(super) fn run(
         }
         Ok(stage.replicate(replicate, arm, combination).map(|metrics| finding.metrics = metrics))
     })?;
-    settings.as_mut().map_or(Ok(()), Settings::give_back)
+    settings.as_mut().map_or(Ok(()), RunnerSettings::give_back)
 }
 
 /// Refuses a device in use, where what the threads of others had cannot be restored.

@@ -40,7 +40,7 @@ use brisk_sys::{BootTime, Root};
 use brisk_undo::guardian::Guardian;
 use brisk_undo::journal::Holder;
 use daemon::Daemon;
-use settings::Settings;
+use settings::RunnerSettings;
 
 /// The launched program's name, for the daemon's filters (`filter.commands`).
 const APPLICATION: &str = "application";
@@ -58,7 +58,7 @@ struct Runner<'a> {
     workload: &'a Launches,
     root: &'a Root,
     folder: PathBuf,
-    settings: Settings,
+    settings: RunnerSettings,
     meter: Option<Meter>,
     turns_per_ms: u64,
     application: PathBuf,
@@ -102,7 +102,7 @@ fn run_launches(
 ) -> anyhow::Result<()> {
     rustix::thread::set_name(LAUNCHER)?;
     let folder = runtime_folder(root);
-    let mut settings = Settings::open(&folder, root)?;
+    let mut settings = RunnerSettings::open(&folder, root)?;
     let _guardian = if plan.guarded { Some(Guardian::start(Holder::Experiment, &folder, root)?) } else { None };
     settings.pin_at_maximum().context("cannot calibrate at the highest frequency")?;
     let turns_per_ms = load::turns_per_ms();

@@ -8,7 +8,7 @@ use super::{Metrics, describe, run_replicates};
 use crate::metric::Metric;
 use crate::plan::{Line, Plan};
 use crate::spec::{Reading, Readings};
-use brisk_mechanism::memory::Snapshot;
+use brisk_mechanism::memory::MemorySnapshot;
 use brisk_sys::memory::{process_memory, psi};
 use brisk_sys::{BootTime, Root};
 
@@ -56,7 +56,7 @@ fn reading_us(root: &Root, how: Reading, rounds: u32) -> anyhow::Result<f64> {
 
 /// What a reader should know of the device.
 fn note(root: &Root, waited_percent: Option<f64>) -> anyhow::Result<String> {
-    let snapshot = Snapshot::take(root, false).context("how much memory is left cannot be known")?;
+    let snapshot = MemorySnapshot::take(root, false).context("how much memory is left cannot be known")?;
     let pressure = waited_percent.map_or_else(
         || "this kernel does not say how long tasks waited for memory".to_owned(),
         |percent| format!("some task waited for memory {percent:.2} % of the time"),

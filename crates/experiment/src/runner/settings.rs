@@ -6,21 +6,21 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::super::spec::Arm;
-use brisk_sys::cpu::cpufreq::{Policies, Policy, governor_tunables};
+use brisk_sys::cpu::cpufreq::{FrequencyPolicy, Policies, governor_tunables};
 use brisk_sys::{BootTime, Root, Target};
-use brisk_undo::journal::{Holder, Journal, Outcome};
+use brisk_undo::journal::{Holder, Journal, RestoreOutcome};
 
 /// Longer than any replicate; each begins by extending what it needs.
 const LEASE: Duration = Duration::from_secs(900);
 
 /// What the runner has changed; dropping it restores everything.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(super) struct RunnerSettings {
     root: Root,
     journal: Journal,
 }
 
-impl Settings {
+impl RunnerSettings {
     /// Takes the journal in `folder`, and first restores what a runner that was killed has left changed.
     pub(super) fn open(folder: &Path, root: &Root) -> anyhow::Result<Self> {
         Ok(Self { root: root.clone(), journal: Journal::open(Holder::Experiment, folder, root)? })
@@ -53,13 +53,13 @@ impl Settings {
     /// Names what could not be restored.
     pub(super) fn give_back(&mut self) -> anyhow::Result<()> {
         let refused = self.journal.release_all().into_iter().find_map(|restoration| match restoration.outcome {
-            Outcome::Refused { error } => Some(format!("{}: {error}", restoration.target)),
+            RestoreOutcome::Refused { error } => Some(format!("{}: {error}", restoration.target)),
             _ => None,
         });
         refused.map_or(Ok(()), |refusal| bail!("could not be restored: {refusal}; `brisk restore` tries again"))
     }
 
-    fn govern(&mut self, policy: &Policy, arm: &Arm) -> anyhow::Result<()> {
+    fn govern(&mut self, policy: &FrequencyPolicy, arm: &Arm) -> anyhow::Result<()> {
         let file = policy.folder.join("scaling_governor");
         match &arm.governor {
             None => self.release(&Target::Tunable(file)),
@@ -71,7 +71,7 @@ impl Settings {
         }
     }
 
-    fn tune(&mut self, policy: &Policy, arm: &Arm) -> anyhow::Result<()> {
+    fn tune(&mut self, policy: &FrequencyPolicy, arm: &Arm) -> anyhow::Result<()> {
         if !arm.tunables.is_empty() {
             let folder = governor_tunables(&self.root, policy)
                 .with_context(|| format!("the governor {} of {} has no tunables", policy.governor, policy.name))?;
@@ -104,7 +104,7 @@ impl Settings {
             return Ok(());
         }
         match self.journal.release(BootTime::now(), target)?.outcome {
-            Outcome::Refused { error } => bail!("{target} could not be restored: {error}"),
+            RestoreOutcome::Refused { error } => bail!("{target} could not be restored: {error}"),
             _ => Ok(()),
         }
     }
@@ -114,7 +114,7 @@ impl Settings {
 ///
 /// # Errors
 /// When it has none: nothing can be measured here.
-fn policies(root: &Root) -> anyhow::Result<Vec<Policy>> {
+fn policies(root: &Root) -> anyhow::Result<Vec<FrequencyPolicy>> {
     let policies = Policies::read(root);
     if let Some(fault) = policies.faults.into_iter().next() {
         return Err(fault).context("this device's cpufreq cannot be read");
@@ -129,7 +129,7 @@ fn policies(root: &Root) -> anyhow::Result<Vec<Policy>> {
     Ok(policies.list)
 }
 
-fn maximum(policy: &Policy) -> anyhow::Result<String> {
+fn maximum(policy: &FrequencyPolicy) -> anyhow::Result<String> {
     let file = policy.folder.join("scaling_max_freq");
     Ok(policy.maximum_khz.with_context(|| format!("{} holds no number", file.display()))?.to_string())
 }
@@ -172,7 +172,7 @@ mod tests {
     fn arms_follow_each_other_and_everything_is_given_back() {
         let (folder, root) = device();
         let before = values(&root);
-        let mut settings = Settings::open(&folder.path().join("run"), &root).unwrap();
+        let mut settings = RunnerSettings::open(&folder.path().join("run"), &root).unwrap();
         for (text, expected) in [
             ("tunables = { sampling_rate = 100_000 }", ["ondemand", "200000", "100000"]),
             ("policy = { scaling_min_freq = \"maximum\" }", ["ondemand", "1200000", "20000"]),
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn what_cannot_be_set_is_refused_with_the_reason() {
         let (folder, root) = device();
-        let mut settings = Settings::open(&folder.path().join("run"), &root).unwrap();
+        let mut settings = RunnerSettings::open(&folder.path().join("run"), &root).unwrap();
         let refused = settings.apply(&arm("tunables = { up_threshold = 5 }")).unwrap_err();
         assert!(format!("{refused:#}").contains("ondemand/up_threshold"), "{refused:#}");
         root.write("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "performance").unwrap();
@@ -203,7 +203,8 @@ mod tests {
         assert!(format!("{refused:#}").contains("the governor performance of policy0 has no tunables"), "{refused:#}");
 
         let empty = tempfile::tempdir().unwrap();
-        let refused = Settings::open(&empty.path().join("run"), &Root::at(empty.path())).unwrap().pin_at_maximum();
+        let refused =
+            RunnerSettings::open(&empty.path().join("run"), &Root::at(empty.path())).unwrap().pin_at_maximum();
         assert!(refused.unwrap_err().to_string().contains("brisk prove --lab"));
     }
 }

@@ -6,7 +6,7 @@ use super::super::claim::{At, Claim, Judge, Measure};
 use super::super::metric::{Metric, Subject};
 use super::{Arm, Boots, Experiment, Launches, LookUps, Preloading, Readings, Reboots};
 use brisk_mechanism::lookup::Traces;
-use brisk_report::proof::Mode;
+use brisk_report::proof::Timekeeping;
 use brisk_sys::binder::WireFormat;
 
 impl Experiment {
@@ -16,7 +16,7 @@ impl Experiment {
     }
 
     fn workload_fault(&self) -> Option<String> {
-        if (self.mode == Mode::Native) != self.scenario.is_none() {
+        if (self.mode == Timekeeping::Native) != self.scenario.is_none() {
             return Some("an experiment in the lab names its `scenario`, one with mode = \"native\" has none".into());
         }
         if let Some(reboots) = self.reboots {
@@ -79,7 +79,7 @@ impl Experiment {
 
     fn look_ups_fault(&self, look_ups: &LookUps) -> Option<String> {
         let LookUps { services, count, misses, clients, applications } = look_ups;
-        if self.mode == Mode::Native || (self.mode == Mode::Parallel) == clients.is_empty() {
+        if self.mode == Timekeeping::Native || (self.mode == Timekeeping::Parallel) == clients.is_empty() {
             return Some("clients belong to parallel mode; else lookups are measured in deterministic mode".into());
         }
         let has_misses = clients.is_empty() && applications.is_empty();
@@ -110,7 +110,7 @@ impl Experiment {
     }
 
     fn readings_fault(&self, readings: Readings) -> Option<String> {
-        if self.mode != Mode::Native || readings.count == 0 {
+        if self.mode != Timekeeping::Native || readings.count == 0 {
             return Some(
                 "readings are of the user's own device, mode = \"native\", and their count is above zero".into(),
             );
@@ -121,7 +121,7 @@ impl Experiment {
 
     fn boots_fault(&self, boots: Boots) -> Option<String> {
         let Boots { classes, services_ms, system_server_ms, application_ms, bursts, turns_per_ms } = boots;
-        if self.mode != Mode::Parallel {
+        if self.mode != Timekeeping::Parallel {
             return Some("a zygote preloads on several CPUs: boots are measured with mode = \"parallel\"".into());
         }
         let amounts = [classes, services_ms, system_server_ms, application_ms, bursts.work_ms, bursts.wait_ms];
@@ -133,7 +133,7 @@ impl Experiment {
     }
 
     fn reboots_fault(&self, reboots: Reboots) -> Option<String> {
-        if self.mode != Mode::Native || self.workload().is_some() || reboots.limit_s == 0 {
+        if self.mode != Timekeeping::Native || self.workload().is_some() || reboots.limit_s == 0 {
             return Some(
                 "reboots are of the user's own device, mode = \"native\", without another workload, and limit_s is above zero"
                     .into(),
@@ -183,7 +183,7 @@ impl Experiment {
             return Some("two arms have the same name".into());
         }
         // The kernel forgets a governor's tunables when another one takes over.
-        if let Some(arm) = self.arms.iter().find(|arm| self.mode == Mode::Native && arm.governor.is_some()) {
+        if let Some(arm) = self.arms.iter().find(|arm| self.mode == Timekeeping::Native && arm.governor.is_some()) {
             return Some(format!(
                 "arm {}: a device keeps its own governor; pin the frequency with policy = {{ scaling_min_freq = \
                  \"maximum\" }}",

@@ -15,7 +15,7 @@ use super::claim::Claim;
 use super::metric::Subject;
 use super::point::Point;
 use brisk_base::toml_text;
-use brisk_report::proof::Mode;
+use brisk_report::proof::Timekeeping;
 #[cfg(feature = "lab")]
 pub use combinations::{Combination, Combinations, Foreground, Neighbour, is_named};
 pub use openings::Openings;
@@ -38,7 +38,7 @@ pub struct Experiment {
     /// The mechanism it is about.
     pub mechanism: String,
     /// How time is kept.
-    pub mode: Mode,
+    pub mode: Timekeeping,
     /// The lab's scenario; absent for the user's own device.
     pub scenario: Option<String>,
     /// What is launched, and around it: for experiments about launches.

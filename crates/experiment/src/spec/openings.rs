@@ -8,7 +8,7 @@ use super::Experiment;
 #[cfg(feature = "lab")]
 use super::Neighbour;
 use crate::applications::Applications;
-use brisk_report::proof::Mode;
+use brisk_report::proof::Timekeeping;
 #[cfg(feature = "lab")]
 use brisk_sys::binder::WireFormat;
 
@@ -66,7 +66,9 @@ impl Experiment {
             Err(error) => return Some(format!("memory-workload.toml: {error}")),
         };
         // A whole device on several CPUs is compared with another one of the same moment.
-        if self.mode != Mode::Deterministic && !(self.mode == Mode::Parallel && openings.is_of_whole_device()) {
+        if self.mode != Timekeeping::Deterministic
+            && !(self.mode == Timekeeping::Parallel && openings.is_of_whole_device())
+        {
             return Some(
                 "applications are opened where time is counted in instructions: mode = \"deterministic\" (or \
                  \"parallel\", with `together`)"
@@ -134,7 +136,7 @@ look_up = { manager = "own", format = "android-5" }
         assert_eq!(experiment.points(true), [Point::Openings(12)]);
         assert_eq!(experiment.points(false), [Point::Openings(45)]);
         let parallel = TOGETHER.replace("\"deterministic\"", "\"parallel\"");
-        assert_eq!(Experiment::parse("x", &parallel).unwrap().mode, Mode::Parallel);
+        assert_eq!(Experiment::parse("x", &parallel).unwrap().mode, Timekeeping::Parallel);
         let alone: String =
             parallel.lines().filter(|line| !line.starts_with("together =")).map(|line| format!("{line}\n")).collect();
         let error = Experiment::parse("x", &alone).unwrap_err().to_string();

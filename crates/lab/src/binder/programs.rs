@@ -47,7 +47,7 @@ pub fn devices() -> impl Iterator<Item = &'static Path> {
 
 /// What a program has done and seen.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ProgramOutcome {
     /// A line or more a step.
     pub transcript: String,
     /// Lookups as the format has them.
@@ -58,7 +58,12 @@ pub struct Outcome {
 ///
 /// # Errors
 /// When a device cannot be opened or a manager not be started; what the driver refuses is part of the transcript.
-pub fn run(seed: u64, steps: usize, format: &'static WireFormat, restart: &mut Restart<'_>) -> anyhow::Result<Outcome> {
+pub fn run(
+    seed: u64,
+    steps: usize,
+    format: &'static WireFormat,
+    restart: &mut Restart<'_>,
+) -> anyhow::Result<ProgramOutcome> {
     restart(None)?;
     let actors = (0..ACTORS).map(Actor::open).collect::<anyhow::Result<Vec<_>>>()?;
     let mut program = Program { random: Random::new(seed), actors, format, transcript: String::new(), look_ups: 0 };
@@ -68,7 +73,7 @@ pub fn run(seed: u64, steps: usize, format: &'static WireFormat, restart: &mut R
         sleep(QUIET);
         program.read_all()?;
     }
-    Ok(Outcome { transcript: program.transcript, look_ups: program.look_ups })
+    Ok(ProgramOutcome { transcript: program.transcript, look_ups: program.look_ups })
 }
 
 /// A number that differs when transcripts do.

@@ -18,7 +18,7 @@ use rustix::termios::{OptionalActions, tcdrain, tcgetattr, tcsetattr};
 pub use job::{GuestJob, GuestModule, JOB_FILE};
 pub use systemd::GuestSystemd;
 
-use super::record::Record;
+use super::record::GuestRecord;
 use super::self_check::SelfCheck;
 use brisk_sys::Root;
 
@@ -41,10 +41,10 @@ pub fn main_of_service() -> ! {
 fn end(live: impl FnOnce(&mut Option<File>) -> anyhow::Result<u8>) -> ! {
     let mut results = None;
     let record = match live(&mut results) {
-        Ok(status) => Record::Ended { status },
-        Err(error) => Record::Failed { reason: format!("{error:#}") },
+        Ok(status) => GuestRecord::Ended { status },
+        Err(error) => GuestRecord::Failed { reason: format!("{error:#}") },
     };
-    if let Record::Failed { reason } = &record {
+    if let GuestRecord::Failed { reason } = &record {
         eprintln!("brisk: the guest failed: {reason}");
     }
     if let Some(results) = &mut results {
@@ -61,7 +61,7 @@ fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
     mounts::basic()?;
     let job = GuestJob::read()?;
     let port = results.insert(open_results(&job.results)?);
-    port.write_all(Record::Begun.to_line().as_bytes()).context("cannot say that the guest has begun")?;
+    port.write_all(GuestRecord::Begun.to_line().as_bytes()).context("cannot say that the guest has begun")?;
     if job.systemd.is_none() {
         mounts::cgroup(job.cgroup)?;
     }
@@ -94,7 +94,7 @@ fn work(job: &GuestJob, port: &mut File) -> anyhow::Result<u8> {
     if job.self_check {
         let check = check(&root)?;
         let passed = check.passed();
-        port.write_all(Record::SelfChecked(check).to_line().as_bytes()).context("cannot write the self-check")?;
+        port.write_all(GuestRecord::SelfChecked(check).to_line().as_bytes()).context("cannot write the self-check")?;
         anyhow::ensure!(passed, "work does not take time proportional to 1/f");
     }
     run::command(job, port)

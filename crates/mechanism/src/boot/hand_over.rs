@@ -1,13 +1,13 @@
 //! Which governors wait until the boot has completed: pure.
 
-use brisk_sys::cpu::cpufreq::Policy;
+use brisk_sys::cpu::cpufreq::FrequencyPolicy;
 
 /// The governor of a boot.
 pub const PERFORMANCE: &str = "performance";
 
 /// What is to be done about one policy for the time of the boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum HandOverStep {
     /// Hold `performance`, then restore what is there now.
     Hold,
     /// It boots under `performance` already (`cpufreq.default_governor=`): then give it this one.
@@ -20,14 +20,16 @@ pub enum Step {
 }
 
 /// What is to be done about `policy`; `then` is the governor for policies that boot under `performance` already.
-pub fn step(policy: &Policy, then: Option<&str>) -> Step {
+pub fn step(policy: &FrequencyPolicy, then: Option<&str>) -> HandOverStep {
     let has = |governor: &str| policy.available_governors.iter().any(|available| available == governor);
-    let Policy { name, governor, .. } = policy;
+    let FrequencyPolicy { name, governor, .. } = policy;
     match then {
-        Some(then) if governor == PERFORMANCE && then != PERFORMANCE => Step::Adopt { governor: then.to_owned() },
-        _ if governor == PERFORMANCE => Step::Leave(format!("{name} is under {PERFORMANCE} already")),
-        _ if !has(PERFORMANCE) => Step::Leave(format!("{name} has no governor {PERFORMANCE}")),
-        _ => Step::Hold,
+        Some(then) if governor == PERFORMANCE && then != PERFORMANCE => {
+            HandOverStep::Adopt { governor: then.to_owned() }
+        }
+        _ if governor == PERFORMANCE => HandOverStep::Leave(format!("{name} is under {PERFORMANCE} already")),
+        _ if !has(PERFORMANCE) => HandOverStep::Leave(format!("{name} has no governor {PERFORMANCE}")),
+        _ => HandOverStep::Hold,
     }
 }
 
@@ -37,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_policy_is_held_unless_it_is_fast_already() {
-        let policy = |governor: &str, available: &str| Policy {
+        let policy = |governor: &str, available: &str| FrequencyPolicy {
             name: "policy0".into(),
             folder: "/policy0".into(),
             cpus: vec![0],
@@ -50,13 +52,13 @@ mod tests {
             driver: None,
         };
         let both = "ondemand performance";
-        let leave = |reason: &str| Step::Leave(reason.to_owned());
+        let leave = |reason: &str| HandOverStep::Leave(reason.to_owned());
         for (governor, available, then, expected) in [
-            ("ondemand", both, None, Step::Hold),
-            ("ondemand", both, Some("schedutil"), Step::Hold),
+            ("ondemand", both, None, HandOverStep::Hold),
+            ("ondemand", both, Some("schedutil"), HandOverStep::Hold),
             ("performance", both, None, leave("policy0 is under performance already")),
             ("performance", both, Some("performance"), leave("policy0 is under performance already")),
-            ("performance", "performance", Some("ondemand"), Step::Adopt { governor: "ondemand".into() }),
+            ("performance", "performance", Some("ondemand"), HandOverStep::Adopt { governor: "ondemand".into() }),
             ("ondemand", "ondemand powersave", None, leave("policy0 has no governor performance")),
         ] {
             assert_eq!(step(&policy(governor, available), then), expected, "{governor} {available} {then:?}");

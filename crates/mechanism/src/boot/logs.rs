@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 
-use super::tape::{Change, Kind, Player, Row, Tape};
+use super::tape::{Player, Row, RowChange, RowKind, Tape};
 use brisk_sys::process::process_watch::LONGEST_GAP_LOOKS;
 
 /// Writes one log.
@@ -22,7 +22,7 @@ pub const LOGS: [(&str, WriteLog); 5] = [
 ];
 
 fn cpus(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
-    rows(tape, out, &|kind| kind == Kind::Cpu, &|out, _, name, values| {
+    rows(tape, out, &|kind| kind == RowKind::Cpu, &|out, _, name, values| {
         write!(out, "{name}")?;
         values.iter().try_for_each(|ticks| write!(out, " {ticks}"))?;
         out.write_all(b" 0 0\n")
@@ -30,8 +30,8 @@ fn cpus(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn disks(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
-    rows(tape, out, &|kind| matches!(kind, Kind::Disk { .. }), &|out, kind, name, values| {
-        let Kind::Disk { major, minor } = kind else { return Ok(()) };
+    rows(tape, out, &|kind| matches!(kind, RowKind::Disk { .. }), &|out, kind, name, values| {
+        let RowKind::Disk { major, minor } = kind else { return Ok(()) };
         write!(out, "{major:4} {minor:7} {name}")?;
         values.iter().try_for_each(|counter| write!(out, " {counter}"))?;
         out.write_all(b"\n")
@@ -39,31 +39,33 @@ fn disks(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn frequencies(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
-    rows(tape, out, &|kind| kind == Kind::Frequency, &|out, _, name, values| match values {
+    rows(tape, out, &|kind| kind == RowKind::Frequency, &|out, _, name, values| match values {
         [khz, maximum_khz] => writeln!(out, "{name} {khz} {maximum_khz}"),
         _ => Ok(()),
     })
 }
 
 fn pressures(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
-    rows(tape, out, &|kind| kind == Kind::Pressure, &|out, _, name, values| match values {
+    rows(tape, out, &|kind| kind == RowKind::Pressure, &|out, _, name, values| match values {
         [some_us, full_us] => writeln!(out, "{name} {some_us} {full_us}"),
         _ => Ok(()),
     })
 }
 
-type WriteLine<'a> = &'a dyn Fn(&mut dyn Write, Kind, &str, &[u64]) -> io::Result<()>;
+type WriteLine<'a> = &'a dyn Fn(&mut dyn Write, RowKind, &str, &[u64]) -> io::Result<()>;
 
 /// A block a moment with a line for each row of the wanted kind that is there.
-fn rows(tape: &Tape, out: &mut dyn Write, wanted: &dyn Fn(Kind) -> bool, line: WriteLine<'_>) -> io::Result<()> {
+fn rows(tape: &Tape, out: &mut dyn Write, wanted: &dyn Fn(RowKind) -> bool, line: WriteLine<'_>) -> io::Result<()> {
     let mut player = tape.play();
     let mut present: Vec<Row> = Vec::new();
     while player.advance() {
         for &change in player.changes() {
             match change {
-                Change::Put { row, .. } if !present.contains(&row) && wanted(tape.label(row).kind) => present.push(row),
-                Change::Put { .. } => {}
-                Change::End { row } => present.retain(|&other| other != row),
+                RowChange::Put { row, .. } if !present.contains(&row) && wanted(tape.label(row).kind) => {
+                    present.push(row)
+                }
+                RowChange::Put { .. } => {}
+                RowChange::End { row } => present.retain(|&other| other != row),
             }
         }
         if present.is_empty() {
@@ -123,8 +125,8 @@ fn processes(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
     while player.advance() {
         for &change in player.changes() {
             match change {
-                Change::Put { row, gap } => see(&player, tape, row, gap, &mut present, &mut blocks),
-                Change::End { row } => drop(present.remove(&row)),
+                RowChange::Put { row, gap } => see(&player, tape, row, gap, &mut present, &mut blocks),
+                RowChange::End { row } => drop(present.remove(&row)),
             }
         }
         blocks.push_back(Block { moment: player.moment(), time_ms: player.time_ms(), sights: present.clone() });
@@ -143,7 +145,7 @@ fn see(
     present: &mut BTreeMap<Row, Sight>,
     blocks: &mut VecDeque<Block>,
 ) {
-    if !matches!(tape.label(row).kind, Kind::Process { .. }) {
+    if !matches!(tape.label(row).kind, RowKind::Process { .. }) {
         return;
     }
     let now = Sight::of(player.values(row));
@@ -162,7 +164,7 @@ fn write_block(tape: &Tape, out: &mut dyn Write, block: Option<Block>) -> io::Re
     writeln!(out, "{}", time_ms / 10)?;
     for (row, Sight { state, user_ticks, system_ticks }) in sights {
         let label = tape.label(row);
-        let Kind::Process { pid, parent, start_ticks } = label.kind else { continue };
+        let RowKind::Process { pid, parent, start_ticks } = label.kind else { continue };
         let (name, state) = (label.name(moment), char::from(state));
         // The fields of /proc/PID/stat up to the start, those that no chart reads as zero.
         writeln!(
@@ -188,11 +190,11 @@ mod tests {
     fn constant_counters_are_repeated_and_end_with_their_row() {
         let mut tape = Tape::new(1 << 20);
         tape.begin(1000);
-        let all = tape.row(Kind::Cpu, "cpu", 8);
-        let one = tape.row(Kind::Cpu, "cpu1", 8);
-        let disk = tape.row(Kind::Disk { major: 259, minor: 0 }, "nvme0n1", 11);
-        let frequency = tape.row(Kind::Frequency, "cpu0", 2);
-        let pressure = tape.row(Kind::Pressure, "io", 2);
+        let all = tape.row(RowKind::Cpu, "cpu", 8);
+        let one = tape.row(RowKind::Cpu, "cpu1", 8);
+        let disk = tape.row(RowKind::Disk { major: 259, minor: 0 }, "nvme0n1", 11);
+        let frequency = tape.row(RowKind::Frequency, "cpu0", 2);
+        let pressure = tape.row(RowKind::Pressure, "io", 2);
         tape.put(all, &[1, 2, 3, 4, 5, 6, 7, 8], 1);
         tape.put(one, &[1, 0, 0, 0, 0, 0, 0, 0], 1);
         tape.put(disk, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], 1);
@@ -225,7 +227,7 @@ mod tests {
     fn what_was_done_between_two_looks_is_spread_evenly() {
         let mut tape = Tape::new(1 << 20);
         tape.begin(1000);
-        let kind = Kind::Process { pid: 7, parent: 1, start_ticks: 90 };
+        let kind = RowKind::Process { pid: 7, parent: 1, start_ticks: 90 };
         let row = tape.row(kind, "quiet", 3);
         tape.put(row, &[u64::from(b'S'), 10, 0], 1);
         for moment in 1..=30 {

@@ -4,7 +4,7 @@ use super::hand_over::PERFORMANCE;
 use super::zygote;
 use crate::{Support, SupportState};
 use brisk_sys::Root;
-use brisk_sys::cpu::cpufreq::{Policies, Policy};
+use brisk_sys::cpu::cpufreq::{FrequencyPolicy, Policies};
 use brisk_sys::kernel;
 
 /// The kernel's parameter that chooses the governor before any program runs (Linux 5.9).
@@ -24,9 +24,10 @@ fn governors(root: &Root) -> Support {
     let command_line = root.read("/proc/cmdline").unwrap_or_default();
     let has_parameter = kernel::release(root).as_deref().and_then(kernel::version).is_some_and(|it| it >= (5, 9));
     let available = |reason: String, advice: String| Support { state: SupportState::Available, reason, advice };
-    let fast = |policy: &&Policy| policy.governor == PERFORMANCE;
-    let held = |policy: &&Policy| !fast(policy) && policy.available_governors.iter().any(|it| it == PERFORMANCE);
-    let names = |wanted: &dyn Fn(&&Policy) -> bool| {
+    let fast = |policy: &&FrequencyPolicy| policy.governor == PERFORMANCE;
+    let held =
+        |policy: &&FrequencyPolicy| !fast(policy) && policy.available_governors.iter().any(|it| it == PERFORMANCE);
+    let names = |wanted: &dyn Fn(&&FrequencyPolicy) -> bool| {
         policies.iter().filter(|it| wanted(it)).map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ")
     };
     if command_line.split_ascii_whitespace().any(|word| word == format!("{PARAMETER}={PERFORMANCE}")) {

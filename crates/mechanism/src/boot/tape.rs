@@ -14,7 +14,7 @@ const SAMPLE_BYTES: usize = 16 * 1024;
 
 /// What a row is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RowKind {
     /// `cpu` or `cpuN`: the eight counters of /proc/stat.
     Cpu,
     /// A whole disk, by its number: the eleven counters of /proc/diskstats.
@@ -46,7 +46,7 @@ pub type Row = usize;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// What it is about.
-    pub kind: Kind,
+    pub kind: RowKind,
     /// Its names, each with the moment from which it has it.
     names: Vec<(u32, Box<str>)>,
 }
@@ -131,7 +131,7 @@ impl Tape {
     }
 
     /// A new row of `fields` counters, which are zero.
-    pub fn row(&mut self, kind: Kind, name: &str, fields: usize) -> Row {
+    pub fn row(&mut self, kind: RowKind, name: &str, fields: usize) -> Row {
         self.label_bytes += ROW_BYTES + name.len();
         self.labels.push(Label { kind, names: vec![(self.moments, name.into())] });
         self.last.push(vec![0; fields].into());
@@ -185,7 +185,7 @@ impl Tape {
 
 /// What happened to a row in a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum RowChange {
     /// Its counters are others; it was looked at so many moments ago.
     Put {
         /// Which.
@@ -208,7 +208,7 @@ pub struct Player<'a> {
     moment: u32,
     time_ms: u64,
     values: Vec<Box<[u64]>>,
-    changes: Vec<Change>,
+    changes: Vec<RowChange>,
 }
 
 impl Player<'_> {
@@ -231,7 +231,7 @@ impl Player<'_> {
     fn change(&mut self, row: Row) {
         let mask = self.number();
         if mask == 0 {
-            self.changes.push(Change::End { row });
+            self.changes.push(RowChange::End { row });
             return;
         }
         let gap = if mask & GAP == 0 { 1 } else { self.number() as u32 };
@@ -246,7 +246,7 @@ impl Player<'_> {
                 *value = value.wrapping_add(difference);
             }
         }
-        self.changes.push(Change::Put { row, gap });
+        self.changes.push(RowChange::Put { row, gap });
     }
 
     /// How many moments have been played.
@@ -260,7 +260,7 @@ impl Player<'_> {
     }
 
     /// What happened in it, in the order of its happening.
-    pub fn changes(&self) -> &[Change] {
+    pub fn changes(&self) -> &[RowChange] {
         &self.changes
     }
 
@@ -308,7 +308,7 @@ mod tests {
         ) {
             let mut tape = Tape::new(1 << 20);
             for number in 0..4 {
-                tape.row(Kind::Pressure, &number.to_string(), 3);
+                tape.row(RowKind::Pressure, &number.to_string(), 3);
             }
             let mut time_ms = 0;
             let mut model = [[0; 3]; 4];
@@ -340,7 +340,7 @@ mod tests {
     fn changes_keep_their_order_gaps_and_renames() {
         let mut tape = Tape::new(1 << 20);
         tape.begin(1000);
-        let init = tape.row(Kind::Process { pid: 1, parent: 0, start_ticks: 3 }, "init", 3);
+        let init = tape.row(RowKind::Process { pid: 1, parent: 0, start_ticks: 3 }, "init", 3);
         tape.put(init, &[83, 5, 6], 1);
         tape.begin(1040);
         tape.put(init, &[83, 5, 6], 1);
@@ -354,9 +354,9 @@ mod tests {
             found.push((player.time_ms(), player.changes().to_vec(), tape.label(init).name(player.moment())));
         }
         let expected = [
-            (1000, vec![Change::Put { row: init, gap: 1 }], "init"),
+            (1000, vec![RowChange::Put { row: init, gap: 1 }], "init"),
             (1040, Vec::new(), "systemd"),
-            (1080, vec![Change::Put { row: init, gap: 7 }, Change::End { row: init }], "systemd"),
+            (1080, vec![RowChange::Put { row: init, gap: 7 }, RowChange::End { row: init }], "systemd"),
         ];
         assert_eq!(found, expected);
     }
@@ -385,7 +385,7 @@ mod tests {
     impl Tape {
         /// One row, made at the first moment.
         fn row_in(&mut self, moment: u64) -> Row {
-            if moment == 0 { self.row(Kind::Pressure, "io", 3) } else { 0 }
+            if moment == 0 { self.row(RowKind::Pressure, "io", 3) } else { 0 }
         }
     }
 }

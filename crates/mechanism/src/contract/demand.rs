@@ -2,7 +2,7 @@
 //! learn.
 
 use crate::Support;
-use brisk_sys::cgroup::membership::Choice;
+use brisk_sys::cgroup::membership::GroupChoice;
 use brisk_sys::sched::threads::Sensing;
 
 /// What is wanted with the next sample of threads.
@@ -20,7 +20,7 @@ pub struct ThreadSampling<'mechanism> {
     /// By what interface.
     pub sensing: Sensing,
     /// Which control groups threads may be moved to for a while.
-    pub groups: &'mechanism Choice,
+    pub groups: &'mechanism GroupChoice,
 }
 
 /// What a mechanism does for launches.

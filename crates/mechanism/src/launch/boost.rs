@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::actuator::{Actuator, Plan};
+use super::actuator::{Actuator, LaunchPlan};
 use super::config::KickConfig;
 use crate::{Action, Decision, Effect, Holdings, Outcome, Target};
 use brisk_sys::BootTime;
@@ -67,7 +67,7 @@ impl Boost {
         &mut self,
         now: BootTime,
         wanted: &Wanted<'_>,
-        (plan, kicks): (&Plan, &KickConfig),
+        (plan, kicks): (&LaunchPlan, &KickConfig),
         leases: &mut Holdings,
         decisions: &mut Vec<Decision>,
     ) {
@@ -101,7 +101,13 @@ impl Boost {
     }
 
     /// The kicks and pulses whose moment has come.
-    pub(super) fn on_moment(&mut self, now: BootTime, plan: &Plan, kicks: &KickConfig, decisions: &mut Vec<Decision>) {
+    pub(super) fn on_moment(
+        &mut self,
+        now: BootTime,
+        plan: &LaunchPlan,
+        kicks: &KickConfig,
+        decisions: &mut Vec<Decision>,
+    ) {
         let kick_due = self.kicks.first().is_some_and(|&moment| moment <= now);
         self.kicks = self.kicks.split_off(&(now + Duration::from_nanos(1)));
         let pulse_due = self.next_pulse.is_some_and(|moment| moment <= now);

@@ -1,6 +1,6 @@
 //! Launch on a device: reads what it offers, for [`LaunchPolicy`].
 
-use super::{DeviceFacts, LaunchConfig, LaunchPolicy, NAME, triggers};
+use super::{LaunchConfig, LaunchDevice, LaunchPolicy, NAME, triggers};
 use crate::{Decision, Mechanism, Surroundings};
 use brisk_sys::BootTime;
 use brisk_sys::system::other_managers;
@@ -8,7 +8,7 @@ use brisk_sys::system::other_managers;
 impl Mechanism for LaunchPolicy {
     fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
         let config: LaunchConfig = surroundings.section(NAME);
-        let facts = DeviceFacts::probe(surroundings.root);
+        let facts = LaunchDevice::probe(surroundings.root);
         let triggers = triggers::chosen(&config, &facts);
         let config = LaunchConfig { triggers, ..config };
         let found = if config.defers() { other_managers::find(surroundings.root) } else { Vec::new() };

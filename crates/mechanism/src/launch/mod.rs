@@ -19,12 +19,12 @@ pub mod probe;
 mod support;
 pub mod triggers;
 
-pub use actuator::Plan;
+pub use actuator::LaunchPlan;
 pub use config::LaunchConfig;
 pub use learned::LearnedDurations;
 pub use notice::Notice;
 pub use policy::LaunchPolicy;
-pub use probe::DeviceFacts;
+pub use probe::LaunchDevice;
 pub use support::support;
 
 /// The mechanism's name.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::config::LaunchConfig;
 use crate::Job;
-use brisk_sys::cpu::cpufreq::{self, Policies, Policy};
+use brisk_sys::cpu::cpufreq::{self, FrequencyPolicy, Policies};
 use brisk_sys::cpu::hotplug;
 use brisk_sys::kernel;
 use brisk_sys::sched::uclamp;
@@ -13,7 +13,7 @@ use brisk_sys::{DeviceError, Root};
 
 /// Facts about a device, as plain data: what is decided from them is decided in `actuator.rs`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeviceFacts {
+pub struct LaunchDevice {
     /// The cpufreq policies that govern an online CPU.
     pub policies: Vec<PolicyFacts>,
     /// What could not be read, in words.
@@ -74,7 +74,7 @@ pub struct PolicyFacts {
     pub flexrate_request: bool,
 }
 
-impl DeviceFacts {
+impl LaunchDevice {
     /// Reads the device below `root`. What is missing is a fact, what is broken is in `faults`.
     pub fn probe(root: &Root) -> Self {
         let policies = Policies::read(root);
@@ -104,7 +104,7 @@ impl DeviceFacts {
 }
 
 impl PolicyFacts {
-    fn probe(root: &Root, policy: &Policy) -> Self {
+    fn probe(root: &Root, policy: &FrequencyPolicy) -> Self {
         let tunables = cpufreq::governor_tunables(root, policy);
         let file = |name: &str| tunables.as_deref().map(|folder| folder.join(name));
         let number = |name: &str| file(name).and_then(|path| first_number(root, &path));
@@ -134,7 +134,7 @@ impl PolicyFacts {
 }
 
 /// The frequencies within the policy's limits: the driver's table where it shows one, else the limits themselves.
-fn frequencies(root: &Root, policy: &Policy) -> Vec<u32> {
+fn frequencies(root: &Root, policy: &FrequencyPolicy) -> Vec<u32> {
     let minimum = policy.minimum_khz.or(policy.hardware_minimum_khz);
     let maximum = policy.maximum_khz.or(policy.hardware_maximum_khz);
     let (Some(minimum), Some(maximum)) = (minimum, maximum) else { return Vec::new() };
@@ -186,7 +186,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let facts = DeviceFacts::probe(&Root::at(folder.path()));
+        let facts = LaunchDevice::probe(&Root::at(folder.path()));
         assert_eq!((facts.kernel, facts.cpu_count, facts.process_events, facts.uclamp), (Some((6, 1)), 2, true, false));
         assert!(facts.is_older_than((6, 2)) && !facts.is_older_than((4, 7)));
         let policy = &facts.policies[0];
@@ -200,14 +200,14 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             fs::create_dir_all(folder.path().join("proc/sys/kernel")).unwrap();
             fs::write(folder.path().join("proc/sys/kernel").join(name), "1024\n").unwrap();
-            assert!(DeviceFacts::probe(&Root::at(folder.path())).uclamp, "{name}");
+            assert!(LaunchDevice::probe(&Root::at(folder.path())).uclamp, "{name}");
         }
     }
 
     #[test]
     fn nothing_is_a_fact_too() {
         let folder = tempfile::tempdir().unwrap();
-        let facts = DeviceFacts::probe(&Root::at(folder.path()));
-        assert_eq!(facts, DeviceFacts { cpu_count: 1, ..DeviceFacts::default() });
+        let facts = LaunchDevice::probe(&Root::at(folder.path()));
+        assert_eq!(facts, LaunchDevice { cpu_count: 1, ..LaunchDevice::default() });
     }
 }

@@ -1,12 +1,12 @@
 //! What this device offers to launch.
 
-use super::{DeviceFacts, LaunchConfig, Plan};
+use super::{LaunchConfig, LaunchDevice, LaunchPlan};
 use crate::{Support, SupportState};
 use brisk_sys::Root;
 
 /// What this device offers to the launch mechanism under `config`, and whether the daemon does it now (`running`).
 pub fn support(root: &Root, config: &LaunchConfig, running: bool) -> Support {
-    let support = Plan::of(&DeviceFacts::probe_for(root, config), config).support;
+    let support = LaunchPlan::of(&LaunchDevice::probe_for(root, config), config).support;
     if support.state != SupportState::Active || running {
         return support;
     }

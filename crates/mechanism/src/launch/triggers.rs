@@ -2,14 +2,14 @@
 
 use super::config::{LaunchConfig, Trigger};
 use super::filter::FilterConfig;
-use super::probe::DeviceFacts;
+use super::probe::LaunchDevice;
 use crate::{ProcessEventKind, ProcessEventKinds, ProcessFacts};
 
 /// What tells of launches where Android moves applications between cpusets.
 pub const TOP_APP: &str = "the top-app cpuset";
 
 /// The triggers of `config`; none in it are those that the device has.
-pub fn chosen(config: &LaunchConfig, facts: &DeviceFacts) -> Vec<Trigger> {
+pub fn chosen(config: &LaunchConfig, facts: &LaunchDevice) -> Vec<Trigger> {
     if !config.triggers.is_empty() {
         return config.triggers.clone();
     }
@@ -53,7 +53,7 @@ pub enum Noticing {
 }
 
 /// How `triggers` notice a launch on a device of `facts`.
-pub fn noticing(triggers: &[Trigger], facts: &DeviceFacts) -> Noticing {
+pub fn noticing(triggers: &[Trigger], facts: &LaunchDevice) -> Noticing {
     let has = |wanted: fn(&Trigger) -> bool| triggers.iter().any(wanted);
     if facts.process_events && has(|trigger| !trigger.can_be_told()) {
         Noticing::ByDevice("process events")
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn the_default_follows_the_device() {
         use Trigger::{Announced, Exec, Foreground, Fork};
-        let facts = |process_events, top_app| DeviceFacts { process_events, top_app, ..DeviceFacts::default() };
+        let facts = |process_events, top_app| LaunchDevice { process_events, top_app, ..LaunchDevice::default() };
         for (facts, expected, noticed) in [
             (facts(true, false), &[Fork, Exec, Foreground, Announced][..], Noticing::ByDevice("process events")),
             (facts(true, true), &[Fork, Exec, Foreground, Announced], Noticing::ByDevice("process events")),

@@ -12,7 +12,7 @@ pub struct LookupConfig {
     /// False keeps the daemon from setting the driver; else it is set wherever it has the cache, for as long as the daemon runs.
     pub enabled: Enabled,
     /// What the driver's cache is to do then.
-    pub mode: Mode,
+    pub mode: CacheMode,
     /// The binder device, by its folder in `/sys/kernel/binder_cache`.
     pub context: String,
     /// So many answers are kept at most.
@@ -28,7 +28,7 @@ impl Default for LookupConfig {
     fn default() -> Self {
         Self {
             enabled: Enabled::Auto,
-            mode: Mode::Cooperative,
+            mode: CacheMode::Cooperative,
             context: "binder".to_owned(),
             entries: 2048,
             policy: EvictionPolicy::Lru,
@@ -40,7 +40,7 @@ impl Default for LookupConfig {
 /// What the driver's cache is to do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mode {
+pub enum CacheMode {
     /// Whatever it does: it is left alone, as without `enabled`.
     Off,
     /// Keep the answers that the context manager marks.
@@ -50,7 +50,7 @@ pub enum Mode {
     Transparent,
 }
 
-impl Mode {
+impl CacheMode {
     /// The driver's word for it; `None` when it is left alone.
     pub fn name(self) -> Option<&'static str> {
         match self {

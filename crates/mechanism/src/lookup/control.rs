@@ -1,7 +1,7 @@
 //! What the daemon does about lookups: it sets the cache of the binder driver as the configuration says, by leases, and tells
 //! what that answers.
 
-use super::config::{LookupConfig, Mode};
+use super::config::{CacheMode, LookupConfig};
 use crate::enabled::decide;
 use crate::sequence::{Change, Sequence};
 use crate::{Decision, Enabled, Event, Outcome, Policy, Support, SupportState, Target};
@@ -28,7 +28,7 @@ pub struct LookupControl {
 /// Whether `config` lets the daemon set the driver, and why.
 pub fn decision(config: &LookupConfig) -> (bool, String) {
     match config.mode {
-        Mode::Off => (false, format!("{NAME}.mode is off: the driver is left as it is")),
+        CacheMode::Off => (false, format!("{NAME}.mode is off: the driver is left as it is")),
         _ => decide(NAME, config.enabled, None),
     }
 }
@@ -63,7 +63,7 @@ pub fn changes(config: &LookupConfig, contexts: &[CacheStatus]) -> Result<Vec<Ch
     if config.entries != found.capacity {
         change(file("capacity"), &config.entries.to_string());
     }
-    if config.mode == Mode::Transparent {
+    if config.mode == CacheMode::Transparent {
         let format = WireFormat::named(&config.format);
         let format = format
             .ok_or_else(|| format!("lookup.format {:?} is not known: see brisk lookup profile", config.format))?;
@@ -198,9 +198,9 @@ mod tests {
     // Verifies LOOKUP-6.
     #[test]
     fn only_what_differs_is_set_and_the_mode_comes_last() {
-        let transparent = LookupConfig { mode: Mode::Transparent, ..LookupConfig::default() };
+        let transparent = LookupConfig { mode: CacheMode::Transparent, ..LookupConfig::default() };
         for (config, found, expected) in [
-            (LookupConfig { mode: Mode::Off, ..LookupConfig::default() }, "cooperative", &[][..]),
+            (LookupConfig { mode: CacheMode::Off, ..LookupConfig::default() }, "cooperative", &[][..]),
             (LookupConfig::default(), "cooperative", &[]),
             (LookupConfig::default(), "off", &["mode"]),
             (transparent.clone(), "cooperative", &["lookup profile of binder", "mode"]),
@@ -239,12 +239,12 @@ mod tests {
     #[test]
     fn the_driver_is_set_unless_a_person_said_no() {
         for (enabled, mode, on, reason) in [
-            (Enabled::Auto, Mode::Cooperative, true, "on by itself"),
-            (Enabled::On, Mode::Cooperative, true, "lookup.enabled is true"),
-            (Enabled::On, Mode::Transparent, true, "lookup.enabled is true"),
-            (Enabled::Off, Mode::Transparent, false, "lookup.enabled is false"),
-            (Enabled::On, Mode::Off, false, "lookup.mode is off"),
-            (Enabled::Auto, Mode::Off, false, "lookup.mode is off"),
+            (Enabled::Auto, CacheMode::Cooperative, true, "on by itself"),
+            (Enabled::On, CacheMode::Cooperative, true, "lookup.enabled is true"),
+            (Enabled::On, CacheMode::Transparent, true, "lookup.enabled is true"),
+            (Enabled::Off, CacheMode::Transparent, false, "lookup.enabled is false"),
+            (Enabled::On, CacheMode::Off, false, "lookup.mode is off"),
+            (Enabled::Auto, CacheMode::Off, false, "lookup.mode is off"),
         ] {
             let config = LookupConfig { enabled, mode, ..LookupConfig::default() };
             let decision = decision(&config);
@@ -270,7 +270,8 @@ mod tests {
                 _ => None,
             };
             let (mut kernel, mut control) = (Kernel::refusing(refuses), LookupControl::default());
-            control.config = LookupConfig { enabled: Enabled::On, mode: Mode::Transparent, ..LookupConfig::default() };
+            control.config =
+                LookupConfig { enabled: Enabled::On, mode: CacheMode::Transparent, ..LookupConfig::default() };
             control.changes.begin(changes(&control.config, &[driver("cooperative")]).unwrap());
             let (now, mut decisions) = (BootTime::from_milliseconds(1), Vec::new());
             control.changes.go_on(&mut decisions);

@@ -21,7 +21,7 @@ pub enum Replacement {
 
 /// What became of one lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum LookUpOutcome {
     /// Answered from the cache.
     Hit,
     /// Not there; it is now.
@@ -71,9 +71,9 @@ impl<'a> Cache<'a> {
     }
 
     /// Looks the key `number` up; on a miss the answer is fetched and stored, and another one leaves when there is no room.
-    pub fn look_up(&mut self, number: u32) -> Outcome {
+    pub fn look_up(&mut self, number: u32) -> LookUpOutcome {
         if self.capacity == 0 {
-            return Outcome::Miss { filtered: true };
+            return LookUpOutcome::Miss { filtered: true };
         }
         self.now += 1;
         let place = &mut self.places[number as usize];
@@ -87,13 +87,13 @@ impl<'a> Cache<'a> {
             }
         }
         if known {
-            return Outcome::Hit;
+            return LookUpOutcome::Hit;
         }
         let pattern = self.keys.pattern(number);
         let filtered = !self.filter.may_contain(pattern);
         self.take_in(number);
         self.filter.insert(pattern);
-        Outcome::Miss { filtered }
+        LookUpOutcome::Miss { filtered }
     }
 
     /// Makes room for the key `number`, which has its place already.
@@ -174,7 +174,7 @@ mod tests {
         let numbers: Vec<u32> =
             names.bytes().map(|name| keys.number(Key { name: u32::from(name), caller: None })).collect();
         let mut cache = Cache::new(replacement, capacity, &keys);
-        let letter = |number: u32| if cache.look_up(number) == Outcome::Hit { 'H' } else { '.' };
+        let letter = |number: u32| if cache.look_up(number) == LookUpOutcome::Hit { 'H' } else { '.' };
         numbers.into_iter().map(letter).collect()
     }
 
@@ -207,8 +207,8 @@ mod tests {
         }
         cache.forget(1);
         assert_eq!(cache.len(), 1);
-        assert_eq!(cache.look_up(numbers[2]), Outcome::Hit);
-        assert_eq!(cache.look_up(numbers[1]), Outcome::Miss { filtered: true });
+        assert_eq!(cache.look_up(numbers[2]), LookUpOutcome::Hit);
+        assert_eq!(cache.look_up(numbers[1]), LookUpOutcome::Miss { filtered: true });
     }
 
     /// A list that is searched from end to end.
@@ -266,9 +266,9 @@ mod tests {
                 let key = Key { name, caller };
                 let known = naive.entries.iter().any(|entry| entry.0 == key);
                 let outcome = cache.look_up(numbers.number(key));
-                prop_assert_eq!(outcome == Outcome::Hit, naive.look_up(replacement, capacity, key, now as u64));
+                prop_assert_eq!(outcome == LookUpOutcome::Hit, naive.look_up(replacement, capacity, key, now as u64));
                 // The filter may only say "not there" when it is not there.
-                let denied = outcome == Outcome::Miss { filtered: true };
+                let denied = outcome == LookUpOutcome::Miss { filtered: true };
                 prop_assert!(!known || !denied);
                 prop_assert!(cache.len() <= capacity);
             }

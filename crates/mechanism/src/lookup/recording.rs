@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "lab")]
-use super::trace::{Event, LookUp};
+use super::trace::{LookUp, TraceEvent};
 
 /// The number of the format.
 const SCHEMA: u32 = 1;
@@ -114,7 +114,7 @@ impl Recording {
     }
 
     /// As a simulation takes it. Callers are told apart by their user; one whose user is not known is a caller of its own.
-    pub fn events(&self) -> Vec<Event> {
+    pub fn events(&self) -> Vec<TraceEvent> {
         let mut names: BTreeMap<&str, u32> = BTreeMap::new();
         let mut events = Vec::with_capacity(self.calls.len());
         for call in &self.calls {
@@ -122,13 +122,13 @@ impl Recording {
             let name = *names.entry(&call.service).or_insert(next);
             let process = call.process;
             events.push(match (call.request, call.uid) {
-                (Request::Register, _) => Event::Registered { name },
+                (Request::Register, _) => TraceEvent::Registered { name },
                 (Request::Lookup, Some(caller)) => {
-                    Event::LookUp(LookUp { name, caller, process, isolated: is_isolated(caller) })
+                    TraceEvent::LookUp(LookUp { name, caller, process, isolated: is_isolated(caller) })
                 }
                 // Users have small numbers, so that none is taken for this process.
                 (Request::Lookup, None) => {
-                    Event::LookUp(LookUp { name, caller: u32::MAX - process, process, isolated: false })
+                    TraceEvent::LookUp(LookUp { name, caller: u32::MAX - process, process, isolated: false })
                 }
             });
         }
@@ -177,12 +177,12 @@ mod tests {
     // Verifies LOOKUP-8.
     #[test]
     fn a_simulation_gets_the_calls_in_their_order() {
-        let lookup = |name, caller, isolated| Event::LookUp(LookUp { name, caller, process: 7, isolated });
+        let lookup = |name, caller, isolated| TraceEvent::LookUp(LookUp { name, caller, process: 7, isolated });
         let expected = [
             lookup(0, 10_051, false),
             lookup(0, 99_003, true),
             lookup(1, u32::MAX - 7, false),
-            Event::Registered { name: 0 },
+            TraceEvent::Registered { name: 0 },
         ];
         assert_eq!(recording().events(), expected);
         assert_eq!(recording().lookups(), BTreeMap::from([("activity".into(), 2), ("window".into(), 1)]));

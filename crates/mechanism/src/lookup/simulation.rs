@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::key::Key;
 use super::keys::Keys;
-use super::policy::{Cache, Outcome, Replacement};
-use super::trace::Event;
+use super::policy::{Cache, LookUpOutcome, Replacement};
+use super::trace::TraceEvent;
 
 /// Whom a stored answer may be given to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -19,7 +19,7 @@ pub enum Scope {
 
 /// One cache to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Arm {
+pub struct CacheArm {
     /// Who leaves a full cache.
     pub replacement: Replacement,
     /// Answers that it holds at most.
@@ -60,7 +60,7 @@ enum Step {
 }
 
 /// What each of `arms` does with the same `events`, with a cache that is empty at first.
-pub fn run(arms: &[Arm], events: &[Event]) -> Vec<Tally> {
+pub fn run(arms: &[CacheArm], events: &[TraceEvent]) -> Vec<Tally> {
     let mut tallies = vec![Tally::default(); arms.len()];
     for scope in [Scope::Shared, Scope::Caller] {
         let mut of_scope = arms.iter().zip(&mut tallies).filter(|(arm, _)| arm.scope == scope).peekable();
@@ -73,12 +73,12 @@ pub fn run(arms: &[Arm], events: &[Event]) -> Vec<Tally> {
 }
 
 /// `events` with each key by its number, since every cache of the scope asks for the same ones.
-fn steps(events: &[Event], scope: Scope) -> (Keys, Vec<Step>) {
+fn steps(events: &[TraceEvent], scope: Scope) -> (Keys, Vec<Step>) {
     let mut keys = Keys::default();
-    let step = |event: &Event| match *event {
-        Event::Registered { name } => Step::Forget(name),
-        Event::LookUp(look_up) if look_up.isolated && scope == Scope::Shared => Step::Refused,
-        Event::LookUp(look_up) => {
+    let step = |event: &TraceEvent| match *event {
+        TraceEvent::Registered { name } => Step::Forget(name),
+        TraceEvent::LookUp(look_up) if look_up.isolated && scope == Scope::Shared => Step::Refused,
+        TraceEvent::LookUp(look_up) => {
             let caller = (scope == Scope::Caller).then_some(look_up.caller);
             Step::LookUp(keys.number(Key { name: look_up.name, caller }))
         }
@@ -87,15 +87,15 @@ fn steps(events: &[Event], scope: Scope) -> (Keys, Vec<Step>) {
     (keys, steps)
 }
 
-impl Arm {
+impl CacheArm {
     fn run(&self, keys: &Keys, steps: &[Step]) -> Tally {
         let mut cache = Cache::new(self.replacement, self.entries, keys);
         let mut tally = Tally::default();
         for step in steps {
             match *step {
                 Step::LookUp(number) => match cache.look_up(number) {
-                    Outcome::Hit => tally.hits += 1,
-                    Outcome::Miss { filtered } => tally.filtered += u64::from(filtered),
+                    LookUpOutcome::Hit => tally.hits += 1,
+                    LookUpOutcome::Miss { filtered } => tally.filtered += u64::from(filtered),
                 },
                 Step::Refused => tally.refused += 1,
                 Step::Forget(name) => {
@@ -138,7 +138,7 @@ mod tests {
             let trace = traces.traces.iter().find(|trace| trace.name == name).unwrap();
             let courses: Vec<_> = (0..COURSES).map(|seed| trace.events(&traces, &mut Random::new(seed))).collect();
             for &(replacement, entries, scope, expected) in arms {
-                let arm = Arm { replacement, entries, scope };
+                let arm = CacheArm { replacement, entries, scope };
                 let ratios = courses.iter().map(|events| run(&[arm], events)[0].hit_ratio());
                 let found = ratios.sum::<f64>() / COURSES as f64;
                 // LFU's figure depends on which names it happens to lock in: one course differs from another by 0.04.
@@ -151,9 +151,11 @@ mod tests {
     // Verifies LOOKUP-1.
     #[test]
     fn isolated_callers_share_no_answer_and_registrations_evict() {
-        let look_up = |isolated| Event::LookUp(LookUp { name: 1, caller: 5, process: 0, isolated });
-        let events = [look_up(false), look_up(false), look_up(true), Event::Registered { name: 1 }, look_up(false)];
-        let arms = [Scope::Caller, Scope::Shared].map(|scope| Arm { replacement: Replacement::Lru, entries: 4, scope });
+        let look_up = |isolated| TraceEvent::LookUp(LookUp { name: 1, caller: 5, process: 0, isolated });
+        let events =
+            [look_up(false), look_up(false), look_up(true), TraceEvent::Registered { name: 1 }, look_up(false)];
+        let arms =
+            [Scope::Caller, Scope::Shared].map(|scope| CacheArm { replacement: Replacement::Lru, entries: 4, scope });
         let [own, shared] = run(&arms, &events).try_into().unwrap();
         assert_eq!(shared, Tally { look_ups: 4, hits: 1, filtered: 2, refused: 1 });
         assert_eq!((own.hits, own.refused), (2, 0));

@@ -69,7 +69,7 @@ pub struct Phase {
 
 /// One step of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum TraceEvent {
     /// A process looks a service up.
     LookUp(LookUp),
     /// A service is registered again: old answers are wrong from now on.
@@ -155,7 +155,7 @@ impl Traces {
 
 impl Trace {
     /// One course of this trace over the services of `traces`.
-    pub fn events(&self, traces: &Traces, random: &mut Random) -> Vec<Event> {
+    pub fn events(&self, traces: &Traces, random: &mut Random) -> Vec<TraceEvent> {
         let mut course = Course::new(traces, random);
         for phase in &self.phases {
             course.run(phase, random);
@@ -166,7 +166,7 @@ impl Trace {
 
 /// A trace as it is made.
 struct Course {
-    events: Vec<Event>,
+    events: Vec<TraceEvent>,
     /// The services, most popular first.
     by_rank: Vec<u32>,
     popularity: Popularity,
@@ -211,7 +211,7 @@ impl Course {
                 random.shuffle(&mut self.by_rank);
             }
             self.draw_different(phase.registered_again, &mut names, random);
-            self.events.extend(names.iter().map(|&name| Event::Registered { name }));
+            self.events.extend(names.iter().map(|&name| TraceEvent::Registered { name }));
             let caller = match &callers {
                 Some(callers) => callers.draw(random) as u32,
                 None => {
@@ -274,7 +274,7 @@ impl Course {
         while !left.is_empty() {
             let turn = random.below(left.len());
             match left[turn].next_back() {
-                Some(place) => self.events.push(Event::LookUp(look_ups[place])),
+                Some(place) => self.events.push(TraceEvent::LookUp(look_ups[place])),
                 None => drop(left.swap_remove(turn)),
             }
         }
@@ -333,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    fn events(phase: &str) -> Vec<Event> {
+    fn events(phase: &str) -> Vec<TraceEvent> {
         let text = format!(
             "services = 20\nzipf_exponent = 1.0\n[[trace]]\nname = \"t\"\ntitle = \"t\"\nbasis = \"b\"\n\
              [[trace.phase]]\n{phase}"
@@ -342,10 +342,10 @@ mod tests {
         traces.traces[0].events(&traces, &mut Random::new(1))
     }
 
-    fn look_ups(events: &[Event]) -> Vec<LookUp> {
-        let look_up = |event: &Event| match event {
-            Event::LookUp(look_up) => Some(*look_up),
-            Event::Registered { .. } => None,
+    fn look_ups(events: &[TraceEvent]) -> Vec<LookUp> {
+        let look_up = |event: &TraceEvent| match event {
+            TraceEvent::LookUp(look_up) => Some(*look_up),
+            TraceEvent::Registered { .. } => None,
         };
         events.iter().filter_map(look_up).collect()
     }
@@ -389,14 +389,14 @@ mod tests {
     #[test]
     fn services_are_registered_before_the_start_that_follows() {
         let events = events("starts = 2\nnames = 1\nregistered_again = 2\nisolated = true");
-        let registered = |event: &Event| matches!(event, Event::Registered { .. });
+        let registered = |event: &TraceEvent| matches!(event, TraceEvent::Registered { .. });
         assert_eq!(events.iter().map(registered).collect::<Vec<_>>(), [true, true, false, true, true, false]);
         assert!(look_ups(&events).iter().all(|look_up| look_up.isolated));
     }
 
     #[test]
     fn popularity_is_drawn_as_described_and_drifts_when_asked() {
-        let most = |events: &[Event]| {
+        let most = |events: &[TraceEvent]| {
             let mut counts = [0u32; 20];
             look_ups(events).iter().for_each(|l| counts[l.name as usize] += 1);
             (0..20).max_by_key(|&name| counts[name]).map(|name| (name, counts[name]))

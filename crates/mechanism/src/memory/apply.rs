@@ -1,6 +1,6 @@
 //! From a plan to leases: pure. Each is given back in the reverse order, so that swap ends before its device does.
 
-use super::plan::{Outcome, Plan, Setting};
+use super::plan::{MemoryPlan, Setting, SettingOutcome};
 pub use crate::sequence::Change;
 use brisk_sys::Target;
 
@@ -8,8 +8,8 @@ use brisk_sys::Target;
 ///
 /// # Errors
 /// What has to be done first by hand, in words: a zram device that is not there yet is not made here.
-pub fn changes(plan: &Plan) -> Result<Vec<Change>, String> {
-    let device = plan.setting("zram device").filter(|setting| setting.outcome == Outcome::Change);
+pub fn changes(plan: &MemoryPlan) -> Result<Vec<Change>, String> {
+    let device = plan.setting("zram device").filter(|setting| setting.outcome == SettingOutcome::Change);
     let name = device.and_then(|setting| setting.planned.clone()).unwrap_or_default();
     if let Some(device) = device
         && !plan.has_device
@@ -39,7 +39,7 @@ pub fn changes(plan: &Plan) -> Result<Vec<Change>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::{Arm, ZramConfig};
+    use super::super::config::{ZramConfig, ZramPlan};
     use super::super::plan::tests::phone;
     use super::*;
 
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn swap_comes_after_its_device_and_tunables_after_swap() {
         let facts = phone();
-        let plan = Plan::wished(
+        let plan = MemoryPlan::wished(
             &facts,
             &ZramConfig { size_kib: 52_992, algorithm: "lzo-rle".into(), ..ZramConfig::default() },
         );
@@ -58,7 +58,7 @@ mod tests {
         let swappiness = position(&Target::Tunable("/proc/sys/vm/swappiness".into()));
         assert!(size < swap && swap < swappiness, "{changes:?}");
         assert_eq!((changes[size].value.as_str(), changes[swap].value.as_str()), ("54263808", "on 100"));
-        assert_eq!(plan.arm, Arm::Brisk);
+        assert_eq!(plan.arm, ZramPlan::Brisk);
     }
 
     // Verifies MEMORY-2.
@@ -66,10 +66,10 @@ mod tests {
     fn anothers_device_is_untouched_and_a_missing_one_requested() {
         let mut facts = phone();
         facts.zram = Ok(Vec::new());
-        let refused = changes(&Plan::wished(&facts, &ZramConfig::default())).unwrap_err();
+        let refused = changes(&MemoryPlan::wished(&facts, &ZramConfig::default())).unwrap_err();
         assert!(refused.contains("modprobe zram"), "{refused}");
         facts.module = brisk_sys::memory::zram::Module::Missing;
-        let without = changes(&Plan::wished(&facts, &ZramConfig::default())).unwrap();
+        let without = changes(&MemoryPlan::wished(&facts, &ZramConfig::default())).unwrap();
         assert!(without.iter().all(|change| matches!(change.target, Target::Tunable(_))), "{without:?}");
     }
 }

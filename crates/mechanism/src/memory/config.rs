@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::victim::Mode;
+use super::victim::VictimMode;
 use crate::launch::config::within;
 use crate::{Enabled, Glob};
 
@@ -23,7 +23,7 @@ pub struct MemoryConfig {
 /// Whose plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Arm {
+pub enum ZramPlan {
     /// What brisk would set.
     #[default]
     Brisk,
@@ -38,7 +38,7 @@ pub struct ZramConfig {
     /// Only true lets the daemon carry out what `brisk memory plan` says, for as long as it runs.
     pub enabled: Enabled,
     /// Whose plan.
-    pub plan: Arm,
+    pub plan: ZramPlan,
     /// The size; 0 leaves it to the plan.
     #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
     pub size_kib: u64,
@@ -55,7 +55,7 @@ pub struct KillerConfig {
     /// Only true lets the daemon end processes before the kernel does.
     pub enabled: Enabled,
     /// How a victim is chosen.
-    pub mode: Mode,
+    pub mode: VictimMode,
     /// True lets a process go by headroom whatever the mode, which then says only which.
     pub by_headroom: bool,
     /// True lets size alone decide among those of a class, whatever the rest of their `oom_score_adj` says.
@@ -150,7 +150,7 @@ impl Default for KillerConfig {
     fn default() -> Self {
         Self {
             enabled: Enabled::Auto,
-            mode: Mode::Brisk,
+            mode: VictimMode::Brisk,
             by_headroom: false,
             by_class: false,
             protected: Vec::new(),

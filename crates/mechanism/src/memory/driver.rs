@@ -1,7 +1,7 @@
 //! Memory on a device: reads what it offers, for [`MemoryPolicy`].
 
 use super::restraint::is_background;
-use super::{DeviceFacts, MemoryConfig, MemoryPolicy, NAME, support};
+use super::{MemoryConfig, MemoryDevice, MemoryPolicy, NAME, support};
 use crate::{Decision, Foreseen, Mechanism, Surroundings};
 use brisk_sys::cgroup::hierarchy;
 use brisk_sys::cgroup::memory::looks;
@@ -11,7 +11,7 @@ use brisk_sys::{BootTime, Root};
 impl Mechanism for MemoryPolicy {
     fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
         if surroundings.is_new_configuration {
-            let facts = DeviceFacts::probe(surroundings.root);
+            let facts = MemoryDevice::probe(surroundings.root);
             let offered = support(surroundings.root, &facts);
             self.take_device(now, surroundings.section(NAME), (&facts, offered), decisions);
         }

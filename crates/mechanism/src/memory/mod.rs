@@ -21,12 +21,12 @@ mod support;
 pub mod victim;
 pub mod wear;
 
-pub use config::{Arm, MemoryConfig};
+pub use config::{MemoryConfig, ZramPlan};
 pub use learned::LearnedRatios;
-pub use plan::{Outcome, Plan, Setting};
+pub use plan::{MemoryPlan, Setting, SettingOutcome};
 pub use policy::MemoryPolicy;
-pub use probe::DeviceFacts;
-pub use snapshot::{Snapshot, candidates};
+pub use probe::MemoryDevice;
+pub use snapshot::{MemorySnapshot, candidates};
 pub use support::support;
 
 /// The mechanism's name, where it decides.

@@ -2,9 +2,9 @@
 
 use super::apply::changes;
 use super::config::{KillerConfig, ZramConfig};
-use super::place::Place;
-use super::probe::DeviceFacts;
-use super::{Arm, Plan};
+use super::place::SwapPlace;
+use super::probe::MemoryDevice;
+use super::{MemoryPlan, ZramPlan};
 use crate::enabled::decide;
 use crate::{Enabled, Part};
 
@@ -40,12 +40,12 @@ pub enum KillerState {
 }
 
 /// What zram needs under `config` and a device of `facts` lacks, in words.
-pub fn obstacle(facts: &DeviceFacts, config: &ZramConfig) -> Option<String> {
-    let place = Place::of(facts);
+pub fn obstacle(facts: &MemoryDevice, config: &ZramConfig) -> Option<String> {
+    let place = SwapPlace::of(facts);
     match config.enabled {
         Enabled::Off => None,
         Enabled::Auto => (!place.has_zram()).then(|| place.reason()),
-        Enabled::On => match changes(&Plan::wished(facts, config)) {
+        Enabled::On => match changes(&MemoryPlan::wished(facts, config)) {
             Err(reason) => Some(reason),
             Ok(changes) => (changes.is_empty() && !place.has_zram()).then(|| place.reason()),
         },
@@ -69,8 +69,8 @@ pub fn zram(config: &ZramConfig, state: ZramState<'_>) -> Part {
 
 fn held(config: &ZramConfig, held: Option<usize>) -> String {
     let whose = match config.plan {
-        Arm::Brisk => "the plan",
-        Arm::Paper => "the paper's plan",
+        ZramPlan::Brisk => "the plan",
+        ZramPlan::Paper => "the paper's plan",
     };
     match held {
         None => String::new(),

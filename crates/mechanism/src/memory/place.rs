@@ -1,11 +1,11 @@
 //! Where swap on zram could be: on a device of ours, or nowhere, because another owns it or the kernel has none.
 
-use super::probe::DeviceFacts;
+use super::probe::MemoryDevice;
 use brisk_sys::memory::zram::{HOT_ADD, Module};
 
 /// Where swap on zram could be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SwapPlace {
     /// A device that is there and not in use.
     Unused(String),
     /// A device that the loaded driver makes when asked.
@@ -18,8 +18,8 @@ pub(super) enum Place {
     Nowhere(String),
 }
 
-impl Place {
-    pub(super) fn of(facts: &DeviceFacts) -> Self {
+impl SwapPlace {
+    pub(super) fn of(facts: &MemoryDevice) -> Self {
         let (swaps, devices) = match (&facts.swaps, &facts.zram) {
             (Ok(swaps), Ok(devices)) => (swaps, devices),
             (Err(fault), _) | (_, Err(fault)) => return Self::Nowhere(fault.clone()),

@@ -11,7 +11,7 @@ use brisk_sys::memory::zram_owner::{self, ZramOwner};
 
 /// Facts about a device, as plain data.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DeviceFacts {
+pub struct MemoryDevice {
     /// How much memory there is; `None` when the kernel does not say.
     pub memory: Option<MemoryInfo>,
     /// CPUs online; at least one.
@@ -32,7 +32,7 @@ pub struct DeviceFacts {
     pub faults: Vec<String>,
 }
 
-impl DeviceFacts {
+impl MemoryDevice {
     /// Reads the device below `root`. What is missing is a fact, what is broken is in `faults`.
     pub fn probe(root: &Root) -> Self {
         let release = kernel::release(root);

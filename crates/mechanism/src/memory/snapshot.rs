@@ -13,7 +13,7 @@ use brisk_sys::{DeviceError, Root, process};
 
 /// What is known of memory at one moment.
 #[derive(Debug)]
-pub struct Snapshot {
+pub struct MemorySnapshot {
     /// The kernel's figures.
     pub memory: MemoryInfo,
     /// How much can still be had.
@@ -32,7 +32,7 @@ pub struct Snapshot {
     pub faults: Vec<String>,
 }
 
-impl Snapshot {
+impl MemorySnapshot {
     /// Reads the device below `root`; proportional figures, which are dear, only when `with_pss`.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn this_system_is_read() {
         let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-        let snapshot = Snapshot::take(&Root::system(), true).unwrap();
+        let snapshot = MemorySnapshot::take(&Root::system(), true).unwrap();
         let found = snapshot.candidates.iter().find(|candidate| candidate.pid == child.id());
         drop(child.stdin.take());
         child.wait().unwrap();

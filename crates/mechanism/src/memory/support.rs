@@ -1,16 +1,16 @@
 //! What this device offers: zram that could be set up, tunables that would be set, or nothing; and what is set already.
 
-use super::config::Arm;
-use super::place::Place;
-use super::plan::{Outcome, Plan};
-use super::probe::DeviceFacts;
+use super::config::ZramPlan;
+use super::place::SwapPlace;
+use super::plan::{MemoryPlan, SettingOutcome};
+use super::probe::MemoryDevice;
 use crate::{Support, SupportState};
 use brisk_sys::Root;
 use brisk_undo::journal::{Holder, JournalState};
 
 /// What this device offers to the memory mechanism, and what `brisk memory apply` does with it. What a daemon does is for
 /// the daemon to say.
-pub fn support(root: &Root, facts: &DeviceFacts) -> Support {
+pub fn support(root: &Root, facts: &MemoryDevice) -> Support {
     // A journal that cannot be read is a fault of its own in `brisk doctor`'s report.
     let held = JournalState::of(&Holder::Memory.folder(root)).ok().and_then(|state| applied(&state));
     held.unwrap_or_else(|| of_facts(facts))
@@ -31,9 +31,9 @@ fn applied(journal: &JournalState) -> Option<Support> {
     Some(Support { state: SupportState::Active, reason, advice: advice.to_owned() })
 }
 
-fn of_facts(facts: &DeviceFacts) -> Support {
-    let plan = Plan::of(facts, Arm::Brisk);
-    let place = Place::of(facts);
+fn of_facts(facts: &MemoryDevice) -> Support {
+    let plan = MemoryPlan::of(facts, ZramPlan::Brisk);
+    let place = SwapPlace::of(facts);
     let changes: Vec<String> = plan
         .changes()
         .filter(|setting| setting.name != "zram device")
@@ -42,7 +42,7 @@ fn of_facts(facts: &DeviceFacts) -> Support {
     if changes.is_empty() && !place.has_zram() {
         return Support { state: SupportState::Unsupported, reason: place.reason(), advice: String::new() };
     }
-    let is_owned = plan.setting("zram device").is_some_and(|device| device.outcome == Outcome::LeaveAlone);
+    let is_owned = plan.setting("zram device").is_some_and(|device| device.outcome == SettingOutcome::LeaveAlone);
     let then = match (changes.is_empty(), is_owned) {
         (true, true) => "the rest is set as brisk would set it".to_owned(),
         (true, false) => "everything is set as brisk would set it".to_owned(),

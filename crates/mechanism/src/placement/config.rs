@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::launch::config::{percent, within};
 use crate::{Enabled, Glob};
-use brisk_sys::cgroup::membership::Choice;
+use brisk_sys::cgroup::membership::GroupChoice;
 use brisk_sys::sched::threads::Sensing;
 
 /// Everything that can be set about placement. The commented example is `packaging/brisk.toml`.
@@ -34,7 +34,7 @@ pub struct PlacementConfig {
     /// By what they are looked at.
     pub sensing: Sensing,
     /// Which control groups may be used.
-    pub groups: Choice,
+    pub groups: GroupChoice,
     /// True: a session of bulk work alone weighs less as a whole, where the kernel has each session compete as one.
     pub sessions: bool,
     /// Nice levels that bulk threads go down: 10 is a tenth of the weight.
@@ -60,7 +60,7 @@ impl Default for PlacementConfig {
             look_ms: 100,
             idle_look_ms: 1_000,
             sensing: Sensing::Schedstat,
-            groups: Choice::Auto,
+            groups: GroupChoice::Auto,
             sessions: true,
             nice_levels: 10,
             maximum_threads: 256,

@@ -29,7 +29,7 @@ pub mod trial;
 pub use config::PlacementConfig;
 pub use cores::Machine;
 pub use policy::PlacementPolicy;
-pub use snapshot::Snapshot;
+pub use snapshot::PlacementSnapshot;
 pub use support::{decision, support};
 
 /// The mechanism's name.

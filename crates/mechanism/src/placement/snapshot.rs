@@ -11,7 +11,7 @@ use crate::Support;
 
 /// The mechanism at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct PlacementSnapshot {
     /// What the device offers.
     pub support: Support,
     /// Which rule decides.

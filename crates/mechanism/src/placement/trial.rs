@@ -36,7 +36,7 @@ const RHYTHM_PERIOD: Duration = Duration::from_secs(1);
 
 /// What a trial has shown.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum TrialVerdict {
     /// It goes on.
     Open,
     /// The foreground waits less and runs no less.
@@ -74,12 +74,12 @@ impl Trial {
     }
 
     /// Adds a sample that ended at `now`, and judges when it is time.
-    pub fn take(&mut self, now: BootTime, look: Totals) -> Verdict {
+    pub fn take(&mut self, now: BootTime, look: Totals) -> TrialVerdict {
         if now.since(self.settles).as_nanos() >= u128::from(look.wall_ns) {
             self.after += look;
         }
         if now < self.ends {
-            return Verdict::Open;
+            return TrialVerdict::Open;
         }
         let (ran, runs) = (self.before.run_rate(), self.after.run_rate());
         // What it waits is what a step takes from it: only what it runs tells how much it has to do.
@@ -87,24 +87,24 @@ impl Trial {
             self.extensions += 1;
             self.ends = now + self.length;
             self.after = Totals::default();
-            return Verdict::Open;
+            return TrialVerdict::Open;
         }
         let (waited, waits) = (self.before.wait_share(), self.after.wait_share());
         let is_less = is_less(waits, waited);
         if is_less && runs >= ran * NO_LESS_RUN {
-            return Verdict::Helps;
+            return TrialVerdict::Helps;
         }
         if !is_less && waits <= waited * A_LITTLE_LESS && self.extensions < EXTENSIONS {
             self.extensions += 1;
             self.ends = now + self.length;
-            return Verdict::Open;
+            return TrialVerdict::Open;
         }
         let why = format!(
             "the foreground waited {:.0} % of its busy time before and {:.0} % after, and ran {ran:.2} and {runs:.2} CPUs",
             waited * 100.0,
             waits * 100.0
         );
-        if is_less { Verdict::Unclear(why) } else { Verdict::Useless(why) }
+        if is_less { TrialVerdict::Unclear(why) } else { TrialVerdict::Useless(why) }
     }
 
     /// The same for longer, from `now` on: what one trial shows may be chance. None when this one was that.
@@ -224,13 +224,13 @@ mod tests {
             ("its start is over, or another task keeps work from it", totals(60, 40), totals(50, 10), "unclear"),
         ] {
             let mut trial = Trial::new(at(0), Duration::from_millis(300), before);
-            assert_eq!(trial.take(at(100), totals(10, 90)), Verdict::Open, "no thread has moved yet");
-            assert_eq!(trial.take(at(200), after), Verdict::Open);
+            assert_eq!(trial.take(at(100), totals(10, 90)), TrialVerdict::Open, "no thread has moved yet");
+            assert_eq!(trial.take(at(200), after), TrialVerdict::Open);
             let found = match trial.take(at(300), after) {
-                Verdict::Open => "open",
-                Verdict::Helps => "helps",
-                Verdict::Useless(_) => "useless",
-                Verdict::Unclear(_) => "unclear",
+                TrialVerdict::Open => "open",
+                TrialVerdict::Helps => "helps",
+                TrialVerdict::Useless(_) => "useless",
+                TrialVerdict::Unclear(_) => "unclear",
             };
             assert_eq!(found, verdict, "{case}");
         }
@@ -246,9 +246,10 @@ mod tests {
         ] {
             let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(60, 40));
             let little = (1..=3).map(|look| trial.take(at(look * 100), totals(67, 33))).collect::<Vec<_>>();
-            assert_eq!(little, [Verdict::Open, Verdict::Open, Verdict::Open], "{case}");
+            assert_eq!(little, [TrialVerdict::Open, TrialVerdict::Open, TrialVerdict::Open], "{case}");
             let verdicts = (4..=9).map(|look| trial.take(at(look * 100), then));
-            let end = verdicts.filter(|verdict| *verdict != Verdict::Open).map(|verdict| format!("{verdict:?}")).next();
+            let end =
+                verdicts.filter(|verdict| *verdict != TrialVerdict::Open).map(|verdict| format!("{verdict:?}")).next();
             assert!(end.as_ref().is_some_and(|end| end.starts_with(verdict)), "{case}: {end:?}");
         }
     }
@@ -257,12 +258,12 @@ mod tests {
     fn nothing_is_said_of_a_foreground_that_rests() {
         let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(50, 50));
         let verdicts: Vec<_> = (1..=9).map(|look| trial.take(at(look * 100), totals(3, 0))).collect();
-        assert_eq!(&verdicts[..8], &vec![Verdict::Open; 8][..]);
-        assert!(matches!(verdicts[8], Verdict::Unclear(_)), "{verdicts:?}");
+        assert_eq!(&verdicts[..8], &vec![TrialVerdict::Open; 8][..]);
+        assert!(matches!(verdicts[8], TrialVerdict::Unclear(_)), "{verdicts:?}");
         let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(50, 50));
         (1..=3).for_each(|look| drop(trial.take(at(look * 100), totals(3, 0))));
         let verdicts: Vec<_> = (4..=6).map(|look| trial.take(at(look * 100), totals(90, 0))).collect();
-        assert_eq!(verdicts, [Verdict::Open, Verdict::Open, Verdict::Helps], "it works again");
+        assert_eq!(verdicts, [TrialVerdict::Open, TrialVerdict::Open, TrialVerdict::Helps], "it works again");
     }
 
     fn music(tid: u32, run_us: u64, wait_us: u64) -> ThreadUsage {

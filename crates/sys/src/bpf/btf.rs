@@ -62,7 +62,7 @@ pub enum Mistake {
 
 /// Where something lies in a structure, and how large it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct FieldPlace {
     /// From the structure's beginning, in bytes.
     pub offset: u32,
     /// Its own, in bytes.
@@ -165,7 +165,7 @@ impl<'bytes> Types<'bytes> {
     ///
     /// # Errors
     /// When there is no such member, or it is a bit field.
-    pub fn member(&self, structure: u32, path: &[&'static str]) -> Result<Place, Mistake> {
+    pub fn member(&self, structure: u32, path: &[&'static str]) -> Result<FieldPlace, Mistake> {
         let (mut type_number, mut offset, mut last) = (structure, 0u32, "");
         for &part in path {
             let mut left = MOST_MEMBERS;
@@ -173,7 +173,7 @@ impl<'bytes> Types<'bytes> {
             offset = offset.checked_add(member.offset).ok_or(Mistake::Unlike(part))?;
             (type_number, last) = (member.type_number, part);
         }
-        Ok(Place { offset, size: self.size(type_number, DEEPEST).ok_or(Mistake::Unlike(last))? })
+        Ok(FieldPlace { offset, size: self.size(type_number, DEEPEST).ok_or(Mistake::Unlike(last))? })
     }
 
     fn find(&self, kind: u32, name: &str) -> Option<u32> {
@@ -297,7 +297,7 @@ mod tests {
             (&["rows"], (88, 32)),
         ];
         for (path, (offset, size)) in cases {
-            assert_eq!(types.member(task, path), Ok(Place { offset, size }), "{path:?}");
+            assert_eq!(types.member(task, path), Ok(FieldPlace { offset, size }), "{path:?}");
         }
         assert_eq!(types.function("hook"), Ok(hook));
         assert_eq!(types.function("task"), Err(Mistake::Missing("task")));
@@ -326,7 +326,7 @@ mod tests {
         let types = Types::parse(&bytes).unwrap();
         let task = types.structure("task").unwrap();
         assert_eq!(types.member(task, &["bits"]), Err(Mistake::Missing("bits")));
-        assert_eq!(types.member(task, &["whole"]), Ok(Place { offset: 4, size: 4 }));
+        assert_eq!(types.member(task, &["whole"]), Ok(FieldPlace { offset: 4, size: 4 }));
     }
 
     // Verifies PLACE-1.

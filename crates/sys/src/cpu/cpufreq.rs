@@ -11,7 +11,7 @@ use brisk_base::insertion_sort::insertion_sort;
 
 /// One cpufreq policy: CPUs that change frequency together, and the governor that decides for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Policy {
+pub struct FrequencyPolicy {
     /// `policy0`, after its first CPU; also on kernels that only have `cpu0/cpufreq`.
     pub name: String,
     /// Its folder as named on the device: `/sys/devices/system/cpu/cpufreq/policy0` or `.../cpu0/cpufreq`.
@@ -38,7 +38,7 @@ pub struct Policy {
 #[derive(Debug, Default)]
 pub struct Policies {
     /// The policies that govern at least one online CPU, by their first CPU.
-    pub list: Vec<Policy>,
+    pub list: Vec<FrequencyPolicy>,
     /// Names of policies whose CPUs are all offline: the kernel answers EBUSY or an empty `affected_cpus` for them.
     pub offline: Vec<String>,
     /// Policies that are there but could not be understood; they are not in `list`.
@@ -67,7 +67,7 @@ impl Policies {
 /// The folder that holds the tunables of the policy's governor, as named on the device, if there is one:
 /// `policyN/ondemand` where each policy has its own, else the global `/sys/devices/system/cpu/cpufreq/ondemand`.
 /// Governors without tunables (performance, intel_pstate's own) have none.
-pub fn governor_tunables(root: &Root, policy: &Policy) -> Option<PathBuf> {
+pub fn governor_tunables(root: &Root, policy: &FrequencyPolicy) -> Option<PathBuf> {
     governor_folder(root, &policy.folder, &policy.governor)
 }
 
@@ -108,7 +108,7 @@ fn policy_folders(root: &Root) -> Vec<PathBuf> {
     per_cpu.map(|cpu| cpu.join("cpufreq")).filter(|folder| root.is_folder(folder)).collect()
 }
 
-fn read_policy(root: &Root, folder: &Path) -> Result<Policy, DeviceError> {
+fn read_policy(root: &Root, folder: &Path) -> Result<FrequencyPolicy, DeviceError> {
     let file = folder.join("affected_cpus");
     let text = root.read(&file)?;
     let mut cpus = hotplug::parse_words(&text)
@@ -118,7 +118,7 @@ fn read_policy(root: &Root, folder: &Path) -> Result<Policy, DeviceError> {
     let word = |name: &str| root.read(folder.join(name)).ok().filter(|text| !text.is_empty());
     let frequency = |name: &str| root.read_number(folder.join(name)).ok();
     let governor = if cpus.is_empty() { String::new() } else { read_governor(root, folder)? };
-    Ok(Policy {
+    Ok(FrequencyPolicy {
         name,
         folder: folder.to_owned(),
         cpus,

@@ -1,7 +1,7 @@
 //! At what frequency each CPU runs now: `scaling_cur_freq` of each cpufreq policy, on kept descriptors.
 
 use crate::Root;
-use crate::cpu::cpufreq::{Policies, Policy};
+use crate::cpu::cpufreq::{FrequencyPolicy, Policies};
 use crate::fields::number;
 use crate::kept_file::KeptFile;
 
@@ -23,7 +23,7 @@ impl CurrentFrequencies {
     /// The policies that there are now. Their driver may be loaded later, and their CPUs come and go: make it again from
     /// time to time.
     pub fn find(root: &Root) -> Self {
-        let known = |policy: Policy| {
+        let known = |policy: FrequencyPolicy| {
             let file = KeptFile::open(root, policy.folder.join("scaling_cur_freq")).ok()?;
             let maximum_khz = policy.hardware_maximum_khz.or(policy.maximum_khz).unwrap_or(0);
             Some(Known { cpus: policy.cpus, maximum_khz: maximum_khz.into(), file })

@@ -1,4 +1,4 @@
-//! Facts of one process from /proc/PID (proc(5)).
+//! ProcessDescription of one process from /proc/PID (proc(5)).
 
 pub mod drm_clients;
 pub mod first_process;
@@ -24,7 +24,7 @@ pub const TICK_MS: u64 = 10;
 
 /// What a policy may want to know of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Facts {
+pub struct ProcessDescription {
     /// Its parent; zero for the first process and for kernel threads' root.
     pub parent: u32,
     /// Its name (`comm`), at most 15 bytes.
@@ -41,11 +41,17 @@ pub struct Facts {
 ///
 /// # Errors
 /// [`DeviceError::is_missing`] when it has ended, [`DeviceError::Malformed`] when `stat` is not as documented.
-pub fn facts(root: &Root, pid: u32) -> Result<Facts, DeviceError> {
+pub fn facts(root: &Root, pid: u32) -> Result<ProcessDescription, DeviceError> {
     let stat = stat(root, pid)?;
     let uid = root.read(format!("/proc/{pid}/status")).ok().and_then(|text| parse_real_uid(&text));
     let cgroup = group(root, pid);
-    Ok(Facts { parent: stat.parent, command: stat.command, start_time_ticks: stat.start_time_ticks, uid, cgroup })
+    Ok(ProcessDescription {
+        parent: stat.parent,
+        command: stat.command,
+        start_time_ticks: stat.start_time_ticks,
+        uid,
+        cgroup,
+    })
 }
 
 /// The control group of process `pid` that says most of it ([`parse_cgroup`]).

@@ -100,7 +100,7 @@ pub struct ProcessWatch {
 struct Known {
     /// `None` where descriptors have run out.
     file: Option<KeptFile>,
-    facts: Facts,
+    facts: StatFacts,
     comm: Vec<u8>,
     name: String,
     looked_at: u32,
@@ -112,7 +112,7 @@ struct Known {
 
 /// What /proc/PID/stat says, as far as it is of use here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
+pub struct StatFacts {
     /// Field 3.
     pub state: u8,
     /// Field 4.
@@ -282,7 +282,7 @@ impl ProcessWatch {
         let comm = comm.to_vec();
         let name = name(&self.root, pid, &comm, facts.parent);
         each(Seen::Born { pid, parent: facts.parent, start_ticks: facts.start_ticks, name: &name });
-        let Facts { state, user_ticks, system_ticks, .. } = facts;
+        let StatFacts { state, user_ticks, system_ticks, .. } = facts;
         each(Seen::Ran { pid, state, user_ticks, system_ticks, looks: 1 });
         self.explained_ticks += user_ticks.saturating_add(system_ticks);
         let file = (self.descriptors_left > 0).then_some(file);
@@ -300,8 +300,8 @@ impl Known {
     }
 
     /// Takes note of what is seen now, and returns the CPU time that it has taken meanwhile, in clock ticks.
-    fn look(&mut self, facts: Facts, now: u32, pid: u32, each: &mut dyn FnMut(Seen<'_>)) -> u64 {
-        let Facts { state, user_ticks, system_ticks, .. } = facts;
+    fn look(&mut self, facts: StatFacts, now: u32, pid: u32, each: &mut dyn FnMut(Seen<'_>)) -> u64 {
+        let StatFacts { state, user_ticks, system_ticks, .. } = facts;
         let looks = now - self.looked_at;
         if facts != self.facts {
             each(Seen::Ran { pid, state, user_ticks, system_ticks, looks });
@@ -313,7 +313,7 @@ impl Known {
         self.due = now + (1 << doublings);
         self.looked_at = now;
         let before = std::mem::replace(&mut self.facts, facts);
-        let total = |facts: &Facts| facts.user_ticks.saturating_add(facts.system_ticks);
+        let total = |facts: &StatFacts| facts.user_ticks.saturating_add(facts.system_ticks);
         total(&facts).saturating_sub(total(&before))
     }
 }
@@ -342,7 +342,7 @@ fn printable(name: &[u8]) -> String {
 }
 
 /// The name between the brackets, and what else is of use.
-pub fn parse(text: &[u8]) -> Option<(&[u8], Facts)> {
+pub fn parse(text: &[u8]) -> Option<(&[u8], StatFacts)> {
     let open = text.iter().position(|&byte| byte == b'(')?;
     let close = text.iter().rposition(|&byte| byte == b')')?;
     let comm = text.get(open + 1..close)?;
@@ -352,7 +352,7 @@ pub fn parse(text: &[u8]) -> Option<(&[u8], Facts)> {
     fields.skip_fields(9)?;
     let (user_ticks, system_ticks) = (fields.number()?, fields.number()?);
     fields.skip_fields(6)?;
-    Some((comm, Facts { state, parent, user_ticks, system_ticks, start_ticks: fields.number()? }))
+    Some((comm, StatFacts { state, parent, user_ticks, system_ticks, start_ticks: fields.number()? }))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::READY;
 use super::wait::Wait;
-use crate::journal::{Holder, JournalError, Outcome, Replay, Restoration};
+use crate::journal::{Holder, JournalError, Replay, Restoration, RestoreOutcome};
 use brisk_sys::process::own_code;
 use brisk_sys::{BootTime, Root};
 
@@ -110,9 +110,11 @@ impl Overdue<'_> {
         for restoration in restorations.iter().filter(|restoration| !self.told.contains(restoration)) {
             let Restoration { target, original, outcome } = restoration;
             match outcome {
-                Outcome::Restored => tracing::warn!("the daemon hangs: {target} is overdue and holds {original} again"),
-                Outcome::Refused { error } => tracing::warn!("{target} is overdue, and is tried again: {error}"),
-                Outcome::ChangedByOther { .. } | Outcome::Vanished => {}
+                RestoreOutcome::Restored => {
+                    tracing::warn!("the daemon hangs: {target} is overdue and holds {original} again")
+                }
+                RestoreOutcome::Refused { error } => tracing::warn!("{target} is overdue, and is tried again: {error}"),
+                RestoreOutcome::ChangedByOther { .. } | RestoreOutcome::Vanished => {}
             }
         }
         self.told = restorations.to_vec();

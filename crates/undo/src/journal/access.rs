@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::holder::{Holder, has_possible_original};
-use super::{JournalError, Lease, Outcome, limit};
+use super::{JournalError, Lease, RestoreOutcome, limit};
 use brisk_sys::binder::cache;
 use brisk_sys::cgroup::{group, hierarchy, weight};
 use brisk_sys::cpu::{governor, hotplug};
@@ -206,7 +206,7 @@ impl Access {
     /// restored now, the lease says what that was. The process on record until this returns may die in it: the next one
     /// to try finds the originals, and looks for heirs again. A lease that must be on record again first is told to `record`.
     /// What a log names and its holder may not hold is refused, and nothing of it is touched.
-    pub(super) fn give_back(&mut self, leases: &mut [Lease], mut record: impl FnMut(&Lease)) -> Vec<Outcome> {
+    pub(super) fn give_back(&mut self, leases: &mut [Lease], mut record: impl FnMut(&Lease)) -> Vec<RestoreOutcome> {
         let mut outcomes = Vec::with_capacity(leases.len());
         for together in leases.chunk_by_mut(|one, next| has_heirs(&one.target) && has_heirs(&next.target)) {
             let mut held = Vec::with_capacity(together.len());
@@ -222,7 +222,7 @@ impl Access {
             // Only now does no new thread inherit what was leased, so one pass finds all families.
             let mut families = Families::default();
             for ((lease, held), outcome) in together.iter().zip(held).zip(&outcomes[given_back..]) {
-                if let Some(held) = held.filter(|_| *outcome != Outcome::Vanished) {
+                if let Some(held) = held.filter(|_| *outcome != RestoreOutcome::Vanished) {
                     self.free_heirs(lease, &held, &mut families);
                 }
             }
@@ -230,45 +230,45 @@ impl Access {
         outcomes
     }
 
-    fn give_back_one(&mut self, lease: &mut Lease) -> Outcome {
+    fn give_back_one(&mut self, lease: &mut Lease) -> RestoreOutcome {
         if !self.may_restore(lease) {
             let error = JournalError::NotLeasable { target: lease.target.clone() };
-            return Outcome::Refused { error: error.to_string() };
+            return RestoreOutcome::Refused { error: error.to_string() };
         }
         match self.try_give_back(lease) {
             Ok(outcome) => outcome,
-            Err(error) if error.is_missing() => Outcome::Vanished,
-            Err(error) => Outcome::Refused { error: error.with_advice() },
+            Err(error) if error.is_missing() => RestoreOutcome::Vanished,
+            Err(error) => RestoreOutcome::Refused { error: error.with_advice() },
         }
     }
 
-    fn try_give_back(&mut self, lease: &mut Lease) -> Result<Outcome, DeviceError> {
+    fn try_give_back(&mut self, lease: &mut Lease) -> Result<RestoreOutcome, DeviceError> {
         let Lease { target, original, .. } = &*lease;
         let found = self.read(target)?;
         let confined = matches!(target, Target::CpuAffinity { .. });
         if found == *original && !limit::is_limit(target) {
-            return Ok(Outcome::Restored);
+            return Ok(RestoreOutcome::Restored);
         }
         if found != *original && !self.is_ours(lease, &found)? {
-            return Ok(Outcome::ChangedByOther { found });
+            return Ok(RestoreOutcome::ChangedByOther { found });
         }
         self.write(target, original)?;
         if limit::is_limit(target) {
             self.settle(target, original)?;
-            return Ok(Outcome::Restored);
+            return Ok(RestoreOutcome::Restored);
         }
         let found = self.read(target)?;
         let governs = matches!(target, Target::Governor(_)) && governor::is_same(&found, original);
         let removed = matches!(target, Target::Group(_)) && found == group::ABSENT;
         if governs || removed || found == *original {
-            return Ok(Outcome::Restored);
+            return Ok(RestoreOutcome::Restored);
         }
         let error = format!("{target} holds {found:?} after {original:?} was written back");
         if confined {
             // The kernel restores only the CPUs that are online; the others follow when they are.
             lease.observed = Some(found);
         }
-        Ok(Outcome::Refused { error })
+        Ok(RestoreOutcome::Refused { error })
     }
 
     /// Threads that were made by the leased one meanwhile began with what it `held`: they get what it got. What cannot be

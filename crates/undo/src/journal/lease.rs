@@ -33,13 +33,13 @@ pub struct Restoration {
     pub original: String,
     /// How that went.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: RestoreOutcome,
 }
 
 /// How a restoration went.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum RestoreOutcome {
     /// The target holds its original.
     Restored,
     /// Another process has written it since; that stays.
@@ -56,7 +56,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl RestoreOutcome {
     /// True when nothing of ours is left in the target.
     pub fn is_final(&self) -> bool {
         !matches!(self, Self::Refused { .. })

@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 
 use super::JournalError;
 use super::error::Writer;
-use super::record::{self, Contents, Record, Tenure};
+use super::record::{self, Contents, JournalRecord, Tenure};
 use brisk_sys::locked_file::LockedFile;
 use brisk_sys::process;
 
@@ -88,7 +88,7 @@ impl Log {
     }
 
     /// Starts the log again with its first line, and nothing held.
-    pub(super) fn begin(&mut self, header: &Record) -> io::Result<()> {
+    pub(super) fn begin(&mut self, header: &JournalRecord) -> io::Result<()> {
         self.clear()?;
         self.header = record::line(header);
         self.append(header)?;
@@ -97,13 +97,13 @@ impl Log {
     }
 
     /// Goes on after the lines of a dead writer, because some of its leases are still held.
-    pub(super) fn resume(&mut self, header: &Record) -> io::Result<()> {
+    pub(super) fn resume(&mut self, header: &JournalRecord) -> io::Result<()> {
         self.header = record::line(header);
         self.append(header)
     }
 
     /// Appends one record with one system call; a record that does not fit whole leaves no trace.
-    pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
+    pub(super) fn append(&mut self, record: &JournalRecord) -> io::Result<()> {
         self.append_line(record::line(record))
     }
 

@@ -28,11 +28,11 @@ use brisk_sys::process;
 use brisk_sys::{BootTime, Root, Target};
 pub use error::JournalError;
 pub use holder::Holder;
-pub use lease::{Lease, Outcome, Restoration};
+pub use lease::{Lease, Restoration, RestoreOutcome};
 use log::Log;
 pub use owner::{Loan, become_owner, other_owner};
 pub use record::Tenure;
-use record::{Contents, Record};
+use record::{Contents, JournalRecord};
 pub use replay::Replay;
 
 /// A refused restoration is tried again after this long, then after twice as long each time up to the longest: a CPU may
@@ -114,13 +114,13 @@ impl Journal {
         let boot_id = kernel::boot_id(root);
         let path = log.path().to_owned();
         let (replay, mut leases) = replay::replay(&mut access, contents, boot_id.as_deref(), &path, Some(&mut log))?;
-        let header = Record::Open { format: record::FORMAT, boot_id, pid: std::process::id(), tenure };
+        let header = JournalRecord::Open { format: record::FORMAT, boot_id, pid: std::process::id(), tenure };
         let begun = if leases.is_empty() {
             log.begin(&header)
         } else {
             // What refused is due at once, and stays in the log all the while.
             leases.iter_mut().for_each(|lease| lease.until = BootTime::default());
-            let kept: Vec<_> = leases.iter().filter_map(Record::observed).collect();
+            let kept: Vec<_> = leases.iter().filter_map(JournalRecord::observed).collect();
             let mut records = replay.closing_records().chain(kept);
             records.try_for_each(|record| log.append(&record)).and_then(|()| log.resume(&header))
         };
@@ -182,7 +182,7 @@ impl Journal {
         if !self.access.may_restore(&lease) {
             return Err(JournalError::NotLeasable { target: target.clone() });
         }
-        self.record(&Record::Intent { lease: lease.clone() }, target)?;
+        self.record(&JournalRecord::Intent { lease: lease.clone() }, target)?;
         // From here on the log says that the target may hold anything; memory says so too.
         let index = match held {
             Some(index) => {
@@ -207,7 +207,7 @@ impl Journal {
             .map_err(JournalError::from)
             .and_then(|observed| {
                 self.leases[index].observed = Some(observed.clone());
-                self.record(&Record::Observed { target: target.clone(), value: observed }, &target)
+                self.record(&JournalRecord::Observed { target: target.clone(), value: observed }, &target)
             });
         if outcome.is_err() {
             self.give_back_one(now, index);
@@ -217,13 +217,13 @@ impl Journal {
 
     fn extend(&mut self, index: usize, until: BootTime, reason: &str) -> Result<(), JournalError> {
         let target = self.leases[index].target.clone();
-        self.record(&Record::Extended { target: target.clone(), until, reason: reason.to_owned() }, &target)?;
+        self.record(&JournalRecord::Extended { target: target.clone(), until, reason: reason.to_owned() }, &target)?;
         self.leases[index].until = until;
         reason.clone_into(&mut self.leases[index].reason);
         Ok(())
     }
 
-    fn record(&mut self, record: &Record, target: &Target) -> Result<(), JournalError> {
+    fn record(&mut self, record: &JournalRecord, target: &Target) -> Result<(), JournalError> {
         self.log.append(record).map_err(|cause| JournalError::Unrecorded {
             target: target.clone(),
             path: self.log.path().to_owned(),
@@ -282,7 +282,7 @@ impl Journal {
             until: now,
             reason: "inherited".to_owned(),
         };
-        self.record(&Record::Intent { lease: lease.clone() }, target)?;
+        self.record(&JournalRecord::Intent { lease: lease.clone() }, target)?;
         self.leases.push(lease);
         Ok(Some(self.give_back_one(now, self.leases.len() - 1)))
     }
@@ -308,7 +308,7 @@ impl Journal {
         let (value, original, reason) = (value.to_owned(), original.to_owned(), reason.to_owned());
         let observed = Some(value.clone());
         let lease = Lease { target: target.clone(), original, value, observed, since: now, until, reason };
-        self.record(&Record::Intent { lease: lease.clone() }, target)?;
+        self.record(&JournalRecord::Intent { lease: lease.clone() }, target)?;
         self.leases.push(lease);
         Ok(())
     }
@@ -367,8 +367,8 @@ impl Journal {
             return Err(JournalError::Locked { path, pid, has_ended: pid.is_some_and(process::has_ended), tenure });
         }
         let boot_id = kernel::boot_id(root);
-        let header = Record::Open { format: record::FORMAT, boot_id, pid: std::process::id(), tenure };
-        let mut leases = self.leases.iter().map(|lease| Record::Intent { lease: lease.clone() });
+        let header = JournalRecord::Open { format: record::FORMAT, boot_id, pid: std::process::id(), tenure };
+        let mut leases = self.leases.iter().map(|lease| JournalRecord::Intent { lease: lease.clone() });
         let written = log.begin(&header).and_then(|()| leases.try_for_each(|record| log.append(&record)));
         if let Err(cause) = written {
             let _ = log.clear();
@@ -395,17 +395,17 @@ impl Journal {
         let observed: Vec<_> = leases.iter().map(|lease| lease.observed.clone()).collect();
         let outcomes = self.access.give_back(&mut leases, |lease| {
             // Where that cannot be recorded it goes back all the same: the moment in which it counts is short.
-            let _ = self.log.append(&Record::Intent { lease: lease.clone() });
+            let _ = self.log.append(&JournalRecord::Intent { lease: lease.clone() });
         });
         let closed = leases.into_iter().zip(observed).zip(outcomes);
         closed.map(|((lease, observed), outcome)| self.close(now, lease, observed.as_deref(), outcome)).collect()
     }
 
     /// Records and remembers what became of `lease`, which held what was `observed`.
-    fn close(&mut self, now: BootTime, lease: Lease, observed: Option<&str>, outcome: Outcome) -> Restoration {
+    fn close(&mut self, now: BootTime, lease: Lease, observed: Option<&str>, outcome: RestoreOutcome) -> Restoration {
         let Lease { target, original, .. } = lease.clone();
         if lease.observed.as_deref() != observed
-            && let Some(record) = Record::observed(&lease)
+            && let Some(record) = JournalRecord::observed(&lease)
             && let Err(error) = self.log.append(&record)
         {
             tracing::warn!("cannot record in {} what {target} holds: {error}", self.log.path().display());
@@ -416,7 +416,7 @@ impl Journal {
             let closed = if self.leases.is_empty() {
                 self.log.forget()
             } else {
-                self.log.append(&Record::Closed { target: target.clone() })
+                self.log.append(&JournalRecord::Closed { target: target.clone() })
             };
             // A log that still names the target is harmless: it holds its original, which a replay sees.
             if let Err(error) = closed {
@@ -436,7 +436,7 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         for restoration in self.release_all() {
-            if let Outcome::Refused { error } = restoration.outcome {
+            if let RestoreOutcome::Refused { error } = restoration.outcome {
                 tracing::error!("{error}; `brisk restore` tries again");
             }
         }

@@ -28,7 +28,7 @@ impl Tenure {
 /// One line of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
-pub(super) enum Record {
+pub(super) enum JournalRecord {
     /// The first line: who writes, and during which boot.
     Open {
         format: u32,
@@ -47,7 +47,7 @@ pub(super) enum Record {
     Closed { target: Target },
 }
 
-impl Record {
+impl JournalRecord {
     /// What `lease` holds now, where that is known.
     pub(super) fn observed(lease: &Lease) -> Option<Self> {
         Some(Self::Observed { target: lease.target.clone(), value: lease.observed.clone()? })
@@ -91,30 +91,30 @@ pub fn parse(log: &[u8]) -> Contents {
 }
 
 impl Contents {
-    fn apply(&mut self, record: Record) {
+    fn apply(&mut self, record: JournalRecord) {
         match record {
-            Record::Open { format, boot_id, pid, tenure } => {
+            JournalRecord::Open { format, boot_id, pid, tenure } => {
                 self.tenure = tenure;
                 self.foreign_format = (format != FORMAT).then_some(format);
                 self.boot_id = boot_id;
                 self.writer = Some(pid);
             }
-            Record::Intent { lease } => match self.held(&lease.target) {
+            JournalRecord::Intent { lease } => match self.held(&lease.target) {
                 Some(held) => *held = lease,
                 None => self.leases.push(lease),
             },
-            Record::Observed { target, value } => {
+            JournalRecord::Observed { target, value } => {
                 if let Some(lease) = self.held(&target) {
                     lease.observed = Some(value);
                 }
             }
-            Record::Extended { target, until, reason } => {
+            JournalRecord::Extended { target, until, reason } => {
                 if let Some(lease) = self.held(&target) {
                     lease.until = until;
                     lease.reason = reason;
                 }
             }
-            Record::Closed { target } => self.leases.retain(|lease| lease.target != target),
+            JournalRecord::Closed { target } => self.leases.retain(|lease| lease.target != target),
         }
     }
 
@@ -124,7 +124,7 @@ impl Contents {
 }
 
 /// The line of `record`, with its end.
-pub(super) fn line(record: &Record) -> Vec<u8> {
+pub(super) fn line(record: &JournalRecord) -> Vec<u8> {
     // Records hold strings and numbers alone, and a path that is not UTF-8 was refused before it came here.
     let mut line = serde_json::to_vec(record).unwrap_or_default();
     line.push(b'\n');

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::access::Access;
 use super::log::Log;
-use super::record::{Contents, Record, Tenure};
+use super::record::{Contents, JournalRecord, Tenure};
 use super::{Holder, JournalError, Lease, Restoration};
 use brisk_sys::kernel::boot_id;
 use brisk_sys::{BootTime, Root, Target};
@@ -40,7 +40,7 @@ impl Replay {
         let tidied = if refused.is_empty() {
             log.clear()
         } else {
-            let kept = refused.iter().filter_map(Record::observed);
+            let kept = refused.iter().filter_map(JournalRecord::observed);
             replay.closing_records().chain(kept).try_for_each(|record| log.append(&record))
         };
         // A log that still names what was restored is harmless: the next replay finds the originals.
@@ -83,9 +83,9 @@ impl Replay {
     }
 
     /// The records that take what was restored out of the log.
-    pub(super) fn closing_records(&self) -> impl Iterator<Item = Record> {
+    pub(super) fn closing_records(&self) -> impl Iterator<Item = JournalRecord> {
         let done = self.restorations.iter().filter(|restoration| restoration.outcome.is_final());
-        done.map(|restoration| Record::Closed { target: restoration.target.clone() })
+        done.map(|restoration| JournalRecord::Closed { target: restoration.target.clone() })
     }
 
     /// What could not be restored.
@@ -119,7 +119,7 @@ pub(super) fn replay(
     let mut leases: Vec<_> = contents.leases.into_iter().rev().filter(|_| !earlier_boot).collect();
     let outcomes = access.give_back(&mut leases, |lease| {
         if let Some(log) = &mut log {
-            let _ = log.append(&Record::Intent { lease: lease.clone() });
+            let _ = log.append(&JournalRecord::Intent { lease: lease.clone() });
         }
     });
     for (lease, outcome) in leases.into_iter().zip(outcomes) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::machine::{Machine, Process, STEP_MS};
+use super::machine::{STEP_MS, SimulatedMachine, SimulatedProcess};
 use super::{Chapter, KnownBoot, SLOT_MS, Truth, Work};
 use crate::model::Span;
 use brisk_base::random::Random;
@@ -12,7 +12,7 @@ const MAXIMUM_KHZ: f64 = 2_000_000.0;
 
 /// Lets the machine go on until the end and records it. The chapters' times are the machine's, from 0 on.
 pub fn record(
-    mut machine: Machine,
+    mut machine: SimulatedMachine,
     random: &mut Random,
     mut chapters: Vec<Chapter>,
     sample_ms: u32,
@@ -41,7 +41,7 @@ pub fn record(
     let shifted = |span: Span| Span::new(span.start_ms + clock_ms, span.end_ms + clock_ms);
     chapters.iter_mut().for_each(|chapter| chapter.span = shifted(chapter.span));
     let slots = machine.busy_slots.len();
-    let work = |mut process: Process| {
+    let work = |mut process: SimulatedProcess| {
         process.cpu_slots.resize(slots, 0);
         process.disk_slots.resize(slots, 0);
         Work { pid: process.pid, cpu_ms: process.cpu_slots, disk_ms: process.disk_slots }
@@ -92,7 +92,7 @@ impl Logs {
     }
 
     // Writing to a string cannot fail.
-    fn sample(&mut self, machine: &Machine, now_ms: u32, shown_ms: u32, speed: Option<f64>) {
+    fn sample(&mut self, machine: &SimulatedMachine, now_ms: u32, shown_ms: u32, speed: Option<f64>) {
         let time = shown_ms / 10;
         let ticks = |ms: u64| ms / 10;
         let sum = |place: usize| ticks(machine.accounts.iter().map(|account| account[place]).sum());
@@ -112,9 +112,10 @@ impl Logs {
             machine.count()
         );
         let _ = writeln!(self.ps, "{time}");
-        let lives = |process: &&Process| (process.born_ms..process.dies_ms).contains(&now_ms) || process.born_ms == 0;
+        let lives =
+            |process: &&SimulatedProcess| (process.born_ms..process.dies_ms).contains(&now_ms) || process.born_ms == 0;
         for process in machine.processes.iter().filter(lives) {
-            let Process { pid, parent, name, user_ms, system_ms, threads, born_ms, .. } = process;
+            let SimulatedProcess { pid, parent, name, user_ms, system_ms, threads, born_ms, .. } = process;
             let start =
                 if *born_ms == 0 { 3 + u64::from(*pid) / 2 } else { ticks(u64::from(born_ms + self.since_boot_ms)) };
             let _ = writeln!(

@@ -74,7 +74,7 @@ struct Thread {
 }
 
 /// A process and its accounts.
-pub struct Process {
+pub struct SimulatedProcess {
     pub pid: u32,
     pub parent: u32,
     pub name: String,
@@ -92,11 +92,11 @@ pub struct Process {
 pub type Account = [u64; 5];
 
 /// All of it.
-pub struct Machine {
+pub struct SimulatedMachine {
     random: Random,
     /// Whether CPU time is counted at each tick or exactly.
     counts_ticks: bool,
-    pub processes: Vec<Process>,
+    pub processes: Vec<SimulatedProcess>,
     threads: Vec<Thread>,
     running: Vec<Option<usize>>,
     ready: VecDeque<usize>,
@@ -110,7 +110,7 @@ pub struct Machine {
     next_pid: u32,
 }
 
-impl Machine {
+impl SimulatedMachine {
     pub fn new(cpus: usize, mut random: Random) -> Self {
         Self {
             counts_ticks: random.unit() < 0.5,
@@ -137,7 +137,7 @@ impl Machine {
 
     /// A new process without threads.
     pub fn process(&mut self, pid: u32, parent: u32, name: &str, born_ms: u32) -> usize {
-        self.processes.push(Process {
+        self.processes.push(SimulatedProcess {
             pid,
             parent,
             name: name.to_owned(),
@@ -199,7 +199,7 @@ impl Machine {
     }
 
     /// The letter of the process's state: its leader's.
-    pub fn letter(&self, process: &Process) -> char {
+    pub fn letter(&self, process: &SimulatedProcess) -> char {
         match process.leader.map(|leader| self.threads[leader].state) {
             Some(State::Ready | State::Running { .. }) => 'R',
             Some(State::Blocked) => 'D',

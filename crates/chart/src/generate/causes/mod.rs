@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::model::Span;
 use brisk_base::random::Random;
-use machine::{Duty, Machine, Part};
+use machine::{Duty, Part, SimulatedMachine};
 
 /// Why a chapter took as long as it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -207,7 +207,7 @@ const NAMES: [&str; 24] = [
 struct Boot<'a> {
     plan: &'a Plan,
     random: Random,
-    machine: Machine,
+    machine: SimulatedMachine,
     chapters: Vec<Chapter>,
     names: Vec<&'static str>,
 }
@@ -215,7 +215,7 @@ struct Boot<'a> {
 impl<'a> Boot<'a> {
     fn new(seed: u64, plan: &'a Plan) -> Self {
         let mut random = Random::stream(seed, 3);
-        let machine = Machine::new(plan.cpus, Random::stream(seed, 4));
+        let machine = SimulatedMachine::new(plan.cpus, Random::stream(seed, 4));
         let mut names = NAMES.to_vec();
         random.shuffle(&mut names);
         Self { plan, random, machine, chapters: Vec::new(), names }

@@ -53,8 +53,8 @@ fn words(text: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::read::Limits;
     use super::*;
+    use crate::read::Limits;
 
     #[test]
     fn the_last_command_line_counts() {

@@ -52,8 +52,8 @@ fn frequency(line: &[u8]) -> Option<(u32, u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::read::Limits;
     use super::*;
+    use crate::read::Limits;
 
     #[test]
     fn only_changes_are_kept() {

@@ -57,8 +57,8 @@ fn microseconds(seconds: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::read::Limits;
     use super::*;
+    use crate::read::Limits;
 
     #[test]
     fn initcalls_end_where_they_return() {

@@ -63,8 +63,8 @@ fn totals(line: &[u8]) -> Option<(&[u8], u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::read::Limits;
     use super::*;
+    use crate::read::Limits;
 
     #[test]
     fn shares_come_from_the_differences() {

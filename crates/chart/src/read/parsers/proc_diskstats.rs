@@ -114,8 +114,8 @@ fn is_part_of(name: &[u8], disk: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::read::Limits;
     use super::*;
+    use crate::read::Limits;
 
     fn parsed(text: &str) -> (Vec<Disk>, Vec<String>) {
         let mut omissions = Vec::new();

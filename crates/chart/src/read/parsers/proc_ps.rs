@@ -58,10 +58,10 @@ fn sight(line: &[u8]) -> Option<Sight<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::read::Limits;
     use super::super::process_log::Life;
     use super::*;
     use crate::model::{Activity, Span};
+    use crate::read::Limits;
 
     fn stat(pid: u32, name: &str, state: char, parent: u32, ticks: u64, start: u64) -> String {
         format!(

@@ -192,8 +192,8 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use crate::read::Limits;
     use super::*;
+    use crate::read::Limits;
 
     fn parsed(text: &str) -> (CpuLog, Vec<String>) {
         let mut omissions = Vec::new();

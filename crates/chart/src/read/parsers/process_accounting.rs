@@ -99,8 +99,8 @@ fn process(record: &[u8; RECORD_BYTES]) -> Option<Ended> {
 
 #[cfg(test)]
 mod tests {
-    use crate::read::Limits;
     use super::*;
+    use crate::read::Limits;
 
     /// What Fedora Core 3 wrote for a `uname` of its rc.sysinit, byte order as given.
     fn record(is_big: bool) -> Vec<u8> {

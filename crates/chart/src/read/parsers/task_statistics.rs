@@ -59,8 +59,8 @@ fn sight<'a>(line: &'a [u8], waits: &mut Vec<(u32, u64)>) -> Option<Sight<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::read::Limits;
     use super::*;
+    use crate::read::Limits;
 
     // Verifies CHART-1.
     #[test]

@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::daemon::Daemon;
-use super::settings::Settings;
+use super::settings::RunnerSettings;
 use super::{describe, run_replicates, runtime_folder, sleep_until};
 use crate::applications::Applications;
 use crate::load;
@@ -34,7 +34,7 @@ use brisk_sys::memory::{meminfo, swap_area, swaps, vmstat};
 use brisk_sys::{BootTime, Root};
 use cost::CostMeter;
 use figures::{Figures, Opening, State};
-use surroundings::Surroundings;
+use surroundings::ApplicationSurroundings;
 
 /// Android's classes: the foreground, the one before, and those that are only kept.
 const FRONT_ADJ: i16 = 0;
@@ -61,10 +61,10 @@ pub(super) fn run(
     root.write("/proc/self/oom_score_adj", "-1000")?;
     report(&Line::Device { device: describe(root, None)? })?;
     // A device without frequencies has nothing that an arm could set.
-    let mut settings = openings.together.is_some().then(|| Settings::open(&folder, root)).transpose()?;
-    settings.as_mut().map_or(Ok(()), Settings::pin_at_maximum)?;
+    let mut settings = openings.together.is_some().then(|| RunnerSettings::open(&folder, root)).transpose()?;
+    settings.as_mut().map_or(Ok(()), RunnerSettings::pin_at_maximum)?;
     let turns_per_ms = load::turns_per_ms();
-    settings.as_mut().map_or(Ok(()), Settings::give_back)?;
+    settings.as_mut().map_or(Ok(()), RunnerSettings::give_back)?;
     let stage = Stage { workload: &workload, openings, root, folder: &folder, turns_per_ms };
     run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
         let Point::Openings(count) = *point else { bail!("a plan of openings has a point of another workload") };
@@ -74,7 +74,7 @@ pub(super) fn run(
         let measured = stage.replicate(replicate, arm, count);
         Ok(measured.map(|figures| *finding = figures.finding()).with_context(|| format!("arm {}", arm.name)))
     })?;
-    settings.as_mut().map_or(Ok(()), Settings::give_back)
+    settings.as_mut().map_or(Ok(()), RunnerSettings::give_back)
 }
 
 /// Where a replicate takes place.
@@ -99,7 +99,9 @@ impl Stage<'_> {
         let swap = arm.swap.as_deref().map(|device| Flash::swap(root, device)).transpose()?;
         // The daemon finds services and background there, as on a device in use.
         let around = self.openings.together.as_ref();
-        let around = around.map(|together| Surroundings::start(root, together, arm, self.turns_per_ms)).transpose()?;
+        let around = around
+            .map(|together| ApplicationSurroundings::start(root, together, arm, self.turns_per_ms))
+            .transpose()?;
         let daemon =
             arm.brisk.as_ref().map(|configuration| Daemon::start(root, self.folder, configuration)).transpose()?;
         let beside = Beside::start(&arm.beside)?;

@@ -14,7 +14,7 @@ use brisk_sys::Root;
 use brisk_sys::cpu::energy::{Meter, Reading};
 
 /// A whole device around the applications, until it is dropped.
-pub(super) struct Surroundings {
+pub(super) struct ApplicationSurroundings {
     neighbours: Vec<Playing>,
     meter: Meter,
     before: Reading,
@@ -35,7 +35,7 @@ pub(super) struct Told {
     pub(super) cost: Option<Cost>,
 }
 
-impl Surroundings {
+impl ApplicationSurroundings {
     /// Sets the driver's cache as `arm` says, and starts the manager, the services and the background.
     pub(super) fn start(root: &Root, together: &Together, arm: &Arm, turns_per_ms: u64) -> anyhow::Result<Self> {
         let driver = Driver::of(root, arm)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::NAME;
 use super::config::{ActuatorKind, LaunchConfig, Trigger};
 use super::prediction::{Governor, Help, Prediction};
-use super::probe::{DeviceFacts, PolicyFacts};
+use super::probe::{LaunchDevice, PolicyFacts};
 use super::triggers::{self, Noticing, TOP_APP};
 use crate::enabled::decide;
 use crate::{Enabled, Support, SupportState, Target};
@@ -56,7 +56,7 @@ pub enum Actuator {
 
 /// What some policies get.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
+pub struct ActuatorChoice {
     /// Which way.
     pub kind: ActuatorKind,
     /// With what.
@@ -68,17 +68,17 @@ pub struct Choice {
 
 /// What is done on this device, or why nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Plan {
+pub struct LaunchPlan {
     /// One entry for each set of tunables; empty when the mechanism stays off.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<ActuatorChoice>,
     /// What this means to a person.
     pub support: Support,
 }
 
-impl Plan {
+impl LaunchPlan {
     /// Chooses for every policy of `facts`.
-    pub fn of(facts: &DeviceFacts, config: &LaunchConfig) -> Self {
-        let mut choices: Vec<Choice> = Vec::new();
+    pub fn of(facts: &LaunchDevice, config: &LaunchConfig) -> Self {
+        let mut choices: Vec<ActuatorChoice> = Vec::new();
         let mut reasons = Vec::new();
         for policy in &facts.policies {
             match choose(facts, policy, config) {
@@ -123,7 +123,7 @@ enum Refusal {
     NoGain { kind: ActuatorKind, prediction: Prediction },
 }
 
-fn choose(facts: &DeviceFacts, policy: &PolicyFacts, config: &LaunchConfig) -> Result<Choice, Refusal> {
+fn choose(facts: &LaunchDevice, policy: &PolicyFacts, config: &LaunchConfig) -> Result<ActuatorChoice, Refusal> {
     let governor = model(facts, policy).map_err(Refusal::Governor)?;
     let mut candidates = Vec::new();
     for &kind in &config.actuators {
@@ -140,7 +140,7 @@ fn choose(facts: &DeviceFacts, policy: &PolicyFacts, config: &LaunchConfig) -> R
             Err(Refusal::NoGain { kind, prediction })
         }
         Some((kind, actuator, prediction)) => {
-            Ok(Choice { kind, actuator, serves: vec![(policy.name.clone(), prediction)] })
+            Ok(ActuatorChoice { kind, actuator, serves: vec![(policy.name.clone(), prediction)] })
         }
     }
 }
@@ -156,7 +156,7 @@ fn in_force(policy: &PolicyFacts, config: &LaunchConfig) -> Option<String> {
 }
 
 /// The governor's way to decide, or why it has none that could be helped.
-fn model(facts: &DeviceFacts, policy: &PolicyFacts) -> Result<Governor, String> {
+fn model(facts: &LaunchDevice, policy: &PolicyFacts) -> Result<Governor, String> {
     let name = policy.governor.as_str();
     if policy.frequencies_khz.len() < 2 {
         return Err("it has one frequency only".to_owned());
@@ -195,7 +195,7 @@ fn model(facts: &DeviceFacts, policy: &PolicyFacts) -> Result<Governor, String> 
 }
 
 /// A governor that samples from the scheduler's hook; others with ondemand's tunables keep ondemand's old ways.
-fn is_hooked(facts: &DeviceFacts, governor: &str) -> bool {
+fn is_hooked(facts: &LaunchDevice, governor: &str) -> bool {
     matches!(governor, "ondemand" | "conservative") && !facts.is_older_than(HOOK_SINCE)
 }
 
@@ -207,7 +207,7 @@ fn is_hardware_managed(policy: &PolicyFacts) -> bool {
 /// The actuator of `kind` for `policy`, if the device has it, and what it does to the model.
 fn candidate(
     kind: ActuatorKind,
-    facts: &DeviceFacts,
+    facts: &LaunchDevice,
     policy: &PolicyFacts,
     config: &LaunchConfig,
 ) -> Option<(Actuator, Help)> {
@@ -263,7 +263,12 @@ fn candidate(
     }
 }
 
-fn support(facts: &DeviceFacts, config: &LaunchConfig, choices: &[Choice], reasons: &[(String, Refusal)]) -> Support {
+fn support(
+    facts: &LaunchDevice,
+    config: &LaunchConfig,
+    choices: &[ActuatorChoice],
+    reasons: &[(String, Refusal)],
+) -> Support {
     if facts.policies.is_empty() {
         return without_policies(facts);
     }
@@ -287,7 +292,7 @@ fn support(facts: &DeviceFacts, config: &LaunchConfig, choices: &[Choice], reaso
 }
 
 /// What can be done is done where a launch can be noticed.
-fn noticed(facts: &DeviceFacts, config: &LaunchConfig, summary: &str) -> Support {
+fn noticed(facts: &LaunchDevice, config: &LaunchConfig, summary: &str) -> Support {
     let triggers = triggers::chosen(config, facts);
     let (state, what) = match triggers::noticing(&triggers, facts) {
         Noticing::ByDevice(source) => (SupportState::Active, source),
@@ -303,7 +308,7 @@ fn noticed(facts: &DeviceFacts, config: &LaunchConfig, summary: &str) -> Support
 }
 
 /// One sentence for all policies that get the same with the same effect.
-fn summary(choices: &[Choice]) -> String {
+fn summary(choices: &[ActuatorChoice]) -> String {
     let mut groups: Vec<(ActuatorKind, Prediction, Vec<&str>)> = Vec::new();
     for choice in choices {
         for (policy, prediction) in &choice.serves {
@@ -328,7 +333,7 @@ fn summary(choices: &[Choice]) -> String {
     groups.iter().map(sentence).collect::<Vec<_>>().join("; ")
 }
 
-fn without_policies(facts: &DeviceFacts) -> Support {
+fn without_policies(facts: &LaunchDevice) -> Support {
     let (reason, advice) = match facts.faults.first() {
         Some(fault) => (format!("no cpufreq policy can be read: {fault}"), "Check the named file; run as root."),
         None => (

@@ -40,19 +40,19 @@ fn interactive() -> PolicyFacts {
     }
 }
 
-fn device(policies: &[PolicyFacts]) -> DeviceFacts {
-    DeviceFacts { policies: policies.to_vec(), cpu_count: 2, kernel: Some((6, 1)), ..DeviceFacts::default() }
+fn device(policies: &[PolicyFacts]) -> LaunchDevice {
+    LaunchDevice { policies: policies.to_vec(), cpu_count: 2, kernel: Some((6, 1)), ..LaunchDevice::default() }
 }
 
-fn kinds(facts: &DeviceFacts, config: &LaunchConfig) -> Vec<ActuatorKind> {
-    Plan::of(facts, config).choices.iter().map(|choice| choice.kind).collect()
+fn kinds(facts: &LaunchDevice, config: &LaunchConfig) -> Vec<ActuatorKind> {
+    LaunchPlan::of(facts, config).choices.iter().map(|choice| choice.kind).collect()
 }
 
 #[test]
 fn each_device_gets_the_safest_that_is_good_enough() {
     use ActuatorKind::{Boostpulse, Flexrate, Kick, SamplingRate, ScalingMinFreq, Uclamp};
-    let on = |kernel, uclamp, policy: PolicyFacts| DeviceFacts { kernel, uclamp, ..device(&[policy]) };
-    let cases: [(&str, DeviceFacts, &[ActuatorKind]); 14] = [
+    let on = |kernel, uclamp, policy: PolicyFacts| LaunchDevice { kernel, uclamp, ..device(&[policy]) };
+    let cases: [(&str, LaunchDevice, &[ActuatorKind]); 14] = [
         ("ondemand of 6.1", on(Some((6, 1)), false, ondemand(100_000)), &[Kick]),
         ("of an unknown version", on(None, false, ondemand(100_000)), &[Kick]),
         ("before the scheduler's hook", on(Some((4, 6)), false, ondemand(100_000)), &[SamplingRate]),
@@ -66,7 +66,7 @@ fn each_device_gets_the_safest_that_is_good_enough() {
         ("schedutil", on(Some((6, 1)), false, schedutil(None)), &[ScalingMinFreq]),
         (
             "small and big CPUs with clamps",
-            DeviceFacts {
+            LaunchDevice {
                 policies: vec![
                     schedutil(Some(300)),
                     PolicyFacts { name: "policy4".to_owned(), ..schedutil(Some(1024)) },
@@ -100,10 +100,10 @@ fn each_device_gets_the_safest_that_is_good_enough() {
             ),
             &[],
         ),
-        ("no policy", DeviceFacts::default(), &[]),
+        ("no policy", LaunchDevice::default(), &[]),
     ];
     for (name, facts, expected) in cases {
-        let plan = Plan::of(&facts, &LaunchConfig::default());
+        let plan = LaunchPlan::of(&facts, &LaunchConfig::default());
         assert_eq!(kinds(&facts, &LaunchConfig::default()), expected, "{name}: {}", plan.support.reason);
         assert_eq!(plan.support.state == SupportState::Active, !expected.is_empty(), "{name}");
         assert!(plan.support.state == SupportState::Active || !plan.support.advice.is_empty(), "{name}");
@@ -114,8 +114,8 @@ fn each_device_gets_the_safest_that_is_good_enough() {
 fn every_kind_can_be_asked_for_alone() {
     let ask = |kind, policy: PolicyFacts, kernel| {
         let config = LaunchConfig { actuators: vec![kind], force: true, ..LaunchConfig::default() };
-        let facts = DeviceFacts { kernel: Some(kernel), uclamp: true, ..device(&[policy]) };
-        Plan::of(&facts, &config).choices.first().map(|choice| choice.actuator.clone())
+        let facts = LaunchDevice { kernel: Some(kernel), uclamp: true, ..device(&[policy]) };
+        LaunchPlan::of(&facts, &config).choices.first().map(|choice| choice.actuator.clone())
     };
     let tunable = |path: &str| Target::Tunable(format!("/sys/devices/system/cpu/cpufreq/{path}").into());
     let lease = |path: &str, value: &str| Some(Actuator::Lease { target: tunable(path), value: value.to_owned() });
@@ -163,7 +163,7 @@ fn every_kind_can_be_asked_for_alone() {
 fn the_papers_arm_is_a_lease_of_50_ms() {
     let mut config = LaunchConfig { actuators: vec![ActuatorKind::SamplingRate], ..LaunchConfig::default() };
     config.sampling_rate.sampling_rate_us = 50_000;
-    let plan = Plan::of(&DeviceFacts { kernel: Some((3, 0)), ..device(&[ondemand(100_000)]) }, &config);
+    let plan = LaunchPlan::of(&LaunchDevice { kernel: Some((3, 0)), ..device(&[ondemand(100_000)]) }, &config);
     assert!(matches!(&plan.choices[0].actuator, Actuator::Lease { value, .. } if value == "50000"), "{plan:?}");
     // The paper's own range is 2 to 5 %.
     assert!((2.0..5.0).contains(&plan.choices[0].serves[0].1.gain_percent()), "{}", plan.support.reason);
@@ -181,7 +181,7 @@ fn what_is_in_force_already_is_said_to_be() {
         ),
         (ActuatorKind::SamplingRate, schedutil(None), "none of launch.actuators exists on this device"),
     ] {
-        let support = Plan::of(&device(&[policy]), &only(kind)).support;
+        let support = LaunchPlan::of(&device(&[policy]), &only(kind)).support;
         assert_eq!(support.state, SupportState::Available);
         assert!(support.reason.starts_with(said), "{}", support.reason);
     }
@@ -190,7 +190,7 @@ fn what_is_in_force_already_is_said_to_be() {
 #[test]
 fn force_acts_where_nothing_is_to_gain() {
     let facts = device(&[ondemand(10_000)]);
-    let off = Plan::of(&facts, &LaunchConfig::default());
+    let off = LaunchPlan::of(&facts, &LaunchConfig::default());
     assert_eq!(off.support.state, SupportState::Available);
     assert!(
         off.support.reason.starts_with("nothing to gain on policy0: a typical launch loses 10.0 ms"),
@@ -201,7 +201,7 @@ fn force_acts_where_nothing_is_to_gain() {
     let config = LaunchConfig { force: true, ..LaunchConfig::default() };
     assert_eq!(kinds(&facts, &config), [ActuatorKind::Kick]);
     let config = LaunchConfig { enabled: Enabled::Off, ..config };
-    assert_eq!(Plan::of(&facts, &config).support.state, SupportState::Available, "off is off");
+    assert_eq!(LaunchPlan::of(&facts, &config).support.state, SupportState::Available, "off is off");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn clusters_are_chosen_for_one_by_one_and_told_of_together() {
     };
     let shared = "/sys/devices/system/cpu/cpufreq/ondemand";
     let both = device(&[named(ondemand(100_000), "policy0", shared), named(ondemand(100_000), "policy4", shared)]);
-    let plan = Plan::of(&both, &LaunchConfig::default());
+    let plan = LaunchPlan::of(&both, &LaunchConfig::default());
     assert_eq!(plan.choices.len(), 1, "global tunables are written once");
     assert!(plan.support.reason.starts_with("kick on policy0 and policy4: "), "{}", plan.support.reason);
     assert_eq!(plan.tunables().len(), 2);
@@ -224,7 +224,7 @@ fn clusters_are_chosen_for_one_by_one_and_told_of_together() {
         named(ondemand(100_000), "policy4", "/sys/devices/system/cpu/cpufreq/policy4/ondemand"),
         named(ondemand(10_000), "policy6", "/sys/devices/system/cpu/cpufreq/policy6/ondemand"),
     ]);
-    let plan = Plan::of(&own, &LaunchConfig::default());
+    let plan = LaunchPlan::of(&own, &LaunchConfig::default());
     assert_eq!(plan.choices.len(), 2);
     assert_eq!(plan.support.reason.matches("typical launch").count(), 1, "{}", plan.support.reason);
     assert_eq!(plan.tunables().len(), 4);
@@ -233,9 +233,9 @@ fn clusters_are_chosen_for_one_by_one_and_told_of_together() {
 // Verifies ANDROID-1.
 #[test]
 fn what_nothing_can_begin_is_not_offered() {
-    let phone = DeviceFacts { top_app: true, ..device(&[ondemand(100_000)]) };
+    let phone = LaunchDevice { top_app: true, ..device(&[ondemand(100_000)]) };
     let with = |triggers: &[Trigger]| LaunchConfig { triggers: triggers.to_vec(), ..LaunchConfig::default() };
-    let support = |config: &LaunchConfig| Plan::of(&phone, config).support;
+    let support = |config: &LaunchConfig| LaunchPlan::of(&phone, config).support;
     for (triggers, state, noticed) in [
         (&[][..], SupportState::Active, "by the top-app cpuset"),
         (&[Trigger::Announced], SupportState::Active, "by announcements alone"),
@@ -249,17 +249,17 @@ fn what_nothing_can_begin_is_not_offered() {
         assert!(support.state == state && support.reason.ends_with(noticed), "{support:?}");
         assert_eq!(support.advice.is_empty(), triggers.is_empty(), "{support:?}");
     }
-    assert!(Plan::of(&phone, &with(&[Trigger::Exec])).choices.is_empty());
+    assert!(LaunchPlan::of(&phone, &with(&[Trigger::Exec])).choices.is_empty());
 }
 
 // Verifies ON-1.
 #[test]
 fn frequencies_are_left_to_another_manager_unless_configured() {
-    let beside_tuned = DeviceFacts { doers: Some("tuned (process 7)".to_owned()), ..device(&[ondemand(100_000)]) };
-    let plan = Plan::of(&beside_tuned, &LaunchConfig::default());
+    let beside_tuned = LaunchDevice { doers: Some("tuned (process 7)".to_owned()), ..device(&[ondemand(100_000)]) };
+    let plan = LaunchPlan::of(&beside_tuned, &LaunchConfig::default());
     assert!(plan.choices.is_empty() && plan.support.state == SupportState::Available, "{:?}", plan.support);
     assert!(plan.support.reason.starts_with("off by itself: this is left to tuned (process 7); kick on policy0"));
     assert_eq!(plan.support.advice, "Set launch.enabled = true to act beside it.");
     let wanted = LaunchConfig { enabled: Enabled::On, ..LaunchConfig::default() };
-    assert_eq!(Plan::of(&beside_tuned, &wanted).support.state, SupportState::Active);
+    assert_eq!(LaunchPlan::of(&beside_tuned, &wanted).support.state, SupportState::Active);
 }

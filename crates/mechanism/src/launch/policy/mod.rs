@@ -8,14 +8,14 @@ mod course;
 use std::time::Duration;
 
 use super::NAME;
-use super::actuator::{Actuator, Plan};
+use super::actuator::{Actuator, LaunchPlan};
 use super::boost::Boost;
 use super::config::{LaunchConfig, Trigger};
 use super::launched::{HelpedLately, Launch};
 use super::learned::{self, LearnedDurations};
 use super::limiter::RateLimiter;
 use super::notice::{EndReason, Notice};
-use super::probe::DeviceFacts;
+use super::probe::LaunchDevice;
 use super::triggers;
 use crate::deference::{Deference, Turn};
 use crate::{
@@ -36,7 +36,7 @@ const CHANGED: &str = "the device or the configuration changed";
 #[derive(Debug)]
 pub struct LaunchPolicy {
     config: LaunchConfig,
-    plan: Plan,
+    plan: LaunchPlan,
     cpu_count: u32,
     durations: LearnedDurations,
     launches: Vec<Launch>,
@@ -51,7 +51,7 @@ pub struct LaunchPolicy {
     watched: bool,
     news: Vec<News>,
     /// What the device offered when it was probed last.
-    facts: DeviceFacts,
+    facts: LaunchDevice,
     deference: Deference,
     questions: Vec<Question>,
     wants_probe: bool,
@@ -59,13 +59,13 @@ pub struct LaunchPolicy {
 
 impl Default for LaunchPolicy {
     fn default() -> Self {
-        Self::new(LaunchConfig::default(), Plan::default(), 1, LearnedDurations::default())
+        Self::new(LaunchConfig::default(), LaunchPlan::default(), 1, LearnedDurations::default())
     }
 }
 
 impl LaunchPolicy {
     /// A policy for a device with `cpu_count` CPUs online and the actuators of `plan`.
-    pub fn new(config: LaunchConfig, plan: Plan, cpu_count: u32, durations: LearnedDurations) -> Self {
+    pub fn new(config: LaunchConfig, plan: LaunchPlan, cpu_count: u32, durations: LearnedDurations) -> Self {
         Self {
             limiter: RateLimiter::new(config.maximum_launches_per_minute, config.burst_launches),
             config,
@@ -81,7 +81,7 @@ impl LaunchPolicy {
             quiet_periods: 0,
             watched: false,
             news: Vec::new(),
-            facts: DeviceFacts::default(),
+            facts: LaunchDevice::default(),
             deference: Deference::new(Job::Frequency),
             questions: Vec::new(),
             wants_probe: false,
@@ -94,13 +94,13 @@ impl LaunchPolicy {
         &mut self,
         now: BootTime,
         (config, is_new_configuration): (LaunchConfig, bool),
-        (facts, found): (DeviceFacts, &[Found]),
+        (facts, found): (LaunchDevice, &[Found]),
         decisions: &mut Vec<Decision>,
     ) {
         let intervals = config.defers().then(|| (config.other_managers.intervals(), found));
         let doers = self.deference.follow(now, intervals, is_new_configuration);
-        self.facts = DeviceFacts { doers, ..facts };
-        let plan = Plan::of(&self.facts, &config);
+        self.facts = LaunchDevice { doers, ..facts };
+        let plan = LaunchPlan::of(&self.facts, &config);
         self.replace(now, config, plan, self.facts.cpu_count, decisions);
     }
 
@@ -115,7 +115,7 @@ impl LaunchPolicy {
         &mut self,
         now: BootTime,
         config: LaunchConfig,
-        plan: Plan,
+        plan: LaunchPlan,
         cpu_count: u32,
         decisions: &mut Vec<Decision>,
     ) {
@@ -153,7 +153,7 @@ impl LaunchPolicy {
             return;
         }
         self.facts.doers = self.deference.doers();
-        self.plan = Plan::of(&self.facts, &self.config);
+        self.plan = LaunchPlan::of(&self.facts, &self.config);
         if turn == Some(Turn::Left) {
             tracing::info!("{NAME}: {}", self.plan.support.reason);
             self.release(decisions, &self.deference.reason());

@@ -69,7 +69,7 @@ pub fn clear(root: &Root) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::victim::Mode;
+    use crate::memory::victim::VictimMode;
     use brisk_sys::BootTime;
 
     // Verifies SECURITY-2, MEMORY-4.
@@ -84,7 +84,7 @@ mod tests {
             pid,
             name: "browser".into(),
             oom_score_adj: 900,
-            mode: Mode::Brisk,
+            mode: VictimMode::Brisk,
             cause: "c".repeat(200),
             reason: "r".into(),
             headroom_kib: -7,

@@ -6,7 +6,7 @@ pub mod lmkd;
 use serde::{Deserialize, Serialize};
 
 use super::config::KillerConfig;
-use super::victim::{self, Candidate, Choice, Mode, Protection, Situation, Victim};
+use super::victim::{self, Candidate, Protection, Situation, Victim, VictimChoice, VictimMode};
 use brisk_sys::BootTime;
 use lmkd::Reading;
 
@@ -34,7 +34,7 @@ pub struct Need {
     pub threshold: i16,
 }
 
-/// Why a process must go, and of which ones; `None` while none must. Not for [`Mode::Lmkd`], which remembers: see
+/// Why a process must go, and of which ones; `None` while none must. Not for [`VictimMode::Lmkd`], which remembers: see
 /// [`lmkd`].
 pub fn need(config: &KillerConfig, look: &Look) -> Option<Need> {
     let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
@@ -42,7 +42,7 @@ pub fn need(config: &KillerConfig, look: &Look) -> Option<Need> {
     if config.mode.has_minfree() && !look.reclaiming && !config.by_headroom {
         return None;
     }
-    if config.mode != Mode::Brisk && !config.by_headroom {
+    if config.mode != VictimMode::Brisk && !config.by_headroom {
         let threshold = victim::adj_threshold(config.mode, situation)?;
         let cause = format!("adj {threshold} and above may go: {}", tightness(config.mode, situation));
         return Some(Need { cause, threshold });
@@ -70,7 +70,7 @@ const LONGEST_REST_MS: u64 = 500;
 /// The sampling period of memory while it may be short: so many CPUs cannot take what is left above the reserve sooner.
 /// Where other figures than the headroom decide, as often as the configuration says.
 pub fn rest_ms(config: &KillerConfig, headroom_kib: i64, cpu_count: usize) -> u64 {
-    let goes_by_headroom = (config.mode == Mode::Brisk || config.by_headroom) && config.refault_percent == 0;
+    let goes_by_headroom = (config.mode == VictimMode::Brisk || config.by_headroom) && config.refault_percent == 0;
     if !goes_by_headroom {
         return config.look_ms;
     }
@@ -80,9 +80,9 @@ pub fn rest_ms(config: &KillerConfig, headroom_kib: i64, cpu_count: usize) -> u6
     rest_ms.clamp(config.look_ms, LONGEST_REST_MS.max(config.look_ms))
 }
 
-fn tightness(mode: Mode, situation: &Situation) -> String {
+fn tightness(mode: VictimMode, situation: &Situation) -> String {
     match mode {
-        Mode::LmkdPsi => {
+        VictimMode::LmkdPsi => {
             format!("some waited {:.0} % of a second, all {:.0} %", situation.some_percent, situation.full_percent)
         }
         _ => format!("{} KiB are free, files have {} KiB", situation.free_kib, situation.file_kib),
@@ -108,12 +108,12 @@ pub fn choose(
     (protection, group_of): (&Protection, &dyn Fn(u32) -> Option<String>),
 ) -> Option<Victim> {
     match config.mode {
-        Mode::Brisk => expect_returns(candidates),
+        VictimMode::Brisk => expect_returns(candidates),
         // Android raises the adj with the time in the background.
-        Mode::Lmkd => candidates.iter_mut().for_each(|it| it.background_s = u64::try_from(it.oom_score_adj).ok()),
+        VictimMode::Lmkd => candidates.iter_mut().for_each(|it| it.background_s = u64::try_from(it.oom_score_adj).ok()),
         _ => {}
     }
-    let choice = Choice { mode: config.mode, threshold, by_class: config.by_class };
+    let choice = VictimChoice { mode: config.mode, threshold, by_class: config.by_class };
     let is_spared = |victim: &Victim| group_of(victim.pid).is_some_and(|group| protection.has_group(&group));
     victim::order_by(choice, candidates, &look.situation, protection).into_iter().find(|victim| !is_spared(victim))
 }
@@ -144,7 +144,7 @@ pub struct KillRecord {
     /// Its `oom_score_adj`.
     pub oom_score_adj: i16,
     /// How it was chosen.
-    pub mode: Mode,
+    pub mode: VictimMode,
     /// Why a process had to go.
     pub cause: String,
     /// Why it was this one.
@@ -196,16 +196,16 @@ mod tests {
     fn each_mode_has_its_own_cause() {
         let config = |mode, refault_percent| KillerConfig { mode, refault_percent, ..KillerConfig::default() };
         for (config, look, expected) in [
-            (config(Mode::Brisk, 0), look(4096, 0, 99.0), None),
-            (config(Mode::Brisk, 0), look(4095, 90_000, 0.0), Some("headroom is 4095 KiB")),
-            (config(Mode::Brisk, 0), look(-9, 90_000, 0.0), Some("headroom is -9 KiB")),
-            (config(Mode::Brisk, 50), look(9999, 90_000, 1.0), Some("15000 KiB of files")),
-            (config(Mode::Brisk, 50), look(9999, 90_000, 0.0), None),
-            (config(Mode::Brisk, 75), look(9999, 90_000, 1.0), None),
-            (config(Mode::LmkRss, 0), look(-9, 90_000, 99.0), None),
-            (config(Mode::LmkRss, 0), look(9999, 60_000, 0.0), Some("adj 705 and above")),
-            (config(Mode::LmkdPsi, 0), look(-9, 0, 6.0), None),
-            (config(Mode::LmkdPsi, 0), look(9999, 60_000, 8.0), Some("adj 800 and above")),
+            (config(VictimMode::Brisk, 0), look(4096, 0, 99.0), None),
+            (config(VictimMode::Brisk, 0), look(4095, 90_000, 0.0), Some("headroom is 4095 KiB")),
+            (config(VictimMode::Brisk, 0), look(-9, 90_000, 0.0), Some("headroom is -9 KiB")),
+            (config(VictimMode::Brisk, 50), look(9999, 90_000, 1.0), Some("15000 KiB of files")),
+            (config(VictimMode::Brisk, 50), look(9999, 90_000, 0.0), None),
+            (config(VictimMode::Brisk, 75), look(9999, 90_000, 1.0), None),
+            (config(VictimMode::LmkRss, 0), look(-9, 90_000, 99.0), None),
+            (config(VictimMode::LmkRss, 0), look(9999, 60_000, 0.0), Some("adj 705 and above")),
+            (config(VictimMode::LmkdPsi, 0), look(-9, 0, 6.0), None),
+            (config(VictimMode::LmkdPsi, 0), look(9999, 60_000, 8.0), Some("adj 800 and above")),
         ] {
             let found = need(&config, &look).map(|need| need.cause);
             let fits =
@@ -213,8 +213,8 @@ mod tests {
             assert!(fits, "{config:?} {look:?}: {found:?}");
         }
         let idle = Look { reclaiming: false, ..look(9999, 60_000, 0.0) };
-        assert_eq!(need(&config(Mode::LmkRss, 0), &idle), None, "no reclaim calls the kernel's killer");
-        let by_headroom = KillerConfig { by_headroom: true, ..config(Mode::LmkRss, 0) };
+        assert_eq!(need(&config(VictimMode::LmkRss, 0), &idle), None, "no reclaim calls the kernel's killer");
+        let by_headroom = KillerConfig { by_headroom: true, ..config(VictimMode::LmkRss, 0) };
         assert!(need(&by_headroom, &idle).is_none() && need(&by_headroom, &look(9, 90_000, 0.0)).is_some());
     }
 
@@ -224,7 +224,7 @@ mod tests {
         let brisk = KillerConfig::default();
         let seldom = KillerConfig { look_ms: 700, ..KillerConfig::default() };
         let by_refaults = KillerConfig { refault_percent: 10, ..KillerConfig::default() };
-        let by_table = KillerConfig { mode: Mode::LmkRss, ..KillerConfig::default() };
+        let by_table = KillerConfig { mode: VictimMode::LmkRss, ..KillerConfig::default() };
         let table_by_headroom = KillerConfig { by_headroom: true, ..by_table.clone() };
         for (config, headroom_kib, cpu_count, expected_ms) in [
             (&brisk, i64::MIN, 1, 20),

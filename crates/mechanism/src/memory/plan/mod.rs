@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::config::{Arm, ZramConfig};
-use super::place::Place;
-use super::probe::DeviceFacts;
+use super::config::{ZramConfig, ZramPlan};
+use super::place::SwapPlace;
+use super::probe::MemoryDevice;
 use brisk_sys::memory::swaps::Swap;
 use brisk_sys::memory::vm_tunables::{LRU_GEN, MIN_FREE, PAGE_CLUSTER, SWAPPINESS, WATERMARK_SCALE_FACTOR};
 use brisk_sys::memory::zram::Zram;
@@ -38,7 +38,7 @@ const WATERMARK_LIMIT: u32 = 200;
 /// What is to be done about a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum SettingOutcome {
     /// It would be changed.
     Change,
     /// It is right as it is.
@@ -61,16 +61,16 @@ pub struct Setting {
     /// What would be, if it is to be changed.
     pub planned: Option<String>,
     /// Change, keep, leave alone, or not to be had.
-    pub outcome: Outcome,
+    pub outcome: SettingOutcome,
     /// Why.
     pub reason: String,
 }
 
 /// The whole plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Plan {
+pub struct MemoryPlan {
     /// Whose.
-    pub arm: Arm,
+    pub arm: ZramPlan,
     /// Each setting, in the order in which they would be written.
     pub settings: Vec<Setting>,
     /// True when the zram device that is to be set up is there already.
@@ -78,16 +78,16 @@ pub struct Plan {
     pub has_device: bool,
 }
 
-impl Plan {
+impl MemoryPlan {
     /// What `arm` would set on a device of these facts.
-    pub fn of(facts: &DeviceFacts, arm: Arm) -> Self {
+    pub fn of(facts: &MemoryDevice, arm: ZramPlan) -> Self {
         Self::wished(facts, &ZramConfig { plan: arm, ..ZramConfig::default() })
     }
 
     /// What would be set there under the configuration `wishes`.
-    pub fn wished(facts: &DeviceFacts, wishes: &ZramConfig) -> Self {
+    pub fn wished(facts: &MemoryDevice, wishes: &ZramConfig) -> Self {
         let arm = wishes.plan;
-        let planner = Planner { facts, arm, wishes, place: Place::of(facts) };
+        let planner = Planner { facts, arm, wishes, place: SwapPlace::of(facts) };
         let mut settings = vec![planner.device(), planner.algorithm(), planner.streams()];
         settings.extend(planner.backing());
         settings.extend([
@@ -104,7 +104,7 @@ impl Plan {
 
     /// What would be changed.
     pub fn changes(&self) -> impl Iterator<Item = &Setting> {
-        self.settings.iter().filter(|setting| setting.outcome == Outcome::Change)
+        self.settings.iter().filter(|setting| setting.outcome == SettingOutcome::Change)
     }
 
     /// The setting of this name.
@@ -114,23 +114,23 @@ impl Plan {
 }
 
 struct Planner<'facts> {
-    facts: &'facts DeviceFacts,
-    arm: Arm,
+    facts: &'facts MemoryDevice,
+    arm: ZramPlan,
     wishes: &'facts ZramConfig,
-    place: Place,
+    place: SwapPlace,
 }
 
 impl Planner<'_> {
     fn device(&self) -> Setting {
         let (outcome, planned) = match &self.place {
-            Place::Unused(_) | Place::New | Place::Module => {
-                (Outcome::Change, Some(self.place.device().unwrap_or("the next number").to_owned()))
+            SwapPlace::Unused(_) | SwapPlace::New | SwapPlace::Module => {
+                (SettingOutcome::Change, Some(self.place.device().unwrap_or("the next number").to_owned()))
             }
-            Place::Owned(..) => (Outcome::LeaveAlone, None),
-            Place::Nowhere(_) => (Outcome::Unsupported, None),
+            SwapPlace::Owned(..) => (SettingOutcome::LeaveAlone, None),
+            SwapPlace::Nowhere(_) => (SettingOutcome::Unsupported, None),
         };
         let now = match &self.place {
-            Place::Owned(name, _) => Some(name.clone()),
+            SwapPlace::Owned(name, _) => Some(name.clone()),
             _ => None,
         };
         Setting { name: "zram device", file: None, now, planned, outcome, reason: self.place.reason() }
@@ -156,8 +156,10 @@ impl Planner<'_> {
             let wish = [planner.wishes.algorithm.as_str()];
             let (wanted, why) = match planner.arm {
                 _ if !wish[0].is_empty() => (&wish[..], "as configured (memory.zram.algorithm)"),
-                Arm::Brisk => (&ALGORITHMS[..], "the quickest to decompress: a page that comes back is waited for"),
-                Arm::Paper => (&PAPER_ALGORITHMS[..], "the paper's, or what has taken its place"),
+                ZramPlan::Brisk => {
+                    (&ALGORITHMS[..], "the quickest to decompress: a page that comes back is waited for")
+                }
+                ZramPlan::Paper => (&PAPER_ALGORITHMS[..], "the paper's, or what has taken its place"),
             };
             let Some(zram) = planner.zram() else {
                 return Ok((wanted[0].to_owned(), format!("{why}; what is offered is known when the device is there")));
@@ -177,9 +179,11 @@ impl Planner<'_> {
         self.of_device("zram streams", "max_comp_streams", now, |planner| {
             let chosen = planner.facts.kernel.is_some_and(|version| ((3, 15)..(4, 7)).contains(&version));
             match (planner.arm, chosen) {
-                (Arm::Paper, _) => Err("the paper leaves it"),
-                (Arm::Brisk, false) => Err("this kernel needs no choice (Linux 4.7 has one a CPU, 3.14 one in all)"),
-                (Arm::Brisk, true) => {
+                (ZramPlan::Paper, _) => Err("the paper leaves it"),
+                (ZramPlan::Brisk, false) => {
+                    Err("this kernel needs no choice (Linux 4.7 has one a CPU, 3.14 one in all)")
+                }
+                (ZramPlan::Brisk, true) => {
                     let reason = "one a CPU: else CPUs wait for each other when they swap".to_owned();
                     Ok((planner.facts.cpu_count.to_string(), reason))
                 }
@@ -241,7 +245,7 @@ impl Planner<'_> {
         // The kernel takes a quarter of its reserve where that is more.
         let least_kib = self.facts.tunables.min_free_kib.unwrap_or(0) / 4;
         let choice = match (now, self.arm) {
-            (_, Arm::Paper) => Err("the paper leaves it"),
+            (_, ZramPlan::Paper) => Err("the paper leaves it"),
             (None, _) => Err("Linux has it since 4.6"),
             _ if total_kib == 0 => Err("how much memory there is cannot be read"),
             (Some(now), _) if now >= planned || least_kib >= distance_kib(planned) => {
@@ -272,7 +276,7 @@ impl Planner<'_> {
         let now = self.facts.tunables.lru_gen;
         let choice = match (now, self.arm) {
             (None, _) => Err("Linux has it since 6.1 (CONFIG_LRU_GEN)"),
-            (_, Arm::Paper) => Err("the paper's kernel had none"),
+            (_, ZramPlan::Paper) => Err("the paper's kernel had none"),
             (Some(mask), _) if mask & 1 == 1 => Err("it is on"),
             _ => Ok((
                 "y".to_owned(),
@@ -302,27 +306,27 @@ impl Planner<'_> {
     ) -> Setting {
         let file = self.place.device().map(|device| format!("/sys/block/{device}/{leaf}"));
         match &self.place {
-            Place::Nowhere(_) => Setting {
+            SwapPlace::Nowhere(_) => Setting {
                 name,
                 file: None,
                 now: None,
                 planned: None,
-                outcome: Outcome::Unsupported,
+                outcome: SettingOutcome::Unsupported,
                 reason: "there is no zram".to_owned(),
             },
-            Place::Owned(..) => Setting {
+            SwapPlace::Owned(..) => Setting {
                 name,
                 file,
                 now,
                 planned: None,
-                outcome: Outcome::LeaveAlone,
+                outcome: SettingOutcome::LeaveAlone,
                 reason: "its owner has chosen it".to_owned(),
             },
             _ => {
                 let mut setting = tunable(name, "", now, choose(self));
                 // A device that is not set up has no size or priority yet; what cannot be chosen is kept, not missing.
-                if setting.outcome == Outcome::Unsupported {
-                    setting.outcome = Outcome::Keep;
+                if setting.outcome == SettingOutcome::Unsupported {
+                    setting.outcome = SettingOutcome::Keep;
                 }
                 Setting { file, ..setting }
             }
@@ -342,7 +346,7 @@ impl Planner<'_> {
         let on_disk = self.swaps().iter().find(|swap| swap.zram_name().is_none());
         let choice = match (now, on_disk) {
             (None, _) => Err("it cannot be read".to_owned()),
-            _ if self.arm == Arm::Paper => Err("the paper leaves it".to_owned()),
+            _ if self.arm == ZramPlan::Paper => Err("the paper leaves it".to_owned()),
             _ if !self.place.has_zram() => Err("without zram there is no reason to change it".to_owned()),
             (_, Some(swap)) => Err(format!("{} is slower than zram, and it counts for both", swap.path.display())),
             (Some(now), None) if suffices(now) => Err(reason.to_owned()),
@@ -364,12 +368,12 @@ fn tunable(
         Err(reason) => (None, reason.into()),
     };
     let outcome = match (&planned, &now) {
-        (Some(planned), Some(now)) if planned == now => Outcome::Keep,
-        (Some(_), _) => Outcome::Change,
-        (None, Some(_)) => Outcome::Keep,
-        (None, None) => Outcome::Unsupported,
+        (Some(planned), Some(now)) if planned == now => SettingOutcome::Keep,
+        (Some(_), _) => SettingOutcome::Change,
+        (None, Some(_)) => SettingOutcome::Keep,
+        (None, None) => SettingOutcome::Unsupported,
     };
-    let planned = planned.filter(|_| outcome == Outcome::Change);
+    let planned = planned.filter(|_| outcome == SettingOutcome::Change);
     Setting { name, file: Some(file.to_owned()), now, planned, outcome, reason }
 }
 
@@ -379,9 +383,9 @@ fn whole_pages(kib: u64) -> u64 {
 }
 
 /// The size of the device and its reason.
-fn planned_size(arm: Arm, total_kib: u64) -> (u64, String) {
+fn planned_size(arm: ZramPlan, total_kib: u64) -> (u64, String) {
     let share = |share: f64| (total_kib as f64 * share) as u64;
-    if arm == Arm::Paper {
+    if arm == ZramPlan::Paper {
         let kib = whole_pages(share(PAPER_SHARE));
         return (kib, format!("15 % of {total_kib} KiB, as in the paper"));
     }

@@ -10,8 +10,8 @@ use brisk_sys::memory::zram::Module;
 use brisk_sys::memory::zram_owner::ZramOwner;
 
 /// The paper's phone, with a stock 6.1 kernel and an unused zram0.
-pub(in super::super) fn phone() -> DeviceFacts {
-    DeviceFacts {
+pub(in super::super) fn phone() -> MemoryDevice {
+    MemoryDevice {
         memory: Some(MemoryInfo { total_kib: 353_280, free_kib: 20_000, ..MemoryInfo::default() }),
         cpu_count: 2,
         kernel: Some((6, 1)),
@@ -45,8 +45,8 @@ fn owner(name: &'static str, device: &str) -> ZramOwner {
     ZramOwner { name, files: vec!["/etc/its.conf".into()], devices }
 }
 
-fn changes(facts: &DeviceFacts, arm: Arm) -> Vec<(&'static str, String)> {
-    Plan::of(facts, arm).changes().map(|setting| (setting.name, setting.planned.clone().unwrap())).collect()
+fn changes(facts: &MemoryDevice, arm: ZramPlan) -> Vec<(&'static str, String)> {
+    MemoryPlan::of(facts, arm).changes().map(|setting| (setting.name, setting.planned.clone().unwrap())).collect()
 }
 
 // Verifies MEMORY-1.
@@ -62,8 +62,8 @@ fn a_phones_zram_is_three_quarters_of_memory_with_settings() {
         ("watermark_scale_factor", "200"),
         ("multi-generational LRU", "y"),
     ];
-    assert_eq!(changes(&phone(), Arm::Brisk), expected.map(|(name, value)| (name, value.to_owned())));
-    assert!(Plan::of(&phone(), Arm::Brisk).settings.iter().all(|setting| !setting.reason.is_empty()));
+    assert_eq!(changes(&phone(), ZramPlan::Brisk), expected.map(|(name, value)| (name, value.to_owned())));
+    assert!(MemoryPlan::of(&phone(), ZramPlan::Brisk).settings.iter().all(|setting| !setting.reason.is_empty()));
 }
 
 // Verifies MEMORY-9.
@@ -71,15 +71,15 @@ fn a_phones_zram_is_three_quarters_of_memory_with_settings() {
 fn the_papers_arm_is_fifteen_percent_lzo_and_nothing_else() {
     let expected =
         [("zram device", "zram0"), ("zram algorithm", "lzo"), ("zram size", "52992 KiB"), ("swap priority", "100")];
-    assert_eq!(changes(&phone(), Arm::Paper), expected.map(|(name, value)| (name, value.to_owned())));
+    assert_eq!(changes(&phone(), ZramPlan::Paper), expected.map(|(name, value)| (name, value.to_owned())));
 }
 
 // Verifies MEMORY-1.
 #[test]
 fn another_owners_device_is_left_alone() {
-    let configured = DeviceFacts { owners: vec![owner("zram-generator", "zram0")], ..phone() };
-    let in_use = DeviceFacts { swaps: Ok(vec![swap("/dev/zram0", 100)]), ..phone() };
-    let android = DeviceFacts {
+    let configured = MemoryDevice { owners: vec![owner("zram-generator", "zram0")], ..phone() };
+    let in_use = MemoryDevice { swaps: Ok(vec![swap("/dev/zram0", 100)]), ..phone() };
+    let android = MemoryDevice {
         swaps: Ok(vec![swap("/dev/block/zram0", -1)]),
         owners: vec![owner("Android's init", "zram0")],
         ..phone()
@@ -89,8 +89,8 @@ fn another_owners_device_is_left_alone() {
         (in_use, "zram0 is swap already, set up by another program: it is left alone"),
         (android, "zram0 is swap already and belongs to Android's init (/etc/its.conf): it is left alone"),
     ] {
-        for arm in [Arm::Brisk, Arm::Paper] {
-            let plan = Plan::of(&facts, arm);
+        for arm in [ZramPlan::Brisk, ZramPlan::Paper] {
+            let plan = MemoryPlan::of(&facts, arm);
             assert_eq!(plan.setting("zram device").unwrap().reason, whose);
             let touched: Vec<_> = plan.changes().filter(|setting| setting.name.contains("zram")).collect();
             assert!(touched.is_empty(), "{touched:?}");
@@ -102,14 +102,18 @@ fn another_owners_device_is_left_alone() {
 fn the_device_comes_from_where_it_can_be_had() {
     let used = Zram { name: "zram0".into(), disk_size_bytes: 4096, ..Zram::default() };
     for (facts, outcome, reason) in [
-        (phone(), Outcome::Change, "not in use"),
-        (DeviceFacts { zram: Ok(vec![used]), ..phone() }, Outcome::Change, "hot_add makes another"),
-        (DeviceFacts { zram: Ok(vec![]), module: Module::Loadable, ..phone() }, Outcome::Change, "not loaded"),
-        (DeviceFacts { zram: Ok(vec![]), module: Module::Missing, ..phone() }, Outcome::Unsupported, "CONFIG_ZRAM"),
-        (DeviceFacts { zram: Err("zram0 is odd".into()), ..phone() }, Outcome::Unsupported, "zram0 is odd"),
-        (DeviceFacts { swaps: Err("no swaps".into()), ..phone() }, Outcome::Unsupported, "no swaps"),
+        (phone(), SettingOutcome::Change, "not in use"),
+        (MemoryDevice { zram: Ok(vec![used]), ..phone() }, SettingOutcome::Change, "hot_add makes another"),
+        (MemoryDevice { zram: Ok(vec![]), module: Module::Loadable, ..phone() }, SettingOutcome::Change, "not loaded"),
+        (
+            MemoryDevice { zram: Ok(vec![]), module: Module::Missing, ..phone() },
+            SettingOutcome::Unsupported,
+            "CONFIG_ZRAM",
+        ),
+        (MemoryDevice { zram: Err("zram0 is odd".into()), ..phone() }, SettingOutcome::Unsupported, "zram0 is odd"),
+        (MemoryDevice { swaps: Err("no swaps".into()), ..phone() }, SettingOutcome::Unsupported, "no swaps"),
     ] {
-        let plan = Plan::of(&facts, Arm::Brisk);
+        let plan = MemoryPlan::of(&facts, ZramPlan::Brisk);
         let device = plan.setting("zram device").unwrap();
         assert!(device.outcome == outcome && device.reason.contains(reason), "{device:?}");
         let size = plan.setting("zram size").unwrap();
@@ -120,12 +124,12 @@ fn the_device_comes_from_where_it_can_be_had() {
 // Verifies MEMORY-1.
 #[test]
 fn each_setting_follows_from_the_device() {
-    let with = |change: fn(&mut DeviceFacts)| {
+    let with = |change: fn(&mut MemoryDevice)| {
         let mut facts = phone();
         change(&mut facts);
         facts
     };
-    let offered = |facts: &mut DeviceFacts, names: &[&str]| {
+    let offered = |facts: &mut MemoryDevice, names: &[&str]| {
         facts.zram.as_mut().unwrap()[0].algorithms_offered = names.iter().map(|&name| name.to_owned()).collect();
     };
     let mut lzo_only = phone();
@@ -156,7 +160,7 @@ fn each_setting_follows_from_the_device() {
         (with(|facts| facts.tunables.lru_gen = None), "multi-generational LRU", None),
         (phone(), "min_free_kbytes", None),
     ] {
-        let plan = Plan::of(&facts, Arm::Brisk);
+        let plan = MemoryPlan::of(&facts, ZramPlan::Brisk);
         let setting = plan.setting(name).unwrap();
         assert_eq!(setting.planned.as_deref(), planned, "{setting:?}");
     }
@@ -165,19 +169,19 @@ fn each_setting_follows_from_the_device() {
 // Verifies MEMORY-6.
 #[test]
 fn pages_are_written_back_only_where_configured() {
-    assert!(Plan::of(&phone(), Arm::Brisk).setting("zram backing device").is_none());
+    assert!(MemoryPlan::of(&phone(), ZramPlan::Brisk).setting("zram backing device").is_none());
     let wishes = ZramConfig { backing_device: "/dev/mmcblk0p9".into(), ..ZramConfig::default() };
     let mut facts = phone();
     facts.zram.as_mut().unwrap()[0].writeback = true;
-    let changes = crate::memory::apply::changes(&Plan::wished(&facts, &wishes)).unwrap();
+    let changes = crate::memory::apply::changes(&MemoryPlan::wished(&facts, &wishes)).unwrap();
     let position = |wanted: &Target| changes.iter().position(|change| change.target == *wanted).unwrap();
     let backing = position(&Target::ZramBacking("zram0".into()));
     assert_eq!(changes[backing].value, "/dev/mmcblk0p9");
     assert!(backing < position(&Target::ZramSize("zram0".into())), "a device with a size takes none");
-    let unable = Plan::wished(&phone(), &wishes);
-    assert_eq!(unable.setting("zram backing device").unwrap().outcome, Outcome::Keep, "{unable:?}");
-    let owned = Plan::wished(&DeviceFacts { swaps: Ok(vec![swap("/dev/zram0", 100)]), ..facts }, &wishes);
-    assert_eq!(owned.setting("zram backing device").unwrap().outcome, Outcome::LeaveAlone, "{owned:?}");
+    let unable = MemoryPlan::wished(&phone(), &wishes);
+    assert_eq!(unable.setting("zram backing device").unwrap().outcome, SettingOutcome::Keep, "{unable:?}");
+    let owned = MemoryPlan::wished(&MemoryDevice { swaps: Ok(vec![swap("/dev/zram0", 100)]), ..facts }, &wishes);
+    assert_eq!(owned.setting("zram backing device").unwrap().outcome, SettingOutcome::LeaveAlone, "{owned:?}");
 }
 
 prop_compose! {
@@ -185,10 +189,10 @@ prop_compose! {
         total_kib in 1u64..1 << 40, cpu_count in 1u32..512, kernel in proptest::option::of((2u32..8, 0u32..20)),
         size in 0u64..3, module in 0usize..3, priorities in prop::collection::vec((any::<bool>(), any::<i32>()), 0..4),
         has_owner in any::<bool>(), tunables in any::<[Option<u16>; 5]>(), offered in 0usize..5,
-    ) -> DeviceFacts {
+    ) -> MemoryDevice {
         let number = |index: usize| tunables[index].map(u32::from);
         let names = ["lzo", "zstd", "842", "lz4"].map(str::to_owned);
-        DeviceFacts {
+        MemoryDevice {
             memory: Some(MemoryInfo { total_kib, ..MemoryInfo::default() }),
             cpu_count,
             kernel,
@@ -206,12 +210,12 @@ proptest! {
     // Verifies MEMORY-1.
     #[test]
     fn any_device_gets_a_sound_plan(facts in any_facts(), paper in any::<bool>()) {
-        let plan = Plan::of(&facts, if paper { Arm::Paper } else { Arm::Brisk });
+        let plan = MemoryPlan::of(&facts, if paper { ZramPlan::Paper } else { ZramPlan::Brisk });
         let total_kib = facts.memory.as_ref().unwrap().total_kib;
         let foreign = !facts.owners.is_empty() || facts.swaps.as_ref().unwrap().iter().any(|swap| swap.zram_name().is_some());
         let swappiness_limit = if facts.kernel >= Some((5, 8)) { 200 } else { 100 };
         for setting in &plan.settings {
-            prop_assert_eq!(setting.planned.is_some(), setting.outcome == Outcome::Change, "{:?}", setting);
+            prop_assert_eq!(setting.planned.is_some(), setting.outcome == SettingOutcome::Change, "{:?}", setting);
             prop_assert!(!setting.reason.is_empty() && setting.planned != setting.now || setting.planned.is_none());
         }
         for setting in plan.changes() {

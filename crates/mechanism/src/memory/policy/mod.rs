@@ -8,7 +8,7 @@ use super::apply::{Change, changes};
 use super::config::MemoryConfig;
 use super::parts::{self, KillerState, ZramState};
 use super::restraint::restrain;
-use super::{DeviceFacts, NAME, Plan};
+use super::{MemoryDevice, MemoryPlan, NAME};
 use crate::sequence::Sequence;
 use crate::{
     Action, Child, Decision, Effect, Enabled, Event, Facts, Interest, Job, Outcome, Part, Policy, Process, Question,
@@ -92,7 +92,7 @@ impl MemoryPolicy {
         &mut self,
         now: BootTime,
         config: MemoryConfig,
-        (facts, offered): (&DeviceFacts, Support),
+        (facts, offered): (&MemoryDevice, Support),
         decisions: &mut Vec<Decision>,
     ) {
         self.offered = offered;
@@ -102,7 +102,7 @@ impl MemoryPolicy {
         let zram_obstacle = parts::obstacle(facts, &self.config.zram);
         self.company = Company { zram_obstacle, ..Company::default() };
         if self.config.zram.enabled.is_on() && self.plan.is_idle() {
-            let plan = Plan::wished(facts, &self.config.zram);
+            let plan = MemoryPlan::wished(facts, &self.config.zram);
             match changes(&plan) {
                 Ok(changes) => self.plan.begin(changes),
                 Err(reason) => tracing::warn!("{NAME}: {reason}"),

@@ -63,7 +63,7 @@ const UNKNOWN_COST_MS: f64 = 1000.0;
 /// How a victim is chosen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mode {
+pub enum VictimMode {
     /// The least important class first; within it the least cost for the memory returned
     #[default]
     Brisk,
@@ -79,7 +79,7 @@ pub enum Mode {
     Lmkd,
 }
 
-impl Mode {
+impl VictimMode {
     /// True for those that need what only smaps_rollup tells.
     pub fn is_proportional(self) -> bool {
         matches!(self, Self::LmkPss | Self::LmkPssSwap)
@@ -213,27 +213,27 @@ const LMKD_CRITICAL_ADJ: i16 = 0;
 const LMKD_HEAVIEST_UP_TO_ADJ: i16 = 200;
 
 /// The lowest `oom_score_adj` that `mode` would take now; `None` when it would take no process.
-pub fn adj_threshold(mode: Mode, situation: &Situation) -> Option<i16> {
+pub fn adj_threshold(mode: VictimMode, situation: &Situation) -> Option<i16> {
     match mode {
         // When a process must go is for the headroom to say.
-        Mode::Brisk => Some(i16::MIN),
-        Mode::LmkRss | Mode::LmkPss | Mode::LmkPssSwap => {
+        VictimMode::Brisk => Some(i16::MIN),
+        VictimMode::LmkRss | VictimMode::LmkPss | VictimMode::LmkPssSwap => {
             let is_below = |&&(kib, _): &&(u64, i16)| situation.free_kib < kib && situation.file_kib < kib;
             MINFREE.iter().find(is_below).map(|&(_, adj)| adj)
         }
-        Mode::LmkdPsi if situation.full_percent >= LMKD_CRITICAL_PERCENT => Some(LMKD_CRITICAL_ADJ),
-        Mode::LmkdPsi if situation.some_percent >= LMKD_MEDIUM_PERCENT => Some(LMKD_MEDIUM_ADJ),
-        Mode::LmkdPsi => None,
+        VictimMode::LmkdPsi if situation.full_percent >= LMKD_CRITICAL_PERCENT => Some(LMKD_CRITICAL_ADJ),
+        VictimMode::LmkdPsi if situation.some_percent >= LMKD_MEDIUM_PERCENT => Some(LMKD_MEDIUM_ADJ),
+        VictimMode::LmkdPsi => None,
         // When a process must go is for lmkd.rs to say.
-        Mode::Lmkd => Some(LMKD_CRITICAL_ADJ),
+        VictimMode::Lmkd => Some(LMKD_CRITICAL_ADJ),
     }
 }
 
 /// Among whom a victim is chosen, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Choice {
+pub struct VictimChoice {
     /// By what.
-    pub mode: Mode,
+    pub mode: VictimMode,
     /// Of those with this `oom_score_adj` and above.
     pub threshold: i16,
     /// True when all of the same class stand the same, whatever the rest of the adj says; brisk's mode does so anyway.
@@ -241,14 +241,19 @@ pub struct Choice {
 }
 
 /// Those who would go, the first one first.
-pub fn order(mode: Mode, candidates: &[Candidate], situation: &Situation, protection: &Protection) -> Vec<Victim> {
+pub fn order(
+    mode: VictimMode,
+    candidates: &[Candidate],
+    situation: &Situation,
+    protection: &Protection,
+) -> Vec<Victim> {
     let Some(threshold) = adj_threshold(mode, situation) else { return Vec::new() };
-    order_by(Choice { mode, threshold, by_class: false }, candidates, situation, protection)
+    order_by(VictimChoice { mode, threshold, by_class: false }, candidates, situation, protection)
 }
 
 /// Those who would go by `choice`.
 pub fn order_by(
-    choice: Choice,
+    choice: VictimChoice,
     candidates: &[Candidate],
     situation: &Situation,
     protection: &Protection,
@@ -275,14 +280,14 @@ pub fn order_by(
     ranked.into_iter().map(victim).collect()
 }
 
-fn predicted_kib(mode: Mode, candidate: &Candidate, situation: &Situation) -> u64 {
+fn predicted_kib(mode: VictimMode, candidate: &Candidate, situation: &Situation) -> u64 {
     match mode {
-        Mode::Brisk => candidate.returned_kib(situation.swap_ratio),
-        Mode::LmkPss => candidate.pss_kib.unwrap_or(candidate.rss_kib),
-        Mode::LmkPssSwap => candidate
+        VictimMode::Brisk => candidate.returned_kib(situation.swap_ratio),
+        VictimMode::LmkPss => candidate.pss_kib.unwrap_or(candidate.rss_kib),
+        VictimMode::LmkPssSwap => candidate
             .pss_kib
             .map_or(candidate.rss_kib, |kib| kib.saturating_add(candidate.swap_pss_kib.unwrap_or(candidate.swap_kib))),
-        Mode::LmkRss | Mode::LmkdPsi | Mode::Lmkd => candidate.rss_kib,
+        VictimMode::LmkRss | VictimMode::LmkdPsi | VictimMode::Lmkd => candidate.rss_kib,
     }
 }
 
@@ -293,17 +298,17 @@ struct Rank {
 }
 
 impl Rank {
-    fn of(choice: Choice, candidate: &Candidate, predicted_kib: u64) -> Self {
+    fn of(choice: VictimChoice, candidate: &Candidate, predicted_kib: u64) -> Self {
         let adj = candidate.oom_score_adj;
         let largest_first = -(predicted_kib as f64);
         let longest_first = -(candidate.background_s.unwrap_or(0) as f64);
         let cost = match choice.mode {
-            Mode::Brisk => candidate.cost_ms() / predicted_kib.max(1) as f64,
-            Mode::LmkRss | Mode::LmkPss | Mode::LmkPssSwap => largest_first,
-            Mode::LmkdPsi | Mode::Lmkd if adj <= LMKD_HEAVIEST_UP_TO_ADJ => largest_first,
-            Mode::LmkdPsi | Mode::Lmkd => longest_first,
+            VictimMode::Brisk => candidate.cost_ms() / predicted_kib.max(1) as f64,
+            VictimMode::LmkRss | VictimMode::LmkPss | VictimMode::LmkPssSwap => largest_first,
+            VictimMode::LmkdPsi | VictimMode::Lmkd if adj <= LMKD_HEAVIEST_UP_TO_ADJ => largest_first,
+            VictimMode::LmkdPsi | VictimMode::Lmkd => longest_first,
         };
-        let is_by_class = choice.mode == Mode::Brisk || choice.by_class;
+        let is_by_class = choice.mode == VictimMode::Brisk || choice.by_class;
         Self { class: if is_by_class { class(adj) } else { adj }, cost }
     }
 
@@ -317,10 +322,10 @@ pub fn class(oom_score_adj: i16) -> i16 {
     oom_score_adj.div_euclid(100).saturating_mul(100)
 }
 
-fn reason(mode: Mode, candidate: &Candidate, situation: &Situation) -> String {
+fn reason(mode: VictimMode, candidate: &Candidate, situation: &Situation) -> String {
     let adj = candidate.oom_score_adj;
     match mode {
-        Mode::Brisk => {
+        VictimMode::Brisk => {
             let swapped = match candidate.swap_kib {
                 0 => String::new(),
                 kib => format!(" + {:.2} x {kib} KiB on swap", candidate.ratio(situation.swap_ratio)),
@@ -331,19 +336,19 @@ fn reason(mode: Mode, candidate: &Candidate, situation: &Situation) -> String {
             };
             format!("class {}: {} KiB in memory{swapped}; {cost}", class(adj), candidate.rss_anonymous_kib)
         }
-        Mode::LmkRss => format!("adj {adj}, resident {} KiB", candidate.rss_kib),
-        Mode::LmkPss => match candidate.pss_kib {
+        VictimMode::LmkRss => format!("adj {adj}, resident {} KiB", candidate.rss_kib),
+        VictimMode::LmkPss => match candidate.pss_kib {
             Some(kib) => format!("adj {adj}, proportional {kib} KiB"),
             None => format!("adj {adj}, resident {} KiB: not sampled", candidate.rss_kib),
         },
-        Mode::LmkPssSwap => match (candidate.pss_kib, candidate.swap_pss_kib) {
+        VictimMode::LmkPssSwap => match (candidate.pss_kib, candidate.swap_pss_kib) {
             (Some(kib), swap) => format!("adj {adj}, proportional {kib} KiB and {} KiB on swap", swap.unwrap_or(0)),
             (None, _) => format!("adj {adj}, resident {} KiB: not sampled", candidate.rss_kib),
         },
-        Mode::LmkdPsi | Mode::Lmkd if adj <= LMKD_HEAVIEST_UP_TO_ADJ => {
+        VictimMode::LmkdPsi | VictimMode::Lmkd if adj <= LMKD_HEAVIEST_UP_TO_ADJ => {
             format!("adj {adj}, resident {} KiB", candidate.rss_kib)
         }
-        Mode::LmkdPsi | Mode::Lmkd => match candidate.background_s {
+        VictimMode::LmkdPsi | VictimMode::Lmkd => match candidate.background_s {
             Some(seconds) => format!("adj {adj}, in the background for {seconds} s"),
             None => format!("adj {adj}"),
         },

@@ -19,7 +19,7 @@ fn app(pid: u32, oom_score_adj: i16, rss_anonymous_kib: u64, swap_kib: u64) -> C
     }
 }
 
-fn pids(mode: Mode, candidates: &[Candidate], situation: &Situation) -> Vec<u32> {
+fn pids(mode: VictimMode, candidates: &[Candidate], situation: &Situation) -> Vec<u32> {
     order(mode, candidates, situation, &Protection::of_system(true)).iter().map(|victim| victim.pid).collect()
 }
 
@@ -38,7 +38,7 @@ fn the_class_comes_first_and_then_what_a_death_returns() {
         // The foreground (zero) and system (below) never.
         (vec![app(10, 0, 50_000, 0), app(11, -800, 50_000, 0), app(12, 1, 4, 0)], vec![12]),
     ] {
-        assert_eq!(pids(Mode::Brisk, &candidates, &CALM), expected, "{candidates:?}");
+        assert_eq!(pids(VictimMode::Brisk, &candidates, &CALM), expected, "{candidates:?}");
     }
 }
 
@@ -51,10 +51,10 @@ fn an_application_that_comes_back_or_starts_slowly_stays_longer() {
     };
     let candidates =
         [known(10, 4000.0, 0.5), known(11, 1000.0, 0.5), known(12, 4000.0, 0.05), known(13, f64::NAN, 0.9)];
-    assert_eq!(pids(Mode::Brisk, &candidates, &CALM), [12, 11, 13, 10]);
+    assert_eq!(pids(VictimMode::Brisk, &candidates, &CALM), [12, 11, 13, 10]);
     // Twice the memory for twice the cost is the same bargain; a little more is a better one.
     let candidates = [known(10, 1000.0, 0.5), Candidate { rss_anonymous_kib: 81_000, ..known(11, 2000.0, 0.5) }];
-    assert_eq!(pids(Mode::Brisk, &candidates, &CALM), [11, 10]);
+    assert_eq!(pids(VictimMode::Brisk, &candidates, &CALM), [11, 10]);
 }
 
 // Verifies MEMORY-9.
@@ -70,20 +70,20 @@ fn the_low_memory_killer_follows_its_table() {
         (at(5, 5), Some(0)),
         (at(5, 15), Some(352)),
     ] {
-        assert_eq!(adj_threshold(Mode::LmkRss, &situation), threshold, "{situation:?}");
-        assert_eq!(adj_threshold(Mode::LmkPss, &situation), threshold, "{situation:?}");
-        assert_eq!(adj_threshold(Mode::LmkPssSwap, &situation), threshold, "{situation:?}");
+        assert_eq!(adj_threshold(VictimMode::LmkRss, &situation), threshold, "{situation:?}");
+        assert_eq!(adj_threshold(VictimMode::LmkPss, &situation), threshold, "{situation:?}");
+        assert_eq!(adj_threshold(VictimMode::LmkPssSwap, &situation), threshold, "{situation:?}");
     }
     let mut candidates =
         [app(10, 529, 20_000, 0), app(11, 705, 10_000, 90_000), app(12, 705, 30_000, 0), app(13, 0, 99_000, 0)];
-    assert_eq!(pids(Mode::LmkRss, &candidates, &at(15, 15)), [12, 11, 10]);
+    assert_eq!(pids(VictimMode::LmkRss, &candidates, &at(15, 15)), [12, 11, 10]);
     candidates[1].pss_kib = Some(25_000);
     candidates[2].pss_kib = Some(24_000);
-    assert_eq!(pids(Mode::LmkPss, &candidates, &at(15, 15)), [11, 12, 10]);
+    assert_eq!(pids(VictimMode::LmkPss, &candidates, &at(15, 15)), [11, 12, 10]);
     candidates[2].swap_pss_kib = Some(2_000);
     candidates[1].swap_pss_kib = Some(500);
-    assert_eq!(pids(Mode::LmkPssSwap, &candidates, &at(15, 15)), [12, 11, 10]);
-    assert!(pids(Mode::LmkRss, &candidates, &at(64, 64)).is_empty());
+    assert_eq!(pids(VictimMode::LmkPssSwap, &candidates, &at(15, 15)), [12, 11, 10]);
+    assert!(pids(VictimMode::LmkRss, &candidates, &at(64, 64)).is_empty());
 }
 
 // Verifies MEMORY-9.
@@ -98,7 +98,7 @@ fn lmkd_follows_pressure_and_kills_the_oldest_background() {
     for (situation, expected) in
         [(under(1.0, 0.5), vec![]), (under(7.0, 0.5), vec![11, 10]), (under(90.0, 70.0), vec![11, 10, 12, 14, 13])]
     {
-        assert_eq!(pids(Mode::LmkdPsi, &candidates, &situation), expected, "{situation:?}");
+        assert_eq!(pids(VictimMode::LmkdPsi, &candidates, &situation), expected, "{situation:?}");
     }
 }
 
@@ -106,7 +106,7 @@ fn lmkd_follows_pressure_and_kills_the_oldest_background() {
 fn within_a_class_the_size_decides_when_asked_to() {
     let candidates = [app(10, 915, 20_000, 0), app(11, 900, 30_000, 0), app(12, 705, 90_000, 0)];
     let chosen = |by_class| {
-        let choice = Choice { mode: Mode::LmkRss, threshold: 0, by_class };
+        let choice = VictimChoice { mode: VictimMode::LmkRss, threshold: 0, by_class };
         order_by(choice, &candidates, &CALM, &Protection::of_system(true)).iter().map(|it| it.pid).collect::<Vec<_>>()
     };
     assert_eq!((chosen(false), chosen(true)), (vec![10, 11, 12], vec![11, 10, 12]));
@@ -116,7 +116,7 @@ fn within_a_class_the_size_decides_when_asked_to() {
 fn what_was_learned_of_ones_own_pages_goes_before_the_average() {
     let learned = Candidate { swap_ratio: Some(0.75), ..app(10, 900, 10_000, 40_000) };
     assert_eq!((learned.returned_kib(0.25), app(10, 900, 10_000, 40_000).returned_kib(0.25)), (40_000, 20_000));
-    assert_eq!(pids(Mode::Brisk, &[app(11, 900, 30_000, 0), learned], &CALM), [10, 11]);
+    assert_eq!(pids(VictimMode::Brisk, &[app(11, 900, 30_000, 0), learned], &CALM), [10, 11]);
 }
 
 // Verifies MEMORY-3.
@@ -132,9 +132,9 @@ fn what_the_system_stands_on_is_protected() {
         ("browser", true),
         ("initiator", true),
     ] {
-        assert_eq!(!pids(Mode::Brisk, &[named(name)], &CALM).is_empty(), goes, "{name}");
+        assert_eq!(!pids(VictimMode::Brisk, &[named(name)], &CALM).is_empty(), goes, "{name}");
     }
-    assert!(pids(Mode::Brisk, &[Candidate { pid: 1, ..named("browser") }], &CALM).is_empty());
+    assert!(pids(VictimMode::Brisk, &[Candidate { pid: 1, ..named("browser") }], &CALM).is_empty());
     assert_eq!(Protection::of_system(false).names.len(), SYSTEM_NAMES.len(), "every name is a pattern");
 }
 
@@ -167,7 +167,7 @@ fn a_name_protects_the_systems_own_processes_alone() {
         (true, Some(10_057), &format!("{session}/init.scope"), true),
     ] {
         let protection = Protection::of_system(is_android);
-        let victims = order(Mode::Brisk, &[named(uid, group)], &CALM, &protection);
+        let victims = order(VictimMode::Brisk, &[named(uid, group)], &CALM, &protection);
         assert_eq!(!victims.is_empty(), goes, "Android {is_android}, user {uid:?}, {group}");
     }
 }
@@ -190,9 +190,9 @@ fn what_is_configured_is_protected_beside_it() {
         ..app(7, 900, 90_000, 0)
     };
     for (uid, group, goes) in [(0, "/", false), (1000, "/", true), (1000, "/u/app-kiosk-1.scope", false)] {
-        assert_eq!(!order(Mode::Brisk, &[own(uid, group)], &CALM, &protection).is_empty(), goes, "{uid} {group}");
+        assert_eq!(!order(VictimMode::Brisk, &[own(uid, group)], &CALM, &protection).is_empty(), goes, "{uid} {group}");
     }
-    assert!(order(Mode::Brisk, &[app(7, 499, 90_000, 0)], &CALM, &protection).is_empty());
+    assert!(order(VictimMode::Brisk, &[app(7, 499, 90_000, 0)], &CALM, &protection).is_empty());
 }
 
 #[test]
@@ -224,7 +224,7 @@ proptest! {
     ) {
         let situation = Situation { free_kib, file_kib, some_percent, full_percent, swap_ratio };
         let protection = Protection { adj_floor: floor, ..Protection::of_system(true) };
-        for mode in [Mode::Brisk, Mode::LmkRss, Mode::LmkPss, Mode::LmkPssSwap, Mode::LmkdPsi, Mode::Lmkd] {
+        for mode in [VictimMode::Brisk, VictimMode::LmkRss, VictimMode::LmkPss, VictimMode::LmkPssSwap, VictimMode::LmkdPsi, VictimMode::Lmkd] {
             let victims = order(mode, &candidates, &situation, &protection);
             prop_assert!(victims.len() <= candidates.len());
             for victim in &victims {
@@ -232,7 +232,7 @@ proptest! {
                 prop_assert!(!["init", "zygote64"].contains(&victim.name.as_str()));
                 prop_assert!(adj_threshold(mode, &situation).is_some_and(|threshold| victim.oom_score_adj >= threshold));
             }
-            let key = |victim: &Victim| if mode == Mode::Brisk { class(victim.oom_score_adj) } else { victim.oom_score_adj };
+            let key = |victim: &Victim| if mode == VictimMode::Brisk { class(victim.oom_score_adj) } else { victim.oom_score_adj };
             prop_assert!(victims.is_sorted_by(|one, other| key(one) >= key(other)), "the class comes first");
         }
     }
@@ -242,7 +242,7 @@ proptest! {
     fn of_equals_the_one_that_returns_most_goes_first(candidates in prop::collection::vec(any_candidate(), 0..40), swap_ratio in 0.0f64..1.0) {
         let unknown = |candidate: Candidate| Candidate { relaunch_cost_ms: None, return_probability: None, ..candidate };
         let candidates: Vec<Candidate> = candidates.into_iter().map(unknown).collect();
-        let victims = order(Mode::Brisk, &candidates, &Situation { swap_ratio, ..CALM }, &Protection::of_system(true));
+        let victims = order(VictimMode::Brisk, &candidates, &Situation { swap_ratio, ..CALM }, &Protection::of_system(true));
         for pair in victims.windows(2) {
             let same = class(pair[0].oom_score_adj) == class(pair[1].oom_score_adj);
             prop_assert!(!same || pair[0].predicted_kib >= pair[1].predicted_kib, "{pair:?}");

@@ -6,7 +6,7 @@ use super::{AT_REST, EVIDENCE, Held, PlacementPolicy, WINDOW};
 use crate::placement::cores::Split;
 use crate::placement::gain::{Advice, CORE_SLACK, Totals, advise};
 use crate::placement::step::{Rung, Step};
-use crate::placement::trial::{Missed, Rhythms, Trial, Verdict, is_less};
+use crate::placement::trial::{Missed, Rhythms, Trial, TrialVerdict, is_less};
 use crate::{Action, Decision, Target};
 use brisk_sys::BootTime;
 use brisk_sys::sched::threads::Look;
@@ -57,21 +57,21 @@ impl PlacementPolicy {
         let Some(held) = &mut self.held else { return };
         if let Some(trial) = &mut held.trial {
             match trial.take(now, totals) {
-                Verdict::Open => {
+                TrialVerdict::Open => {
                     if lacking(&held.step, trial.after().runnable(), least) > OUTGROWN {
                         self.take_back(now, OUTGROWS, decisions);
                     }
                     return;
                 }
-                Verdict::Useless(why) => {
+                TrialVerdict::Useless(why) => {
                     let rung = held.step.rung();
                     if !self.back_off.knows(rung) {
                         self.refused = Some((rung, trial.after().wait_share()));
                     }
                     return self.take_back(now, &format!("it did not help: {why}"), decisions);
                 }
-                Verdict::Unclear(why) => return self.doubt(now, &why, decisions),
-                Verdict::Helps => {
+                TrialVerdict::Unclear(why) => return self.doubt(now, &why, decisions),
+                TrialVerdict::Helps => {
                     let after = trial.after();
                     held.trial = trial.again(now);
                     let missed = held.rhythms.judge(now, &self.roster);

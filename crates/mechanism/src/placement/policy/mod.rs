@@ -26,7 +26,7 @@ use crate::{
     ThreadDemand, ThreadSampling,
 };
 use brisk_sys::BootTime;
-use brisk_sys::cgroup::membership::Choice;
+use brisk_sys::cgroup::membership::GroupChoice;
 use brisk_sys::cgroup::weight::WeighedGroup;
 use brisk_sys::io::io_priority::IoPriority;
 use brisk_sys::sched::thread_facts::ThreadFacts;
@@ -193,7 +193,7 @@ impl PlacementPolicy {
 
     /// True when the groups of the delegated sub-tree are wanted with the next sample.
     fn wants_groups(&self, now: BootTime) -> bool {
-        let has_tree = matches!(self.config.groups, Choice::Tree(_));
+        let has_tree = matches!(self.config.groups, GroupChoice::Tree(_));
         has_tree && self.roster.has_front() && self.neighbours.are_due(now)
     }
 

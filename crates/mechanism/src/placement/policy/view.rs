@@ -3,7 +3,7 @@
 use super::PlacementPolicy;
 use crate::Target;
 use crate::placement::groups::sessions::Reach;
-use crate::placement::snapshot::{MOST_THREADS, Snapshot, ThreadView};
+use crate::placement::snapshot::{MOST_THREADS, PlacementSnapshot, ThreadView};
 use crate::placement::step::Step;
 use crate::placement::threads::classify::Class;
 use crate::placement::threads::roster::{Member, most_demanding};
@@ -31,7 +31,7 @@ impl PlacementPolicy {
     }
 
     /// What it does and why, with every thread that is awake.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> PlacementSnapshot {
         let treatment = |member: &Member| {
             let is_own = |(target, _): &(&Target, &str)| target.thread() == Some(member.thread.tid);
             let own = || self.leased.held().chain(self.parted.held()).filter(is_own);
@@ -62,7 +62,7 @@ impl PlacementPolicy {
             awake.into_iter().map(|member| self.view_of(member, treatment(member))).collect();
         let standing = self.standing.as_ref().and_then(|standing| standing.since()).map(|_| Step::Weight);
         let (totals, step) = (self.window.totals(), self.held.as_ref().map(|held| held.step.clone()).or(standing));
-        Snapshot {
+        PlacementSnapshot {
             support: self.support.clone(),
             rule: self.config.rule,
             is_on_trial: self.held.as_ref().and_then(|held| held.trial.as_ref()).is_some_and(Trial::is_first),

@@ -32,7 +32,7 @@ const LIMITS: [(&str, &str); 6] = [
 /// Which groups may be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Choice {
+pub enum GroupChoice {
     /// What the device offers and no manager minds.
     #[default]
     Auto,
@@ -42,7 +42,7 @@ pub enum Choice {
     Tree(PathBuf),
 }
 
-impl FromStr for Choice {
+impl FromStr for GroupChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -55,7 +55,7 @@ impl FromStr for Choice {
     }
 }
 
-impl TryFrom<String> for Choice {
+impl TryFrom<String> for GroupChoice {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -63,12 +63,12 @@ impl TryFrom<String> for Choice {
     }
 }
 
-impl From<Choice> for String {
-    fn from(choice: Choice) -> Self {
+impl From<GroupChoice> for String {
+    fn from(choice: GroupChoice) -> Self {
         match choice {
-            Choice::Auto => "auto".to_owned(),
-            Choice::Off => "off".to_owned(),
-            Choice::Tree(folder) => folder.display().to_string(),
+            GroupChoice::Auto => "auto".to_owned(),
+            GroupChoice::Off => "off".to_owned(),
+            GroupChoice::Tree(folder) => folder.display().to_string(),
         }
     }
 }
@@ -133,14 +133,14 @@ impl Lookup<'_> {
 
 impl Groups {
     /// What the device below `root` offers under `choice`.
-    pub fn of(root: &Root, choice: &Choice) -> Self {
+    pub fn of(root: &Root, choice: &GroupChoice) -> Self {
         let none = |why: &str| Self { refusal: Some(why.to_owned()), ..Self::default() };
         let mut mounts = hierarchy::mounts(root);
         let is_managed = root.exists("/run/systemd/system") || root.exists("/system/build.prop");
         let mut tree = None;
         match choice {
-            Choice::Off => return none("placement.groups is off"),
-            Choice::Tree(folder) => {
+            GroupChoice::Off => return none("placement.groups is off"),
+            GroupChoice::Tree(folder) => {
                 let unified = mounts.iter().find(|mount| mount.hierarchy == Hierarchy::Unified);
                 let below = unified.and_then(|mount| folder.strip_prefix(&mount.folder).ok()).and_then(Path::to_str);
                 let Some(below) = below else {
@@ -156,11 +156,11 @@ impl Groups {
                 mounts.retain(|mount| mount.hierarchy == Hierarchy::Unified);
             }
             // Where a program manages groups, only what it does not manage can be changed unasked.
-            Choice::Auto if root.exists("/run/systemd/system") => {
+            GroupChoice::Auto if root.exists("/run/systemd/system") => {
                 mounts.retain(|mount| mount.hierarchy == Hierarchy::Cpuset);
             }
-            Choice::Auto if is_managed => mounts.retain(|mount| mount.hierarchy != Hierarchy::Unified),
-            Choice::Auto => {}
+            GroupChoice::Auto if is_managed => mounts.retain(|mount| mount.hierarchy != Hierarchy::Unified),
+            GroupChoice::Auto => {}
         }
         let top = tree.as_deref().unwrap_or("/");
         mounts.retain(|mount| is_writable(root, mount, top));

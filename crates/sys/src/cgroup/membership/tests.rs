@@ -8,7 +8,7 @@ const V2: (&str, &str) = ("/proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw,nsd
 const V2_CONTROLLERS: (&str, &str) = ("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids");
 
 /// Where thread 7 may be taken for its weight and for its CPUs.
-fn taken_from(files: &[(&str, &str)], choice: &Choice) -> [Option<(String, bool)>; 2] {
+fn taken_from(files: &[(&str, &str)], choice: &GroupChoice) -> [Option<(String, bool)>; 2] {
     let (_folder, root) = root_of(files);
     let Memberships { cpu, cpuset } = Groups::of(&root, choice).at(&root).memberships(7);
     [cpu, cpuset].map(|from| from.map(|from| (from.taken_into.display().to_string(), from.whole_process)))
@@ -24,7 +24,7 @@ fn version_1_weighs_beside_all_and_confines_below_the_own_group() {
     let folders = [V1, ("/dev/cpuctl/", ""), ("/dev/cpuset/", "")];
     let with = |more: &[(&'static str, &'static str)]| [&folders[..], more].concat();
     let in_groups = ("/proc/7/cgroup", "3:cpuset:/background\n2:cpu:/bg\n0::/\n");
-    let auto = |files: &[(&str, &str)]| taken_from(files, &Choice::Auto);
+    let auto = |files: &[(&str, &str)]| taken_from(files, &GroupChoice::Auto);
     assert_eq!(auto(&with(&[in_groups])), [threads("/dev/cpuctl"), threads("/dev/cpuset/background")]);
     let quota = ("/dev/cpuctl/bg/cpu.cfs_quota_us", "50000");
     assert_eq!(
@@ -39,7 +39,7 @@ fn version_1_weighs_beside_all_and_confines_below_the_own_group() {
     let ours = ("/proc/7/cgroup", "3:cpuset:/background/brisk-threads\n2:cpu:/brisk-threads\n");
     assert_eq!(auto(&with(&[ours])), [None, None], "it is ours already");
     assert_eq!(auto(&folders), [None, None], "it has ended");
-    assert_eq!(taken_from(&with(&[in_groups]), &Choice::Off), [None, None]);
+    assert_eq!(taken_from(&with(&[in_groups]), &GroupChoice::Off), [None, None]);
 
     let accounts = [V1_WITH_ACCOUNTS, ("/sys/fs/cgroup/cpu/", "")];
     let of = |group: &'static str| auto(&[&accounts[..], &[("/proc/7/cgroup", group)]].concat());
@@ -52,7 +52,7 @@ fn version_1_weighs_beside_all_and_confines_below_the_own_group() {
 fn version_2_is_left_to_its_manager_unless_a_sub_tree_is_named() {
     let flat = [V2, V2_CONTROLLERS, ("/proc/7/cgroup", "0::/\n")];
     let with = |more: &[(&'static str, &'static str)]| [&flat[..], more].concat();
-    let auto = |files: &[(&str, &str)]| taken_from(files, &Choice::Auto);
+    let auto = |files: &[(&str, &str)]| taken_from(files, &GroupChoice::Auto);
     assert_eq!(auto(&flat), [threads("/sys/fs/cgroup"), threads("/sys/fs/cgroup")]);
     assert_eq!(auto(&with(&[("/run/systemd/system/", "")])), [None, None]);
     assert_eq!(auto(&with(&[("/system/build.prop", "")])), [None, None], "Android's");
@@ -68,7 +68,7 @@ fn version_2_is_left_to_its_manager_unless_a_sub_tree_is_named() {
 // Verifies PLACE-4.
 #[test]
 fn a_subtree_takes_threads_if_threaded_otherwise_processes() {
-    let tree = Choice::Tree("/sys/fs/cgroup/kiosk".into());
+    let tree = GroupChoice::Tree("/sys/fs/cgroup/kiosk".into());
     let base = [V2, V2_CONTROLLERS, ("/sys/fs/cgroup/kiosk/cgroup.controllers", "cpuset cpu memory")];
     let of = |more: &[(&'static str, &'static str)]| taken_from(&[&base[..], more].concat(), &tree);
     let domain = ("/sys/fs/cgroup/kiosk/cgroup.type", "domain");
@@ -100,7 +100,7 @@ fn a_subtree_takes_threads_if_threaded_otherwise_processes() {
 // Verifies PLACE-4.
 #[test]
 fn a_missing_or_undelegated_tree_is_refused_with_the_reason() {
-    let tree = Choice::Tree("/sys/fs/cgroup/kiosk".into());
+    let tree = GroupChoice::Tree("/sys/fs/cgroup/kiosk".into());
     let refusal = |files: &[(&str, &str)]| Groups::of(&root_of(files).1, &tree).refusal.unwrap_or_default();
     assert_eq!(refusal(&[V1]), "/sys/fs/cgroup/kiosk is in no mounted cgroup v2 hierarchy");
     let systemd = ("/run/systemd/system/", "");
@@ -116,9 +116,9 @@ fn a_missing_or_undelegated_tree_is_refused_with_the_reason() {
 #[test]
 fn a_choice_is_a_word_or_a_folder() {
     for text in ["auto", "off", "/sys/fs/cgroup/kiosk.slice"] {
-        assert_eq!(String::from(text.parse::<Choice>().unwrap()), text);
+        assert_eq!(String::from(text.parse::<GroupChoice>().unwrap()), text);
     }
     for text in ["", "on", "kiosk", "/sys/../etc"] {
-        assert!(text.parse::<Choice>().is_err(), "{text:?}");
+        assert!(text.parse::<GroupChoice>().is_err(), "{text:?}");
     }
 }

@@ -21,7 +21,7 @@ fn a_governor_is_given_back_with_its_tunables() {
     let mut journal = device.open();
     journal.lease(SECOND, &governor, "performance", LATER, "boot").unwrap();
     device.set(RATE, "100000");
-    assert_eq!(journal.release(LATER, &governor).unwrap().outcome, Outcome::Restored);
+    assert_eq!(journal.release(LATER, &governor).unwrap().outcome, RestoreOutcome::Restored);
     assert_eq!((device.get(GOVERNOR).as_str(), device.get(RATE).as_str()), ("ondemand", "20000"));
 }
 
@@ -34,7 +34,7 @@ fn a_death_between_a_governor_and_its_tunables_is_undone() {
     // The first step of restoring, and what the kernel makes of it; then the writer dies, and so does the next one.
     let mut lease = journal.leases[0].clone();
     assert!(journal.access.begins_in_steps(&mut lease));
-    journal.log.append(&Record::Intent { lease }).unwrap();
+    journal.log.append(&JournalRecord::Intent { lease }).unwrap();
     device.set(GOVERNOR, "ondemand");
     device.set(RATE, "100000");
     journal.die();
@@ -51,12 +51,12 @@ fn a_governor_that_another_process_chose_stays() {
     journal.lease(SECOND, &governor, "performance", LATER, "boot").unwrap();
     device.set(GOVERNOR, "schedutil");
     let outcome = journal.release(LATER, &governor).unwrap().outcome;
-    assert_eq!(outcome, Outcome::ChangedByOther { found: "schedutil".into() });
+    assert_eq!(outcome, RestoreOutcome::ChangedByOther { found: "schedutil".into() });
     journal.lease(LATER, &governor, "performance", LATER, "boot").unwrap();
     device.set(GOVERNOR, "ondemand");
     device.set(RATE, "100000");
     let found = "ondemand\tsampling_rate=100000".to_owned();
-    assert_eq!(journal.release(LATER, &governor).unwrap().outcome, Outcome::ChangedByOther { found });
+    assert_eq!(journal.release(LATER, &governor).unwrap().outcome, RestoreOutcome::ChangedByOther { found });
     assert_eq!(device.get(RATE), "100000", "its tunables are another process's too");
 }
 

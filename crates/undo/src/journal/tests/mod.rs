@@ -86,7 +86,7 @@ fn target(name: &str) -> Target {
     Target::Tunable(place(name).into())
 }
 
-fn outcomes(restorations: &[Restoration]) -> Vec<&Outcome> {
+fn outcomes(restorations: &[Restoration]) -> Vec<&RestoreOutcome> {
     restorations.iter().map(|restoration| &restoration.outcome).collect()
 }
 
@@ -100,9 +100,9 @@ fn a_lease_ends_by_release_by_expiry_or_with_its_journal() {
     journal.lease(SECOND, &target("c"), "30", LATER, "test").unwrap();
     assert_eq!((device.get("a"), device.get("b"), device.get("c")), ("10".into(), "20".into(), "30".into()));
     assert_eq!(journal.next_deadline(), Some(SECOND));
-    assert_eq!(outcomes(&journal.expire(SECOND)), [&Outcome::Restored]);
+    assert_eq!(outcomes(&journal.expire(SECOND)), [&RestoreOutcome::Restored]);
     assert_eq!(device.get("b"), "2");
-    assert_eq!(journal.release(SECOND, &target("a")).unwrap().outcome, Outcome::Restored);
+    assert_eq!(journal.release(SECOND, &target("a")).unwrap().outcome, RestoreOutcome::Restored);
     assert_eq!(device.get("a"), "1");
     assert!(matches!(journal.release(SECOND, &target("a")), Err(JournalError::NotLeased { .. })));
     drop(journal);
@@ -141,7 +141,7 @@ fn a_twin_holds_the_same_and_either_gives_it_back() {
     for folder in [&elsewhere, &device.journal()] {
         assert_eq!(
             outcomes(&Replay::of(Holder::Daemon, folder, &device.root).unwrap().restorations),
-            [&Outcome::Restored; 2]
+            [&RestoreOutcome::Restored; 2]
         );
         assert_eq!(values(), given_back);
     }
@@ -164,7 +164,7 @@ fn leasing_again_keeps_the_original_unless_another_tool_wrote() {
     device.set("a", "7");
     journal.lease(SECOND, &target("a"), "11", LATER, "again").unwrap();
     assert_eq!((device.get("a").as_str(), journal.leases()[0].original.as_str()), ("11", "7"));
-    assert_eq!(journal.release(SECOND, &target("a")).unwrap().outcome, Outcome::Restored);
+    assert_eq!(journal.release(SECOND, &target("a")).unwrap().outcome, RestoreOutcome::Restored);
     assert_eq!(device.get("a"), "7");
 }
 
@@ -176,7 +176,7 @@ fn what_others_wrote_since_stays() {
     for name in ["a", "scaling_min_freq"] {
         journal.lease(SECOND, &target(name), "800000", LATER, "test").unwrap();
         device.set(name, "5");
-        let expected = Outcome::ChangedByOther { found: "5".into() };
+        let expected = RestoreOutcome::ChangedByOther { found: "5".into() };
         assert_eq!(journal.release(SECOND, &target(name)).unwrap().outcome, expected);
         assert_eq!(device.get(name), "5");
     }
@@ -195,7 +195,7 @@ fn a_governor_outlives_its_tunables_leases_vanished_files_end() {
 
     journal.lease(SECOND, &target("ondemand/sampling_rate"), "10000", LATER, "test").unwrap();
     fs::remove_dir_all(device.path("ondemand")).unwrap();
-    assert_eq!(outcomes(&journal.release_all()), [&Outcome::Vanished]);
+    assert_eq!(outcomes(&journal.release_all()), [&RestoreOutcome::Vanished]);
     let error = journal.lease(SECOND, &target("ondemand/sampling_rate"), "10000", LATER, "test").unwrap_err();
     assert!(error.to_string().contains("ondemand/sampling_rate"), "{error}");
     assert!(journal.leases().is_empty());
@@ -241,13 +241,13 @@ fn the_dead_are_no_reason_to_refuse_the_living() {
     waitid(WaitId::Pid(Pid::from_child(&dead)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
     journal
         .log
-        .append(&Record::Open { format: record::FORMAT, boot_id: None, pid: dead.id(), tenure: Tenure::Lasting })
+        .append(&JournalRecord::Open { format: record::FORMAT, boot_id: None, pid: dead.id(), tenure: Tenure::Lasting })
         .unwrap();
     // After SIGKILL the lock goes with the last descriptor, and that is another's: a child of the dead, or its guardian.
     let mut heir = heir(&journal, "0.3");
     journal.log.lose();
     journal.die();
-    assert_eq!(outcomes(&device.replay().restorations), [&Outcome::Restored]);
+    assert_eq!(outcomes(&device.replay().restorations), [&RestoreOutcome::Restored]);
     assert_eq!(device.get("a"), "1");
     dead.wait().unwrap();
     heir.wait().unwrap();
@@ -261,7 +261,7 @@ fn a_dead_writers_restoration_may_take_seconds() {
     let mut journal = device.open();
     let mut dead = Command::new("true").spawn().unwrap();
     dead.wait().unwrap();
-    let open = Record::Open { format: record::FORMAT, boot_id: None, pid: dead.id(), tenure: Tenure::Lasting };
+    let open = JournalRecord::Open { format: record::FORMAT, boot_id: None, pid: dead.id(), tenure: Tenure::Lasting };
     journal.log.append(&open).unwrap();
     let mut heir = heir(&journal, "6");
     journal.log.lose();
@@ -342,7 +342,10 @@ fn what_refuses_is_kept_and_tried_again() {
     };
     block();
     let restorations = journal.expire(LATER);
-    assert!(matches!(outcomes(&restorations)[..], [Outcome::Restored, Outcome::Refused { .. }]), "{restorations:?}");
+    assert!(
+        matches!(outcomes(&restorations)[..], [RestoreOutcome::Restored, RestoreOutcome::Refused { .. }]),
+        "{restorations:?}"
+    );
     assert_eq!(journal.next_deadline(), Some(LATER + RETRY_AFTER));
     journal.die();
     assert!(!device.replay().is_complete());
@@ -352,17 +355,17 @@ fn what_refuses_is_kept_and_tried_again() {
     assert!(!journal.replayed().is_complete());
     let mut now = LATER;
     for pause_s in [1, 2, 4, 8, 16, 32, 60, 60] {
-        assert!(matches!(outcomes(&journal.expire(now))[..], [Outcome::Refused { .. }]));
+        assert!(matches!(outcomes(&journal.expire(now))[..], [RestoreOutcome::Refused { .. }]));
         assert_eq!(journal.next_deadline(), Some(now + Duration::from_secs(pause_s)), "more and more patient");
         now = now + Duration::from_secs(pause_s);
     }
     fs::remove_dir(device.path("a")).unwrap();
     device.set("a", "2");
-    assert_eq!(outcomes(&journal.expire(now)), [&Outcome::Restored]);
+    assert_eq!(outcomes(&journal.expire(now)), [&RestoreOutcome::Restored]);
     assert_eq!(device.get("a"), "1");
     journal.lease(SECOND, &target("b"), "3", LATER, "test").unwrap();
     journal.die();
-    assert_eq!(outcomes(&device.replay().restorations), [&Outcome::Restored]);
+    assert_eq!(outcomes(&device.replay().restorations), [&RestoreOutcome::Restored]);
     assert_eq!(device.get("b"), "1");
 }
 
@@ -377,13 +380,16 @@ fn what_refuses_to_be_released_waits_for_no_deadline() {
     }
     fs::remove_file(device.path("a")).unwrap();
     fs::create_dir(device.path("a")).unwrap();
-    let Outcome::Refused { error } = journal.release(LATER, &target("a")).unwrap().outcome else { panic!() };
+    let RestoreOutcome::Refused { error } = journal.release(LATER, &target("a")).unwrap().outcome else { panic!() };
     assert!(error.contains("policy0/a: ") && error.contains("; "), "what, where and what to do: {error}");
     assert_eq!(journal.next_deadline(), Some(LATER + RETRY_AFTER));
-    assert!(matches!(outcomes(&journal.retry(LATER))[..], [Outcome::Refused { .. }]), "and b, which is held, stays so");
+    assert!(
+        matches!(outcomes(&journal.retry(LATER))[..], [RestoreOutcome::Refused { .. }]),
+        "and b, which is held, stays so"
+    );
     fs::remove_dir(device.path("a")).unwrap();
     device.set("a", "2");
-    assert_eq!(outcomes(&journal.retry(LATER)), [&Outcome::Restored], "the device has changed");
+    assert_eq!(outcomes(&journal.retry(LATER)), [&RestoreOutcome::Restored], "the device has changed");
     assert_eq!((device.get("a").as_str(), device.get("b").as_str()), ("1", "2"));
     assert_eq!(journal.next_deadline(), Some(much_later));
 
@@ -444,10 +450,14 @@ fn a_log_cannot_make_the_replay_write_outside_the_kernels_files() {
         reason: String::new(),
     };
     fs::write(device.folder.path().join("victim"), "kept").unwrap();
-    let lines = ["a", "../../../../../../victim", "b"].map(|path| record::line(&Record::Intent { lease: lease(path) }));
+    let lines =
+        ["a", "../../../../../../victim", "b"].map(|path| record::line(&JournalRecord::Intent { lease: lease(path) }));
     fs::write(device.journal().join("journal"), lines.concat()).unwrap();
     let Replay { restorations, .. } = device.replay();
     let turns = outcomes(&restorations);
-    assert!(matches!(turns[..], [Outcome::Restored, Outcome::Refused { .. }, Outcome::Restored]), "{restorations:?}");
+    assert!(
+        matches!(turns[..], [RestoreOutcome::Restored, RestoreOutcome::Refused { .. }, RestoreOutcome::Restored]),
+        "{restorations:?}"
+    );
     assert_eq!(fs::read_to_string(device.folder.path().join("victim")).unwrap(), "kept");
 }

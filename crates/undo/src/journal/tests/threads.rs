@@ -74,7 +74,7 @@ fn mask_and_priority_are_restored_unless_another_changed_them() {
     let confine = |journal: &mut Journal| journal.lease(now, &affinity, &one.to_string(), until, "test").unwrap();
     confine(&mut journal);
     assert_eq!(mask(tid), one.to_string());
-    assert_eq!(journal.release(now, &affinity).unwrap().outcome, Outcome::Restored);
+    assert_eq!(journal.release(now, &affinity).unwrap().outcome, RestoreOutcome::Restored);
     assert_eq!(mask(tid), before);
 
     confine(&mut journal);
@@ -86,7 +86,7 @@ fn mask_and_priority_are_restored_unless_another_changed_them() {
     confine(&mut journal);
     affinity::set(tid, &[other]).unwrap();
     let outcome = journal.release(now, &affinity).unwrap().outcome;
-    assert_eq!(outcome, Outcome::ChangedByOther { found: other.to_string() });
+    assert_eq!(outcome, RestoreOutcome::ChangedByOther { found: other.to_string() });
     assert_eq!(mask(tid), other.to_string(), "displaced by another writer");
 
     let Target::CpuAffinity { start_time_ticks, .. } = affinity else { unreachable!() };
@@ -95,7 +95,7 @@ fn mask_and_priority_are_restored_unless_another_changed_them() {
     journal.lease(now, &priority, "idle 0", until, "test").unwrap();
     assert!(priority::of(tid).unwrap().to_string().starts_with("idle"));
     match journal.release(now, &priority).unwrap().outcome {
-        Outcome::Restored => assert_eq!(priority::of(tid).unwrap().to_string(), priority_before),
+        RestoreOutcome::Restored => assert_eq!(priority::of(tid).unwrap().to_string(), priority_before),
         outcome => eprintln!("skipped: only root may go up again: {outcome:?}"),
     }
 
@@ -158,7 +158,7 @@ fn restores_threads_together_with_children_that_inherited() {
     let restorations = journal.release_each(now, &asked);
     let restored: Vec<_> =
         restorations.iter().map(|done| done.as_ref().map(|done| (&done.target, &done.outcome))).collect();
-    let expected = targets.iter().rev().map(|target| Some((target, &Outcome::Restored)));
+    let expected = targets.iter().rev().map(|target| Some((target, &RestoreOutcome::Restored)));
     assert_eq!(restored, expected.chain([None]).collect::<Vec<_>>());
     assert_eq!(all.map(|tid| (mask(tid), rank(tid))), [(); 4].map(|()| (before.clone(), rank_before.clone())));
     assert!(journal.leases().is_empty());
@@ -201,7 +201,7 @@ fn io_priority_is_restored_with_heirs_unless_another_changed_it() {
     if root.exists(format!("/proc/{tid}/task/{tid}/children")) {
         let heir = shell.make_heir();
         assert_eq!(rank(heir), last, "inherited");
-        assert_eq!(journal.release(now, &target).unwrap().outcome, Outcome::Restored);
+        assert_eq!(journal.release(now, &target).unwrap().outcome, RestoreOutcome::Restored);
         assert_eq!(rank(heir), before);
     } else {
         journal.release(now, &target).unwrap();
@@ -217,7 +217,7 @@ fn io_priority_is_restored_with_heirs_unless_another_changed_it() {
     journal.lease(now, &target, last, until, "test").unwrap();
     io_priority::set(tid, "best-effort 2".parse().unwrap()).unwrap();
     let outcome = journal.release(now, &target).unwrap().outcome;
-    assert_eq!(outcome, Outcome::ChangedByOther { found: "best-effort 2".to_owned() });
+    assert_eq!(outcome, RestoreOutcome::ChangedByOther { found: "best-effort 2".to_owned() });
     assert_eq!(rank(tid), "best-effort 2", "displaced by another writer");
 }
 
@@ -244,7 +244,7 @@ fn clamps_are_restored_with_heirs_unless_another_changed_them() {
         let heir = shell.make_heir();
         assert_eq!(clamps(heir), (446, 446), "inherited");
         let given_back = journal.release_each(now, &[&minimum, &maximum]);
-        assert!(given_back.iter().flatten().all(|done| done.outcome == Outcome::Restored), "{given_back:?}");
+        assert!(given_back.iter().flatten().all(|done| done.outcome == RestoreOutcome::Restored), "{given_back:?}");
         assert_eq!(clamps(heir), (0, 1024));
     } else {
         journal.release_each(now, &[&minimum, &maximum]);
@@ -260,6 +260,6 @@ fn clamps_are_restored_with_heirs_unless_another_changed_them() {
     journal.lease(now, &maximum, "446", until, "test").unwrap();
     uclamp::set_maximum(tid, 500).unwrap();
     let outcome = journal.release(now, &maximum).unwrap().outcome;
-    assert_eq!(outcome, Outcome::ChangedByOther { found: "500".to_owned() });
+    assert_eq!(outcome, RestoreOutcome::ChangedByOther { found: "500".to_owned() });
     assert_eq!(clamps(tid), (0, 500), "displaced by another writer");
 }

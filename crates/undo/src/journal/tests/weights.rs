@@ -27,7 +27,7 @@ fn a_groups_weight_is_given_back_from_each_rung() {
     journal.lease(SECOND, &weight, "idle", LATER, "bulk").unwrap();
     forget_weight(&device);
     assert_eq!(device.get(IDLE), "1");
-    assert_eq!(journal.release(LATER, &weight).unwrap().outcome, Outcome::Restored);
+    assert_eq!(journal.release(LATER, &weight).unwrap().outcome, RestoreOutcome::Restored);
     assert_eq!(held(), ["50", "0"]);
     journal.lease(SECOND, &weight, "5", LATER, "bulk").unwrap();
     journal.die();
@@ -44,7 +44,7 @@ fn a_death_between_idleness_and_weight_is_undone() {
     // The first step of restoring, and what the kernel makes of it; then the writer dies, and so does the next one.
     let mut lease = journal.leases[0].clone();
     assert!(journal.access.begins_in_steps(&mut lease));
-    journal.log.append(&Record::Intent { lease }).unwrap();
+    journal.log.append(&JournalRecord::Intent { lease }).unwrap();
     device.set(IDLE, "0");
     forget_weight(&device);
     journal.die();
@@ -65,7 +65,7 @@ fn a_weight_that_another_process_chose_stays() {
         device.set(WEIGHT, weight_then);
         device.set(IDLE, idle_then);
         let outcome = journal.release(LATER, &weight).unwrap().outcome;
-        assert_eq!(outcome, Outcome::ChangedByOther { found: found.into() }, "{value}");
+        assert_eq!(outcome, RestoreOutcome::ChangedByOther { found: found.into() }, "{value}");
         assert_eq!([device.get(WEIGHT), device.get(IDLE)], [weight_then, idle_then], "{value}");
     }
 }
@@ -77,7 +77,7 @@ fn a_group_that_is_gone_takes_its_weight_with_it() {
     let mut journal = device.open();
     journal.lease(SECOND, &weight, "5", LATER, "bulk").unwrap();
     fs::remove_dir_all(device.path("fs/cgroup/kiosk/back")).unwrap();
-    assert_eq!(journal.release(LATER, &weight).unwrap().outcome, Outcome::Vanished);
+    assert_eq!(journal.release(LATER, &weight).unwrap().outcome, RestoreOutcome::Vanished);
     assert!(journal.leases().is_empty());
 }
 
@@ -98,6 +98,6 @@ fn a_thread_that_ends_while_it_is_moved_back_has_vanished() {
         journal.leases[0].observed = Some("/brisk-threads".into());
         fs::write(process.join("stat"), stat(flags)).unwrap();
         let outcome = journal.release(LATER, &member).unwrap().outcome;
-        assert_eq!(outcome == Outcome::Vanished, is_over, "{outcome:?}");
+        assert_eq!(outcome == RestoreOutcome::Vanished, is_over, "{outcome:?}");
     }
 }

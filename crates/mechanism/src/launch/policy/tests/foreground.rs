@@ -12,7 +12,7 @@ fn front(pids: &[u32]) -> Event {
 
 fn by_default(config: &mut LaunchConfig) {
     config.triggers =
-        triggers::chosen(&LaunchConfig::default(), &DeviceFacts { process_events: true, ..DeviceFacts::default() });
+        triggers::chosen(&LaunchConfig::default(), &LaunchDevice { process_events: true, ..LaunchDevice::default() });
 }
 
 // Verifies LAUNCH-2.

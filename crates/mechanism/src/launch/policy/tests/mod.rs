@@ -1,5 +1,5 @@
 use super::*;
-use crate::launch::actuator::Choice;
+use crate::launch::actuator::ActuatorChoice;
 use crate::launch::config::ActuatorKind;
 use crate::launch::prediction::{Governor, Help, Prediction};
 use crate::{Action, Effect};
@@ -13,20 +13,20 @@ fn tunable(name: &str) -> Target {
     Target::Tunable(format!("/sys/devices/system/cpu/cpufreq/{name}").into())
 }
 
-fn plan(actuators: &[Actuator]) -> Plan {
+fn plan(actuators: &[Actuator]) -> LaunchPlan {
     let prediction = Prediction::of(
         Governor::Ondemand { sampling_rate_us: 100_000, hooked: true },
         &[200_000, 1_200_000],
         Help::Sample,
     );
-    let choice = |actuator: &Actuator| Choice {
+    let choice = |actuator: &Actuator| ActuatorChoice {
         kind: ActuatorKind::Kick,
         actuator: actuator.clone(),
         serves: vec![("policy0".to_owned(), prediction)],
     };
     let state = if actuators.is_empty() { SupportState::Available } else { SupportState::Active };
     let support = Support { state, reason: String::new(), advice: String::new() };
-    Plan { choices: actuators.iter().map(choice).collect(), support }
+    LaunchPlan { choices: actuators.iter().map(choice).collect(), support }
 }
 
 fn kick_actuator() -> Actuator {

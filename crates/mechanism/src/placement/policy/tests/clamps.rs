@@ -20,7 +20,7 @@ fn bulk() -> std::ops::Range<u32> {
 fn lower_weight_bulk_threads_claim_no_big_core() {
     for (cores, config, expected) in [
         (unequal(8), by_weight(), Some(400)),
-        (unequal(8), PlacementConfig { groups: Choice::Auto, ..by_weight() }, Some(400)),
+        (unequal(8), PlacementConfig { groups: GroupChoice::Auto, ..by_weight() }, Some(400)),
         (equal(8), by_weight(), None),
     ] {
         let mut device = beside(&cores, config, &[HOG; 4], &[HOG; 8]);
@@ -118,7 +118,7 @@ fn the_clamp_follows_the_cores_that_are_online() {
 // Verifies PLACE-4.
 #[test]
 fn beside_a_group_that_weighs_less_each_thread_claims_less() {
-    let groups = Choice::Tree("/t".into());
+    let groups = GroupChoice::Tree("/t".into());
     let mut device = beside(&unequal(8), PlacementConfig { groups, ..by_weight() }, &[HOG; 4], &[HOG; 8]);
     let group = |folder: &str, weight, pids: Vec<u32>| WeighedGroup { folder: folder.into(), weight, pids };
     device.tree = vec![

@@ -9,7 +9,7 @@ use crate::Enabled;
 use crate::placement::snapshot::ThreadView;
 use crate::simulated::Kernel;
 use brisk_sys::cgroup::hierarchy::Hierarchy;
-use brisk_sys::cgroup::membership::{Choice, Membership, Memberships};
+use brisk_sys::cgroup::membership::{GroupChoice, Membership, Memberships};
 use brisk_sys::cgroup::weight::WeighedGroup;
 use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::process::schedstat::{Schedstat, Usage};
@@ -98,7 +98,7 @@ impl Device {
     }
 
     fn offered(&self) -> Memberships {
-        if self.policy.config.groups == Choice::Auto { memberships() } else { Memberships::default() }
+        if self.policy.config.groups == GroupChoice::Auto { memberships() } else { Memberships::default() }
     }
 
     /// A thread of process `pid` that begins now.

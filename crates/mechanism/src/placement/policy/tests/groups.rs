@@ -83,7 +83,7 @@ fn where_no_group_can_be_made_masks_and_nice_values_do() {
 
 /// A foreground in a group of its own, beside bulk work in another one, both of a delegated sub-tree.
 fn beside(config: PlacementConfig, front: &[Habit], background: &[Habit]) -> Device {
-    let groups = Choice::Tree("/t".into());
+    let groups = GroupChoice::Tree("/t".into());
     let mut device = cell(&equal(2), PlacementConfig { groups, ..config }, front, background);
     let group = |folder: &str, weight, pids: Vec<u32>| WeighedGroup { folder: folder.into(), weight, pids };
     let bulk = (200..200 + background.len() as u32).collect();

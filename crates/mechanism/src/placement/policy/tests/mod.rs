@@ -19,18 +19,18 @@ use super::*;
 use crate::{Action, Effect, Enabled};
 use brisk_base::random::Random;
 use brisk_sys::cgroup::hierarchy::Hierarchy;
-use brisk_sys::cgroup::membership::Choice;
+use brisk_sys::cgroup::membership::GroupChoice;
 use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::sched::priority::SchedulingPolicy;
 use device::Device;
 use thread::{DOWNLOAD, FRAMES, HOG, Habit, MESSAGE, MUSIC};
 
 fn config() -> PlacementConfig {
-    PlacementConfig { enabled: Enabled::On, groups: Choice::Off, ..PlacementConfig::default() }
+    PlacementConfig { enabled: Enabled::On, groups: GroupChoice::Off, ..PlacementConfig::default() }
 }
 
 fn with_groups() -> PlacementConfig {
-    PlacementConfig { groups: Choice::Auto, ..config() }
+    PlacementConfig { groups: GroupChoice::Auto, ..config() }
 }
 
 fn equal(count: u32) -> Vec<(u32, u32)> {
