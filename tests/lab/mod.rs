@@ -21,6 +21,7 @@ mod session;
 mod steps;
 mod systemd;
 mod undo;
+mod units;
 
 use std::io::{Read, Write};
 use std::path::Path;

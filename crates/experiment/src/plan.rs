@@ -119,7 +119,7 @@ pub struct Measured {
     pub arm: String,
     /// The point, as [`Point`] prints it.
     pub point: String,
-    /// The figures, by [`super::claim::Metric::key`].
+    /// The figures, by [`crate::metric::Metric::key`].
     pub metrics: BTreeMap<String, f64>,
     /// The single events behind figures of many, by the same keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -56,7 +56,7 @@ pub fn standard_deviation(values: &[f64]) -> f64 {
 }
 
 /// The 95 % bootstrap interval of `statistic`, which computes a figure from the blocks whose indices it is given: the percentile
-/// interval, widened about the figure of all blocks as far as so few blocks ask for ([`widening`]). Both ends are NaN when there
+/// interval, widened about the figure of all blocks as far as so few blocks ask for (`widening`). Both ends are NaN when there
 /// are fewer than two blocks or the figure cannot be computed.
 pub fn bootstrap(blocks: usize, statistic: &mut dyn FnMut(&[usize]) -> f64) -> [f64; 2] {
     stratified_bootstrap(&[blocks], &mut |drawn| statistic(&drawn[0]))

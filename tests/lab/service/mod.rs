@@ -8,7 +8,7 @@ use super::steps::Report;
 use super::{job, static_brisk};
 
 /// The units as they are packaged, but for where the guest has the program.
-const UNITS: [(&str, &str); 3] = [
+pub(super) const UNITS: [(&str, &str); 3] = [
     ("brisk.service", include_str!("../../../packaging/systemd/brisk.service")),
     ("brisk-grant.path", include_str!("../../../packaging/systemd/brisk-grant.path")),
     ("brisk-grant.service", include_str!("../../../packaging/systemd/brisk-grant.service")),

@@ -54,7 +54,7 @@ fn receive(mut outlet: UnixStream) -> io::Result<()> {
 /// Rounds that take about `length` on this device undisturbed.
 ///
 /// # Errors
-/// As [`exchange`].
+/// As `exchange`.
 pub fn rounds_lasting(length: Duration) -> io::Result<u32> {
     const TRIAL: Duration = Duration::from_millis(100);
     let mut rounds = 32;

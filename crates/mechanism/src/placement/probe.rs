@@ -64,6 +64,10 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine, decisio
         true => format!("{by}, and between sessions by their autogroups' nice values"),
         false => by,
     };
+    let by = match groups.has_units() {
+        true => format!("{by}, and between units of systemd by their weights"),
+        false => by,
+    };
     let clamp = machine.modest_clamp().map(|clamp| format!(" and by utilisation clamps (uclamp.max {clamp})"));
     let clamp = clamp.unwrap_or_default();
     let (seen, advice) = sensing(root, config.sensing);

@@ -6,4 +6,5 @@ pub mod hierarchy;
 pub mod membership;
 pub mod memory;
 pub mod pressure;
+pub mod unit;
 pub mod weight;

@@ -1,5 +1,6 @@
 //! What a control group of version 2 weighs against its neighbours (cgroup-v2.rst, "CPU"): `cpu.weight` and `cpu.idle` as one
-//! value, since the kernel forgets the first when it takes the second.
+//! value, since the kernel forgets the first when it takes the second. A group that is a unit of systemd gets its weight from
+//! its manager ([`super::unit`]).
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::group::is_ours;
 use super::hierarchy::{children, members};
+use super::unit::{Unit, Units};
 use crate::{DeviceError, Root};
 
-/// The value of an idle group: it runs only on CPU time that no other group wants.
-pub const IDLE: &str = "idle";
+pub use super::unit::IDLE;
 
 const FILE: &str = "cpu.weight";
 const IDLE_FILE: &str = "cpu.idle";
@@ -29,14 +30,18 @@ pub struct WeighedGroup {
     pub pids: Vec<u32>,
 }
 
-/// What the group in `folder` weighs: 1 to 10000, or [`IDLE`].
+/// What the group in `folder` weighs: 1 to 10000, or [`IDLE`]. Of a unit that has ended, what it would weigh by what was set at
+/// runtime.
 ///
 /// # Errors
 /// [`DeviceError::is_missing`] when the group is gone or its parent does not share CPUs out.
 pub fn read(root: &Root, folder: &Path) -> Result<String, DeviceError> {
     match root.read(folder.join(IDLE_FILE)) {
         Ok(idle) if idle == "1" => Ok(IDLE.to_owned()),
-        _ => root.read(folder.join(FILE)),
+        _ => root.read(folder.join(FILE)).or_else(|error| match Unit::of(root, folder) {
+            Some(unit) if error.is_missing() => unit.set_at_runtime(root),
+            _ => Err(error),
+        }),
     }
 }
 
@@ -44,8 +49,11 @@ pub fn read(root: &Root, folder: &Path) -> Result<String, DeviceError> {
 /// near.
 ///
 /// # Errors
-/// With the kernel's answer: ERANGE for a weight that is none.
+/// With the kernel's answer: ERANGE for a weight that is none; or the manager's.
 pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError> {
+    if let Some(unit) = Unit::of(root, folder) {
+        return unit.set_weight(root, value);
+    }
     let (weight, idle) = (folder.join(FILE), folder.join(IDLE_FILE));
     match value {
         IDLE if root.exists(&idle) => root.write(&idle, "1"),
@@ -62,19 +70,30 @@ pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError>
 
 /// The group in `tree` and all below it that hold processes of their own, each followed by those below it.
 pub fn groups(root: &Root, tree: &Path) -> Vec<WeighedGroup> {
+    // A systemd has put itself there, and looks after its neighbours.
+    let is_managed = |folder: &Path| root.exists(folder.join("init.scope"));
+    let is_below = |folder: &&Path| folder.starts_with(tree);
+    walk(root, tree, |folder| folder != tree && !folder.ancestors().skip(1).take_while(is_below).any(is_managed))
+}
+
+/// The groups of the hierarchy at `top`, each followed by those below it; units of systemd may be changed, where their manager
+/// hears this process.
+pub fn units(root: &Root, top: &Path) -> Vec<WeighedGroup> {
+    let mut units = Units::of(root, top);
+    walk(root, top, |folder| units.may_change(folder))
+}
+
+/// The group in `top` and all below it, each followed by those below it, and what those weigh that may be changed.
+fn walk(root: &Root, top: &Path, mut may_change: impl FnMut(&Path) -> bool) -> Vec<WeighedGroup> {
     let mut found = Vec::new();
-    let mut next = vec![(tree.to_owned(), false)];
-    while let Some((folder, is_free)) = next.pop() {
+    let mut next = vec![top.to_owned()];
+    while let Some(folder) = next.pop() {
         if found.len() == MOST_GROUPS {
             return Vec::new();
         }
+        next.extend(children(root, &folder).filter(|child| !is_ours(child) && !is_threaded(root, child)));
         let weight = || read(root, &folder).ok()?.parse().ok();
-        // A systemd has put itself there, and looks after its neighbours.
-        let is_managed = root.exists(folder.join("init.scope"));
-        let is_free_below = !is_managed && (is_free || folder == tree);
-        let below = children(root, &folder).filter(|child| !is_ours(child) && !is_threaded(root, child));
-        next.extend(below.map(|child| (child, is_free_below)));
-        let weight = is_free.then(weight).flatten();
+        let weight = may_change(&folder).then(weight).flatten();
         let pids = members(root, &folder).unwrap_or_default();
         found.push(WeighedGroup { folder, weight, pids });
     }

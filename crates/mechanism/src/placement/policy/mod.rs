@@ -191,10 +191,15 @@ impl PlacementPolicy {
         self.looked_at = None;
     }
 
-    /// True when the groups of the delegated sub-tree are wanted with the next sample.
+    /// True when the groups of the delegated sub-tree, or systemd's units, are wanted with the next sample.
     fn wants_groups(&self, now: BootTime) -> bool {
-        let has_tree = matches!(self.config.groups, GroupChoice::Tree(_));
-        has_tree && self.roster.has_front() && self.neighbours.are_due(now)
+        let may_gain = match self.config.groups {
+            GroupChoice::Off => false,
+            GroupChoice::Tree(_) => true,
+            // All of the system's are many.
+            GroupChoice::Auto => !self.neighbours.is_empty() || !self.busy(&Step::Weight).is_empty(),
+        };
+        may_gain && self.roster.has_front() && self.neighbours.are_due(now)
     }
 
     fn is_on(&self) -> bool {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::group;
 use super::hierarchy::{self, Hierarchy, Mount, group_in};
+use super::unit;
 use super::weight::{self, WeighedGroup};
 use crate::Root;
 
@@ -79,6 +80,8 @@ pub struct Groups {
     mounts: Vec<Mount>,
     /// The sub-tree of version 2 that was named.
     tree: Option<String>,
+    /// Where version 2 is, if units of systemd compete there by weights that may be changed.
+    units: Option<PathBuf>,
     /// Why there is none, or none of the one that was named.
     pub refusal: Option<String>,
 }
@@ -137,7 +140,7 @@ impl Groups {
         let none = |why: &str| Self { refusal: Some(why.to_owned()), ..Self::default() };
         let mut mounts = hierarchy::mounts(root);
         let is_managed = root.exists("/run/systemd/system") || root.exists("/system/build.prop");
-        let mut tree = None;
+        let (mut tree, mut units) = (None, None);
         match choice {
             GroupChoice::Off => return none("placement.groups is off"),
             GroupChoice::Tree(folder) => {
@@ -157,6 +160,8 @@ impl Groups {
             }
             // Where a program manages groups, only what it does not manage can be changed unasked.
             GroupChoice::Auto if root.exists("/run/systemd/system") => {
+                let unified = mounts.iter().find(|mount| mount.hierarchy == Hierarchy::Unified);
+                units = unified.map(|mount| mount.folder.clone()).filter(|top| unit::are_weighed(root, top));
                 mounts.retain(|mount| mount.hierarchy == Hierarchy::Cpuset);
             }
             GroupChoice::Auto if is_managed => mounts.retain(|mount| mount.hierarchy != Hierarchy::Unified),
@@ -171,7 +176,7 @@ impl Groups {
             true => "the system's manager looks after all groups".to_owned(),
             false => "no control group can be written here".to_owned(),
         });
-        Self { mounts, tree, refusal }
+        Self { mounts, tree, units, refusal }
     }
 
     /// Answers for several threads below `root` at one moment.
@@ -228,10 +233,20 @@ impl Groups {
         (is_beside && hands_down(root, &top, controller) && !has_limit(root, &folder)).then_some((top, true))
     }
 
-    /// The groups of the sub-tree that was named, and what each weighs against its neighbours; none where there is none.
+    /// The groups of the sub-tree that was named, or all of them where units of systemd compete, and what each weighs against
+    /// its neighbours; none where there is neither.
     pub fn weighed(&self, root: &Root) -> Vec<WeighedGroup> {
         let tree = self.mounts.first().zip(self.tree.as_deref());
-        tree.map(|(mount, tree)| weight::groups(root, &below(mount, tree))).unwrap_or_default()
+        match (tree, &self.units) {
+            (Some((mount, tree)), _) => weight::groups(root, &below(mount, tree)),
+            (None, Some(top)) => weight::units(root, top),
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// True where units of systemd compete by weights that may be changed.
+    pub fn has_units(&self) -> bool {
+        self.units.is_some()
     }
 
     /// In words, for `brisk doctor`.

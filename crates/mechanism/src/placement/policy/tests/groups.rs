@@ -134,6 +134,21 @@ fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
     assert_eq!(device.treated(), [200, 201]);
 }
 
+// Verifies PLACE-8.
+#[test]
+fn units_are_looked_at_beside_bulk_work_alone() {
+    for (background, is_lowered) in [([HOG, HOG], true), ([MUSIC, MUSIC], false)] {
+        let weight = PlacementConfig { rule: Rule::Weight, ..config() };
+        let mut device = beside(weight, &[HOG, HOG], &background);
+        device.policy.config.groups = GroupChoice::Auto;
+        device.run(2500);
+        let is_known = !device.policy.neighbours.is_empty();
+        assert_eq!((is_known, !device.weights.is_empty()), (is_lowered, is_lowered), "{:?}", device.policy.reason);
+        device.put_in_foreground(&[]);
+        assert!(device.weights.is_empty());
+    }
+}
+
 // Verifies PLACE-4.
 #[test]
 fn a_group_of_bulk_work_becomes_idle() {
