@@ -84,7 +84,6 @@ pub fn position(text: &[u8], offset: usize) -> (usize, usize) {
 /// A value with its place, for faults that are found when all is read. Only [`from_str`] reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located<T> {
-    /// The value.
     pub value: T,
     /// Its first byte in the text.
     pub offset: usize,

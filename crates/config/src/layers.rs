@@ -35,7 +35,6 @@ const LIMIT_KIB: u64 = 256;
 /// A value in force and where it comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
-    /// The value.
     pub value: Value,
     /// The file that set it; `None` is the built-in default.
     pub origin: Option<PathBuf>,

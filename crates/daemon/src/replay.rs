@@ -63,7 +63,6 @@ pub struct Replayed {
     pub kernel: String,
     /// From the first event to the last, in seconds.
     pub seconds: f64,
-    /// Events.
     pub events: u64,
     /// The recording has reached its greatest length before the daemon ended.
     pub is_full: bool,

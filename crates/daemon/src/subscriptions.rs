@@ -26,11 +26,9 @@ pub struct Subscriptions {
     pub sessions: Option<Sessions>,
     /// The ends of launched processes.
     pub exits: Exits,
-    /// The load.
     pub load: LoadSampler,
     /// Who waits for memory.
     pub stalls: StallWatch,
-    /// The threads.
     pub threads: ThreadSampler,
     /// The files that choose governors.
     pub cpufreq_files: Option<CpufreqFiles>,

@@ -58,7 +58,6 @@ pub enum CampaignEvent<'a> {
 }
 
 impl Member {
-    /// Its run.
     pub fn run(&self) -> Run<'_> {
         Run { experiment: &self.entry.experiment, quick: self.quick, seed: self.store.header().seed }
     }

@@ -56,7 +56,6 @@ fn texts() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
 /// An experiment with the text that it was read from.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// The experiment.
     pub experiment: Experiment,
     /// Its file's text.
     pub text: String,

@@ -42,7 +42,6 @@ pub enum Measure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Centre {
-    /// The median.
     #[default]
     Median,
     /// The arithmetic mean, as most papers report.

@@ -60,10 +60,7 @@ pub enum Line {
         started: u32,
     },
     /// The device, once, first.
-    Device {
-        /// The device.
-        device: DeviceDescription,
-    },
+    Device { device: DeviceDescription },
     /// What was asserted of the device before any sample was accepted.
     SelfCheck {
         /// The assertion and its outcome.

@@ -12,7 +12,6 @@ use brisk_base::random::Random;
 /// What is to be scheduled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Design {
-    /// Arms.
     pub arms: usize,
     /// For each point of the workload, the number of counted replicates of each arm.
     pub replicates: Vec<u32>,

@@ -9,7 +9,6 @@ pub struct Architecture {
     pub machine: &'static str,
     /// The ELF header's `e_machine`.
     pub elf_machine: u16,
-    /// The emulator.
     pub emulator: &'static str,
     /// The Debian package that the emulator comes in.
     pub emulator_package: &'static str,

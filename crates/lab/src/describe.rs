@@ -32,7 +32,6 @@ pub struct Description {
 pub struct CpufreqPolicy {
     /// `policy0`.
     pub name: String,
-    /// The driver.
     pub driver: String,
     /// The governor in force.
     pub governor: String,
@@ -40,7 +39,6 @@ pub struct CpufreqPolicy {
     pub available_governors: Vec<String>,
     /// The CPUs that it is for.
     pub cpus: String,
-    /// Its frequencies.
     pub frequencies_khz: Vec<u32>,
 }
 

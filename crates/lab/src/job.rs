@@ -59,7 +59,6 @@ impl Job {
 pub struct GuestFile {
     /// Absolute in the guest; its folders are made.
     pub path: String,
-    /// Its contents.
     pub contents: Vec<u8>,
     /// Its permission bits.
     pub mode: u32,

@@ -211,7 +211,6 @@ pub fn selftest(name: &str, scenario: &Scenario) -> Result<Vec<u8>, LabError> {
 pub struct DriverSources {
     /// The kernel's release, as uname(2) tells it.
     pub release: String,
-    /// Its headers.
     pub headers: PathBuf,
     /// A tree that holds the driver's folder of its sources.
     pub tree: PathBuf,

@@ -90,7 +90,6 @@ pub struct MachineSpec {
     pub mode: Mode,
     /// CPUs; one in deterministic mode.
     pub cpus: u32,
-    /// Memory.
     pub memory_mib: u32,
     /// One guest instruction takes 2^shift ns in deterministic mode.
     #[serde(default)]
@@ -165,7 +164,6 @@ pub enum CgroupVersion {
     V2,
     /// A hierarchy a controller: cpu, cpuacct, cpuset, memory, blkio, freezer.
     V1,
-    /// None.
     None,
 }
 

@@ -90,7 +90,6 @@ pub fn join(figure: &str, unit: &str) -> String {
 /// A unit to show figures in, and what to multiply them by.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scaled {
-    /// The unit.
     pub unit: String,
     /// A figure in the original unit times this is one in `unit`.
     pub factor: f64,

@@ -7,11 +7,9 @@ use crate::proof::{ArmResult, ExperimentResult, MedianChange};
 /// An arm against its baseline over all points: one sentence a metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The arm.
     pub arm: String,
     /// The arm that it is compared with.
     pub baseline: String,
-    /// The metric.
     pub metric: String,
     /// True for energy and power: a price.
     pub energy: bool,

@@ -54,7 +54,6 @@ pub enum MetricsError {
     Unit {
         /// The family.
         name: String,
-        /// The unit.
         unit: String,
     },
     /// Outside `[a-zA-Z_][a-zA-Z0-9_]*`, reserved, or twice in one sample.
@@ -65,7 +64,6 @@ pub enum MetricsError {
     Value {
         /// The family.
         name: String,
-        /// The value.
         value: String,
     },
     /// The same labels twice in one family.

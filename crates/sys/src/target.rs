@@ -62,7 +62,6 @@ pub enum Target {
     Group(PathBuf),
     /// A thread's group in a hierarchy (`/others`), bound to one life of the thread.
     GroupMember {
-        /// The hierarchy.
         hierarchy: Hierarchy,
         /// The thread.
         tid: u32,

@@ -23,7 +23,6 @@ pub struct Shape {
     pub processes: u32,
     /// Processes at any time.
     pub alive: u32,
-    /// CPUs.
     pub cpus: u32,
     /// With `cpufreq.log`: zygote preloads below the highest frequency.
     pub frequencies: bool,

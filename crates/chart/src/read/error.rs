@@ -37,7 +37,6 @@ pub enum ReadError {
     TooLarge {
         /// Which.
         path: PathBuf,
-        /// The limit.
         limit_bytes: u64,
     },
     /// More of something than a chart can hold.
@@ -49,7 +48,6 @@ pub enum ReadError {
         file: String,
         /// Of what.
         what: &'static str,
-        /// The limit.
         limit: usize,
     },
 }

@@ -22,7 +22,6 @@ struct Order {
     recorder: Vec<OsString>,
     /// The init that was named.
     init: Option<PathBuf>,
-    /// Its arguments.
     arguments: Vec<OsString>,
 }
 

@@ -22,9 +22,7 @@ pub struct Caller {
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// A connection.
     Connection,
-    /// A request.
     Request,
 }
 

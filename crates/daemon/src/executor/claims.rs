@@ -17,7 +17,6 @@ use brisk_sys::{BootTime, Target};
 /// What one owner wants of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The value.
     pub value: String,
     /// When the claim ends by itself.
     pub until: BootTime,

@@ -21,7 +21,6 @@ pub struct Processes {
 pub struct Stamped {
     /// Nanoseconds of CLOCK_MONOTONIC; zero when it is not known.
     pub monotonic_ns: u64,
-    /// The event.
     pub event: Event,
 }
 

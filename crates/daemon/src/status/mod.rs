@@ -35,7 +35,6 @@ pub struct Status {
     pub sensors: Sensors,
     /// The guardian's process, when there is one.
     pub guardian_pid: Option<u32>,
-    /// The mechanisms.
     pub mechanisms: Vec<MechanismStatus>,
     /// What is leased now.
     pub leases: Vec<HeldLease>,
@@ -93,10 +92,8 @@ pub struct Sensors {
     pub scheduling: String,
 }
 
-/// One mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MechanismStatus {
-    /// Its name.
     pub name: String,
     /// What the device offers to it.
     #[serde(flatten)]

@@ -44,11 +44,9 @@ pub struct Reopens {
     pub exponent: f64,
 }
 
-/// One application.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Application {
-    /// Its name.
     pub name: String,
     /// Its anonymous memory.
     pub anonymous_kib: u64,

@@ -11,7 +11,6 @@ pub struct Figures {
     pub p50: f64,
     /// 99 of 100 took no longer.
     pub p99: f64,
-    /// The mean.
     pub mean: f64,
 }
 

@@ -37,7 +37,6 @@ const PLACES: [&str; 6] = [HOLD_WANTED, WANTED, HOLD_SCRIPT, SCRIPT, HOLD, UNIT]
 /// What a device has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
-    /// systemd.
     Systemd,
     /// Android with Magisk or KernelSU.
     Android,

@@ -37,7 +37,6 @@ pub struct GuestJob {
 /// One module to load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestModule {
-    /// Its name.
     pub name: String,
     /// Its object file in the guest.
     pub path: String,

@@ -8,12 +8,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sign {
     /// An Android system property has a value.
-    Property {
-        /// Its name.
-        name: String,
-        /// The value.
-        value: String,
-    },
+    Property { name: String, value: String },
     /// A file is there.
     File(PathBuf),
     /// A process with this name is there.

@@ -62,7 +62,7 @@ fn rows(tape: &Tape, out: &mut dyn Write, wanted: &dyn Fn(RowKind) -> bool, line
         for &change in player.changes() {
             match change {
                 RowChange::Put { row, .. } if !present.contains(&row) && wanted(tape.label(row).kind) => {
-                    present.push(row)
+                    present.push(row);
                 }
                 RowChange::Put { .. } => {}
                 RowChange::End { row } => present.retain(|&other| other != row),

@@ -46,7 +46,6 @@ pub struct Child {
 /// A file for what is learned, in `/var/lib/brisk`, on Android in `/data/misc/brisk`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LearnedFile {
-    /// Its name.
     pub name: &'static str,
     /// What is in it, in words.
     pub what: &'static str,
@@ -59,7 +58,6 @@ pub struct LearnedFile {
 /// What is learned, and where it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Its file.
     pub file: LearnedFile,
     /// What is to be in it now.
     pub text: String,

@@ -89,7 +89,6 @@ pub struct ProcessEvent {
 pub struct Process {
     /// Its number.
     pub pid: u32,
-    /// Its parent.
     pub parent: Option<u32>,
     /// Its parent's name (`comm`).
     pub parent_command: Option<String>,

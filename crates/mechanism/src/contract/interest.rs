@@ -30,7 +30,6 @@ pub struct Interest {
 pub struct Stall {
     /// So long.
     pub stall_us: u32,
-    /// The window.
     pub window_us: u32,
 }
 

@@ -38,7 +38,6 @@ pub struct Part {
 /// A state, why it is so, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Support {
-    /// The state.
     pub state: SupportState,
     /// Why: one sentence that names the deciding fact and its file.
     pub reason: String,

@@ -28,7 +28,6 @@ pub enum Notice {
     Ended {
         /// When.
         at: BootTime,
-        /// Its application.
         application: String,
         /// Its process, where it is known.
         pid: Option<u32>,

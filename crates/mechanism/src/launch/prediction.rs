@@ -44,14 +44,12 @@ pub enum Governor {
         /// It samples from the scheduler's hook, as since Linux 4.7.
         hooked: bool,
     },
-    /// conservative.
     Conservative {
         /// `sampling_rate`.
         sampling_rate_us: u64,
         /// `freq_step`.
         step_percent: u64,
     },
-    /// schedutil.
     Schedutil {
         /// `rate_limit_us`.
         rate_limit_us: u64,

@@ -41,7 +41,6 @@ pub struct PolicyFacts {
     pub folder: PathBuf,
     /// The governor in force.
     pub governor: String,
-    /// The driver.
     pub driver: Option<String>,
     /// The folder of the governor's tunables, as named on the device.
     pub tunables: Option<PathBuf>,

@@ -43,7 +43,6 @@ pub struct Call {
     pub uid: Option<u32>,
     /// What it asked for.
     pub request: Request,
-    /// The service.
     pub service: String,
 }
 

@@ -18,7 +18,6 @@ pub struct Traces {
     pub services: u32,
     /// The s of Zipf's law: the service of rank r is looked up r^-s times as often as the first.
     pub zipf_exponent: f64,
-    /// The traces.
     #[serde(rename = "trace")]
     pub traces: Vec<Trace>,
 }

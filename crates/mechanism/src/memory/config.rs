@@ -16,7 +16,6 @@ pub struct MemoryConfig {
     pub restraint_s: u64,
     /// zram and the tunables of reclaim.
     pub zram: ZramConfig,
-    /// The killer.
     pub killer: KillerConfig,
 }
 

@@ -179,7 +179,6 @@ pub fn status_of(root: &Root, context: &str) -> Result<CacheStatus, DeviceError>
 pub struct CacheSettings<'a> {
     /// Where.
     pub root: &'a Root,
-    /// The context.
     pub context: &'a str,
     /// Files and values; nothing is done when there are none.
     pub files: &'a BTreeMap<String, String>,

@@ -40,7 +40,6 @@ pub enum Answer {
 /// An answer that has arrived. Its buffer is held until it is given to [`Endpoint::finish`].
 #[derive(Debug)]
 pub struct Reply {
-    /// The data.
     pub data: Vec<u8>,
     buffer: u64,
 }

@@ -5,7 +5,6 @@ use super::abi;
 /// A parcel that is being written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parcel {
-    /// The data.
     pub data: Vec<u8>,
     /// Where it holds objects.
     pub offsets: Vec<u64>,

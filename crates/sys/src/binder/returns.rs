@@ -16,7 +16,6 @@ pub struct Range {
 pub struct Transaction {
     /// The own object that is called, as it was named when it was sent; 0 for answers and for the context manager.
     pub target: u64,
-    /// Its cookie.
     pub cookie: u64,
     /// Which of its functions.
     pub code: u32,
@@ -26,13 +25,11 @@ pub struct Transaction {
     pub sender_pid: i32,
     /// The caller's effective user.
     pub sender_euid: u32,
-    /// The data.
     pub data: Range,
     /// Where the data holds objects: 64-bit offsets.
     pub offsets: Range,
 }
 
-/// One return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Return {
     /// Nothing to do: no-op, success, or a wish for more threads.
@@ -57,7 +54,6 @@ pub enum Return {
         confirm: u32,
         /// The object, as it was named when it was sent.
         pointer: u64,
-        /// Its cookie.
         cookie: u64,
     },
     /// No process holds such a reference any more.

@@ -15,7 +15,6 @@ pub const HIGH: &str = "memory.high";
 /// A group that has none of its own, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupLook {
-    /// Its folder.
     pub folder: PathBuf,
     /// What its members hold in memory, pages of files included.
     pub resident_kib: u64,

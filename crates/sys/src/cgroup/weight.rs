@@ -21,7 +21,6 @@ const MOST_GROUPS: usize = 512;
 /// A group of a sub-tree at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeighedGroup {
-    /// Its folder.
     pub folder: PathBuf,
     /// What it weighs; none where brisk must not change it: its neighbours are outside of the sub-tree, a manager
     /// controls it, or it is idle already.
@@ -76,8 +75,8 @@ pub fn groups(root: &Root, tree: &Path) -> Vec<WeighedGroup> {
     walk(root, tree, |folder| folder != tree && !folder.ancestors().skip(1).take_while(is_below).any(is_managed))
 }
 
-/// The groups of the hierarchy at `top`, each followed by those below it; units of systemd may be changed, where their manager
-/// hears this process.
+/// The groups of the hierarchy at `top`, each followed by those below it; units of systemd may be changed, where this process
+/// may call their manager.
 pub fn units(root: &Root, top: &Path) -> Vec<WeighedGroup> {
     let mut units = Units::of(root, top);
     walk(root, top, |folder| units.may_change(folder))

@@ -33,7 +33,6 @@ pub enum IoClass {
 /// A thread's priority. As text `best-effort 7`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoPriority {
-    /// Its class.
     pub class: IoClass,
     /// Its level in the lowest three bits, 0 the first and 7 the last; above them what else the kernel keeps there. Zero
     /// without a class.

@@ -15,7 +15,6 @@ pub const FILE: &str = "/proc/swaps";
 pub struct Swap {
     /// The device or file.
     pub path: PathBuf,
-    /// Its size.
     pub size_kib: u64,
     /// What of it is taken.
     pub used_kib: u64,

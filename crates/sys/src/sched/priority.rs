@@ -26,7 +26,6 @@ pub enum SchedulingPolicy {
 /// A thread's policy and nice value. As text `other 10`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Priority {
-    /// The policy.
     pub policy: SchedulingPolicy,
     /// -20 (the most) to 19; each step is about a quarter of weight.
     pub nice: i32,

@@ -15,7 +15,6 @@ const INSTANCES: &str = "/sys/kernel/tracing/instances";
 /// Where probes are defined, for all instances; a definition is appended.
 const PROBES: &str = "/sys/kernel/tracing/kprobe_events";
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceEvent {
     /// The task's name.

@@ -111,7 +111,7 @@ impl Overdue<'_> {
             let Restoration { target, original, outcome } = restoration;
             match outcome {
                 RestoreOutcome::Restored => {
-                    tracing::warn!("the daemon hangs: {target} is overdue and holds {original} again")
+                    tracing::warn!("the daemon hangs: {target} is overdue and holds {original} again");
                 }
                 RestoreOutcome::Refused { error } => tracing::warn!("{target} is overdue, and is tried again: {error}"),
                 RestoreOutcome::ChangedByOther { .. } | RestoreOutcome::Vanished => {}

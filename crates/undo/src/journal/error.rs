@@ -61,7 +61,6 @@ pub enum JournalError {
     ForeignFormat {
         /// The log.
         path: PathBuf,
-        /// Its format.
         format: u32,
     },
     /// A change could not be recorded, so it was not made.

@@ -87,7 +87,6 @@ pub struct Truth {
 pub struct KnownBoot {
     /// The recording's files by name.
     pub files: Vec<(&'static str, Vec<u8>)>,
-    /// The truth.
     pub truth: Truth,
 }
 

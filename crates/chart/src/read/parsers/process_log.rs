@@ -42,7 +42,6 @@ pub struct Sight<'a> {
     pub pid: u32,
     /// Its parent's.
     pub parent_pid: u32,
-    /// Its name.
     pub name: &'a [u8],
     /// CPU time since it began, in microseconds.
     pub cpu_us: u64,

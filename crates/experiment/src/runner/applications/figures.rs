@@ -14,7 +14,6 @@ use brisk_mechanism::memory::killer::KillRecord;
 const FEW: usize = 5;
 const APPLICATIONS: usize = 15;
 
-/// One opening.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opening {
     /// False when it lived.

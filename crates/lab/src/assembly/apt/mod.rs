@@ -34,7 +34,6 @@ pub struct Apt {
 /// What apt knows of the newest revision of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
-    /// Its name.
     pub name: String,
     /// Its revision.
     pub version: String,

@@ -12,7 +12,6 @@ const FILLING_BYTES: usize = 20_000;
 /// A package to offer.
 #[derive(Debug, Clone, Copy)]
 pub struct Offered<'a> {
-    /// Its name.
     pub name: &'a str,
     /// Its version, which its file `usr/share/NAME` says.
     pub version: &'a str,

@@ -139,7 +139,6 @@ pub struct KillRecord {
     pub at: BootTime,
     /// The process.
     pub pid: u32,
-    /// Its name.
     pub name: String,
     /// Its `oom_score_adj`.
     pub oom_score_adj: i16,

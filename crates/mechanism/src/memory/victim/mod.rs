@@ -191,7 +191,6 @@ impl Protection {
 pub struct Victim {
     /// The process.
     pub pid: u32,
-    /// Its name.
     pub name: String,
     /// Its `oom_score_adj`.
     pub oom_score_adj: i16,

@@ -91,7 +91,6 @@ pub struct Groups {
 pub struct Membership {
     /// In which hierarchy.
     pub hierarchy: Hierarchy,
-    /// Its group.
     pub group: String,
     /// The folder of the group that may take it.
     pub taken_into: PathBuf,

@@ -62,7 +62,7 @@ fn authenticate(stream: &mut UnixStream) -> io::Result<()> {
         }
     }
     if !line.starts_with(b"OK ") {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "systemd lets this user not in"));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "systemd refuses this user"));
     }
     stream.write_all(b"BEGIN\r\n")
 }
@@ -159,7 +159,7 @@ fn receive(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let rest = number(&message, 4).zip(number(&message, 12));
     let rest = rest.and_then(|(body, fields)| body.checked_add(fields.next_multiple_of(8)));
     let rest = rest.filter(|rest| *rest <= LONGEST_MESSAGE);
-    let rest = rest.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "systemd answers in no known way"))?;
+    let rest = rest.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "systemd sent no message of D-Bus"))?;
     message.resize(START + rest, 0);
     stream.read_exact(&mut message[START..])?;
     Ok(message)

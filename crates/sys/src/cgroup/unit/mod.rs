@@ -131,7 +131,7 @@ impl Unit {
     }
 }
 
-/// Which groups of a hierarchy are units, whose manager hears this process; each manager is looked for once.
+/// Which groups of a hierarchy are units, with a manager that this process may call; each manager is looked for once.
 #[derive(Debug)]
 pub struct Units<'a> {
     root: &'a Root,
@@ -152,7 +152,7 @@ impl<'a> Units<'a> {
     }
 }
 
-/// True where the system's units compete by weights, and its manager hears this process.
+/// True where the system's units compete by weights, and this process may call its manager.
 pub fn are_weighed(root: &Root, top: &Path) -> bool {
     let shares_out = root.read(top.join("cgroup.subtree_control"));
     let shares_out = shares_out.is_ok_and(|listed| listed.split_ascii_whitespace().any(|name| name == "cpu"));
