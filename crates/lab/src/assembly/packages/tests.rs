@@ -60,7 +60,7 @@ impl Host {
     /// Starts the test `name` as a process that does `job`.
     fn start(&self, name: &str, job: &str) -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", &format!("packages::tests::{name}"), "--nocapture"]);
+        command.args(["--exact", &format!("assembly::packages::tests::{name}"), "--nocapture"]);
         command.env("APT_CONFIG", self.file("apt.conf")).env(JOB, job).env(FOLDER, self.folder.path());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
