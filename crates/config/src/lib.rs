@@ -16,8 +16,9 @@ pub use layers::{Layers, Setting};
 pub use standing::{Standing, standings};
 
 use brisk_base::toml_text;
+use brisk_mechanism::bounds::within;
 use brisk_mechanism::launch::LaunchConfig;
-use brisk_mechanism::launch::config::{Trigger, within};
+use brisk_mechanism::launch::config::Trigger;
 use brisk_mechanism::lookup::LookupConfig;
 use brisk_mechanism::memory::MemoryConfig;
 use brisk_mechanism::placement::PlacementConfig;

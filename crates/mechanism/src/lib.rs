@@ -5,6 +5,7 @@
 //! driver, in `driver.rs`, makes it a [`Mechanism`]: it reads the device and hands what it found to the policy.
 
 pub mod boot;
+pub mod bounds;
 pub mod contract;
 pub mod deference;
 pub mod enabled;

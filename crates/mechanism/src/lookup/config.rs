@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Enabled;
-use crate::launch::config::within;
+use crate::bounds::within;
 
 /// Everything that can be set about lookups. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::victim::VictimMode;
-use crate::launch::config::within;
+use crate::bounds::within;
 use crate::{Enabled, Glob};
 
 /// Everything that can be set about memory. The commented example is `packaging/brisk.toml`.

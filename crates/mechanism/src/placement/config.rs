@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::launch::config::{percent, within};
+use crate::bounds::{percent, within};
 use crate::{Enabled, Glob};
 use brisk_sys::cgroup::membership::GroupChoice;
 use brisk_sys::sched::threads::Sensing;

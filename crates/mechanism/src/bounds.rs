@@ -1,0 +1,50 @@
+//! Numbers of the configuration whose bounds are checked where they are parsed.
+
+use std::fmt;
+
+use serde::de::{Error as _, Unexpected, Visitor};
+use serde::{Deserialize as _, Deserializer};
+
+/// A whole number from `LOW` to `HIGH`, both included.
+///
+/// # Errors
+/// Says the bounds, so that the message with its line needs no manual.
+pub fn within<'de, D: Deserializer<'de>, const LOW: u64, const HIGH: u64>(deserializer: D) -> Result<u64, D::Error> {
+    deserializer.deserialize_i64(Within::<LOW, HIGH>)
+}
+
+struct Within<const LOW: u64, const HIGH: u64>;
+
+impl<const LOW: u64, const HIGH: u64> Visitor<'_> for Within<LOW, HIGH> {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from {LOW} to {HIGH}")
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<u64, E> {
+        match u64::try_from(number) {
+            Ok(number) => self.visit_u64(number),
+            Err(_) => Err(E::invalid_value(Unexpected::Signed(number), &self)),
+        }
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<u64, E> {
+        if (LOW..=HIGH).contains(&number) {
+            Ok(number)
+        } else {
+            Err(E::invalid_value(Unexpected::Unsigned(number), &self))
+        }
+    }
+}
+
+/// A number from 0 to 100.
+///
+/// # Errors
+/// Says the bounds.
+pub fn percent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    match f64::deserialize(deserializer)? {
+        number if (0.0..=100.0).contains(&number) => Ok(number),
+        _ => Err(D::Error::custom("must be from 0 to 100")),
+    }
+}
