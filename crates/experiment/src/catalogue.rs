@@ -35,6 +35,7 @@ const OF_THE_LAB: &[(&str, &str)] = &[
     ("launch-threads", include_str!("../../../experiments/launch-threads.toml")),
     ("placement-combinations", include_str!("../../../experiments/placement-combinations.toml")),
     ("placement-sessions", include_str!("../../../experiments/placement-sessions.toml")),
+    ("placement-units", include_str!("../../../experiments/placement-units.toml")),
     ("placement-thesis", include_str!("../../../experiments/placement-thesis.toml")),
     ("lookup-hub", include_str!("../../../experiments/lookup-hub.toml")),
     ("lookup-list", include_str!("../../../experiments/lookup-list.toml")),
@@ -177,11 +178,11 @@ mod tests {
         );
         assert_eq!(
             names(&["placement"], false).unwrap(),
-            ["placement-combinations", "placement-sessions", "placement-thesis"]
+            ["placement-combinations", "placement-sessions", "placement-units", "placement-thesis"]
         );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
         assert_eq!(names(&["together"], false).unwrap(), ["together", "together-parallel"]);
-        assert_eq!(names(&[], false).unwrap().len(), 25);
+        assert_eq!(names(&[], false).unwrap().len(), 26);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

@@ -14,6 +14,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("debian-6.1", include_str!("../../../lab/scenarios/debian-6.1.toml")),
     ("debian-6.12", include_str!("../../../lab/scenarios/debian-6.12.toml")),
     ("debian-6.1-parallel", include_str!("../../../lab/scenarios/debian-6.1-parallel.toml")),
+    ("units-6.1", include_str!("../../../lab/scenarios/units-6.1.toml")),
     ("autogroup-6.1", include_str!("../../../lab/scenarios/autogroup-6.1.toml")),
     ("debian-6.1-checked", include_str!("../../../lab/scenarios/debian-6.1-checked.toml")),
     ("zygote-6.1-parallel", include_str!("../../../lab/scenarios/zygote-6.1-parallel.toml")),

@@ -1,5 +1,6 @@
 //! Combinations: the background runs, something comes to the front, and what each got is told by all of them.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -83,7 +84,7 @@ impl Stage<'_> {
         };
         let background = if arm.alone { &[][..] } else { &combination.background };
         let mut neighbours =
-            background.iter().map(|&what| self.start_beside(what)).collect::<anyhow::Result<Vec<_>>>()?;
+            background.iter().map(|&what| self.start_beside(arm, what)).collect::<anyhow::Result<Vec<_>>>()?;
         sleep_until(BootTime::now() + Duration::from_micros(replicate.settle_us));
         if let Some(nice) = arm.background_nice {
             if !autogroup::is_enabled(self.root) {
@@ -96,7 +97,7 @@ impl Stage<'_> {
         }
         neighbours.iter_mut().try_for_each(Playing::begin)?;
         let begun = BootTime::now();
-        let front = self.start_front(combination.foreground)?;
+        let front = self.start_front(arm, combination.foreground)?;
         daemon.as_ref().map_or(Ok(()), |daemon| daemon.put_in_foreground(front.child.id()))?;
         let front: Front = front.end()?;
         let lasted_ms = BootTime::now().since(begun).as_secs_f64() * 1000.0;
@@ -107,20 +108,24 @@ impl Stage<'_> {
         Ok(figures(front, &told, lasted_ms))
     }
 
-    fn start_front(&self, what: Foreground) -> anyhow::Result<Playing> {
+    fn start_front(&self, arm: &Arm, what: Foreground) -> anyhow::Result<Playing> {
         match &self.suite {
             Some(suite) if what == Foreground::Suite => Playing::spawn(suite.command(), what.name().to_owned()),
-            _ => self.start(&["--front", what.name()]),
+            _ => self.start(&arm.launcher, &["--front", what.name()]),
         }
     }
 
-    fn start_beside(&self, what: Neighbour) -> anyhow::Result<Playing> {
-        self.start(&["--beside", what.name()])
+    fn start_beside(&self, arm: &Arm, what: Neighbour) -> anyhow::Result<Playing> {
+        let is_own = what != Neighbour::Music && !arm.background_launcher.is_empty();
+        let launcher = if is_own { &arm.background_launcher } else { &arm.launcher };
+        self.start(launcher, &["--beside", what.name()])
     }
 
-    fn start(&self, what: &[&str]) -> anyhow::Result<Playing> {
-        let mut command = Command::new(&self.program);
-        command.arg("task").args(what).arg("--turns-per-ms").arg(self.turns_per_ms.to_string());
+    /// Starts a task by `launcher`, which must become it: it is known by its process.
+    fn start(&self, launcher: &[String], what: &[&str]) -> anyhow::Result<Playing> {
+        let mut words = launcher.iter().map(OsStr::new).chain([self.program.as_os_str()]);
+        let mut command = Command::new(words.next().context("there is nothing to start")?);
+        command.args(words).arg("task").args(what).arg("--turns-per-ms").arg(self.turns_per_ms.to_string());
         command.arg("--rounds").arg(self.rounds.to_string()).stdin(Stdio::piped());
         Playing::spawn(command, format!("brisk task {}", what.join(" ")))
     }

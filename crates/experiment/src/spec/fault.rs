@@ -194,9 +194,15 @@ impl Experiment {
             return Some("the quick form has the baseline too".into());
         }
         if self.subject() != Subject::Combinations
-            && self.arms.iter().any(|arm| arm.alone || arm.background_nice.is_some())
+            && self
+                .arms
+                .iter()
+                .any(|arm| arm.alone || arm.background_nice.is_some() || !arm.background_launcher.is_empty())
         {
-            return Some("an arm is `alone`, or sets `background_nice`, in an experiment with combinations".into());
+            return Some(
+                "an arm is `alone`, or sets `background_nice` or `background_launcher`, in an experiment with combinations"
+                    .into(),
+            );
         }
         let baselines = self.arms.iter().filter(|arm| arm.baseline).count();
         (baselines != 1).then(|| format!("{baselines} arms have `baseline = true`, exactly one must"))

@@ -131,9 +131,13 @@ pub struct Arm {
     /// A program of others that runs during this arm, with its arguments: another killer.
     #[serde(default)]
     pub beside: Vec<String>,
-    /// What starts each application: the words before its own. The clock of a launch starts when they are done.
+    /// What starts each application, or the foreground and each of its neighbours: the words before its own. The clock of a launch
+    /// starts when they are done.
     #[serde(default)]
     pub launcher: Vec<String>,
+    /// What starts each neighbour but music in place of `launcher`, in an experiment with combinations.
+    #[serde(default)]
+    pub background_launcher: Vec<String>,
     /// How this arm reads what processes hold.
     pub reads: Option<Reading>,
     /// The nice value that the session of each neighbour but music is given by hand (/proc/PID/autogroup).

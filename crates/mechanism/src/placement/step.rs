@@ -122,12 +122,13 @@ impl Step {
         }
     }
 
-    /// What is made of a group that weighs so much by itself, where all in it make room; nothing where it weighs as little
-    /// already, or this step is not about weight.
-    pub fn weight_of_group(&self, own: u32, nice_levels: i32) -> Option<String> {
+    /// What is made of a group that weighs so much by itself, where all in it make room and `groups` of them are to weigh together
+    /// what one would; nothing where it weighs as little already, or this step is not about weight.
+    pub fn weight_of_group(&self, own: u32, nice_levels: i32, groups: usize) -> Option<String> {
         match self {
             Self::Weight => {
-                let less = lessened(f64::from(own), nice_levels).round().max(1.0) as u32;
+                let less = lessened(f64::from(own), nice_levels) / groups.max(1) as f64;
+                let less = less.round().max(1.0) as u32;
                 (less < own).then(|| less.to_string())
             }
             Self::Idle => Some(weight::IDLE.to_owned()),
@@ -271,11 +272,14 @@ mod tests {
             (100, 19, Some("1")),
             (1, 10, None),
         ] {
-            assert_eq!(Step::Weight.weight_of_group(own, levels).as_deref(), expected, "{own} {levels}");
+            assert_eq!(Step::Weight.weight_of_group(own, levels, 1).as_deref(), expected, "{own} {levels}");
         }
-        assert_eq!(Step::Idle.weight_of_group(1, 10).as_deref(), Some("idle"));
+        assert_eq!(Step::Idle.weight_of_group(1, 10, 1).as_deref(), Some("idle"));
         let split = Split { reserved: vec![1], rest: vec![0] };
-        assert_eq!(Step::Isolate(split).weight_of_group(100, 10), None);
+        assert_eq!(Step::Isolate(split).weight_of_group(100, 10, 1), None);
+        let together: Vec<_> =
+            [1, 2, 5, 40].map(|groups| Step::Weight.weight_of_group(100, 10, groups).unwrap()).into();
+        assert_eq!(together, ["11", "5", "2", "1"], "together they weigh what one would");
     }
 
     // Verifies PLACE-4.

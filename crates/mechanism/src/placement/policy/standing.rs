@@ -147,9 +147,11 @@ impl PlacementPolicy {
         let nice_levels = self.nice_levels();
         let mut demands: Demands = BTreeMap::new();
         let busy = if self.neighbours.is_empty() { Vec::new() } else { self.busy(&Step::Weight) };
-        let groups = busy.into_iter().filter_map(|member| self.neighbours.of(member.thread.pid));
-        demands.extend(groups.filter_map(|(folder, own)| {
-            Some((Target::GroupWeight(folder.clone()), step.weight_of_group(own, nice_levels)?))
+        let groups: BTreeMap<_, _> =
+            busy.into_iter().filter_map(|member| self.neighbours.of(member.thread.pid)).collect();
+        let count = groups.len();
+        demands.extend(groups.into_iter().filter_map(|(folder, own)| {
+            Some((Target::GroupWeight(folder.clone()), step.weight_of_group(own, nice_levels, count)?))
         }));
         if self.config.sessions {
             let sessions = self.sessions.lowered(now);
