@@ -41,6 +41,11 @@ impl Neighbours {
         now >= self.due
     }
 
+    /// True until they are looked at for the first time beside this foreground.
+    pub(in crate::placement) fn are_unseen(&self) -> bool {
+        self.pause.is_zero()
+    }
+
     /// True where none is known.
     pub(in crate::placement) fn is_empty(&self) -> bool {
         self.found.is_empty()

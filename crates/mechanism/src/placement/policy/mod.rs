@@ -75,6 +75,8 @@ pub struct PlacementPolicy {
     /// Masks of foreground threads, until the next sample.
     parted: Holdings,
     neighbours: Neighbours,
+    /// Units of systemd compete by weights that may be changed.
+    has_units: bool,
     sessions: Sessions,
     /// A group could not be made or entered: masks and nice values say the same of each thread.
     without_groups: bool,
@@ -145,6 +147,7 @@ impl PlacementPolicy {
             leased: Holdings::default(),
             heirs: Heirs::default(),
             parted: Holdings::default(),
+            has_units: false,
             neighbours: Neighbours::default(),
             sessions: Sessions::default(),
             without_groups: false,
@@ -197,9 +200,16 @@ impl PlacementPolicy {
             GroupChoice::Off => false,
             GroupChoice::Tree(_) => true,
             // All of the system's are many.
-            GroupChoice::Auto => !self.neighbours.is_empty() || !self.busy(&Step::Weight).is_empty(),
+            GroupChoice::Auto => {
+                self.has_units && (!self.neighbours.is_empty() || !self.busy(&Step::Weight).is_empty())
+            }
         };
         may_gain && self.roster.has_front() && self.neighbours.are_due(now)
+    }
+
+    /// True until the units beside a new foreground have been looked at.
+    fn has_unseen_units(&self) -> bool {
+        self.has_units && self.neighbours.are_unseen() && !self.busy(&Step::Weight).is_empty()
     }
 
     fn is_on(&self) -> bool {
@@ -278,6 +288,11 @@ impl PlacementPolicy {
             Rule::Weight => self.always_weigh(now, decisions),
             Rule::Thesis => self.follow_thesis(now, decisions),
         }
+    }
+
+    /// Takes whether units of systemd compete by weights that may be changed.
+    pub(super) fn take_units(&mut self, has_units: bool) {
+        self.has_units = has_units;
     }
 
     /// Takes the lowest I/O priority that a thread can have; `None` where nothing is done about storage.
@@ -412,9 +427,11 @@ impl Policy for PlacementPolicy {
         let look_ms = match self.roster.has_front() {
             false => self.config.idle_look_ms,
             // What an opening needs is done, and nothing is judged before it is over.
-            true if self.opening.is_some() && self.held.is_some() => self.config.look_ms * 2,
+            true if self.opening.is_some() && self.held.is_some() && !self.has_unseen_units() => {
+                self.config.look_ms * 2
+            }
             // Twice as often at first: a new foreground should not have to wait for evidence.
-            true if is_new => self.config.look_ms.div_ceil(2),
+            true if is_new || self.has_unseen_units() => self.config.look_ms.div_ceil(2),
             true => self.config.look_ms,
         };
         Interest {

@@ -35,9 +35,16 @@ pub(super) fn set_unit_property(socket: &Path, unit: &str, property: (&str, u64)
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     authenticate(&mut stream)?;
-    stream.write_all(&set_unit_properties(unit, property))?;
+    call(&mut stream, &set_unit_properties(unit, property))?;
+    // The manager answers before it writes to the group, and hears the next call after that.
+    call(&mut stream, &ping())
+}
+
+/// Sends a call and waits for its answer.
+fn call(stream: &mut UnixStream, message: &[u8]) -> io::Result<()> {
+    stream.write_all(message)?;
     loop {
-        let message = receive(&mut stream)?;
+        let message = receive(stream)?;
         match message.get(1) {
             Some(&RETURN) => return Ok(()),
             Some(&ERROR) => return Err(refusal(&message)),
@@ -121,18 +128,28 @@ fn set_unit_properties(unit: &str, (property, number): (&str, u64)) -> Vec<u8> {
         body.signature("t");
         body.u64(number);
     });
+    method_call(1, ("org.freedesktop.systemd1.Manager", "SetUnitProperties"), ("sba(sv)", body))
+}
+
+/// A call that does nothing but be answered.
+fn ping() -> Vec<u8> {
+    method_call(2, ("org.freedesktop.DBus.Peer", "Ping"), ("", Encoder::default()))
+}
+
+/// The call number `serial` of a manager's method, with a body of this signature.
+fn method_call(serial: u32, (interface, member): (&str, &str), (signature, mut body): (&str, Encoder)) -> Vec<u8> {
     let mut message = Encoder::default();
     // Little-endian, no flags, version 1.
     message.0.extend([b'l', CALL, 0, 1]);
     message.u32(body.0.len() as u32);
-    message.u32(1);
+    message.u32(serial);
     message.array(|header| {
         for (field, kind, text) in [
             (FIELD_PATH, "o", "/org/freedesktop/systemd1"),
-            (FIELD_INTERFACE, "s", "org.freedesktop.systemd1.Manager"),
-            (FIELD_MEMBER, "s", "SetUnitProperties"),
+            (FIELD_INTERFACE, "s", interface),
+            (FIELD_MEMBER, "s", member),
             (FIELD_DESTINATION, "s", "org.freedesktop.systemd1"),
-            (FIELD_SIGNATURE, "g", "sba(sv)"),
+            (FIELD_SIGNATURE, "g", signature),
         ] {
             header.align(8);
             header.0.push(field);

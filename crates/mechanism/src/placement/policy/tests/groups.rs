@@ -141,6 +141,7 @@ fn units_are_looked_at_beside_bulk_work_alone() {
         let weight = PlacementConfig { rule: Rule::Weight, ..config() };
         let mut device = beside(weight, &[HOG, HOG], &background);
         device.policy.config.groups = GroupChoice::Auto;
+        device.policy.take_units(true);
         device.run(2500);
         let is_known = !device.policy.neighbours.is_empty();
         assert_eq!((is_known, !device.weights.is_empty()), (is_lowered, is_lowered), "{:?}", device.policy.reason);
