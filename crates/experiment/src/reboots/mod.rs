@@ -27,7 +27,7 @@ use super::spec::{Arm, Experiment, Reboots};
 use super::store::Store;
 use brisk_base::notes::note;
 use brisk_daemon::boot::{HoldOptions, watch};
-use brisk_mechanism::boot::hand_over::{self, HandOverStep as Policy};
+use brisk_mechanism::boot::hand_over::{self, HandOverStep};
 use brisk_sys::cpu::cpufreq::Policies;
 use brisk_sys::kernel;
 use brisk_sys::system::android_properties;
@@ -102,7 +102,7 @@ pub struct Offer {
 /// When a series would show nothing: why, and what to do.
 pub fn offer(experiment: &Experiment, root: &Root) -> anyhow::Result<Offer> {
     let policies = Policies::read(root).list;
-    let can_be_held = policies.iter().any(|policy| hand_over::step(policy, None) == Policy::Hold);
+    let can_be_held = policies.iter().any(|policy| hand_over::step(policy, None) == HandOverStep::Hold);
     let objection = |arm: &Arm| {
         let no_hold = "no cpufreq policy of this device can be held at performance";
         let hold = (arm.boot_hold && !can_be_held).then_some(no_hold);

@@ -11,8 +11,8 @@ impl Mechanism for LaunchPolicy {
         let facts = LaunchDevice::probe(surroundings.root);
         let triggers = triggers::chosen(&config, &facts);
         let config = LaunchConfig { triggers, ..config };
-        let found = if config.defers() { other_managers::find(surroundings.root) } else { Vec::new() };
-        self.take_device(now, (config, surroundings.is_new_configuration), (facts, &found), decisions);
+        let found = config.defers().then(|| other_managers::find(surroundings.root));
+        self.take_device(now, (config, surroundings.is_new_configuration), (facts, found.as_deref()), decisions);
     }
 
     fn let_go(&mut self, _surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {

@@ -104,6 +104,11 @@ pub fn group_in(text: &str, hierarchy: Hierarchy) -> Option<&str> {
     is_plain(group).then_some(group)
 }
 
+/// True when `file`, a list of controllers, has `controller`.
+pub(super) fn lists(root: &Root, file: &Path, controller: &str) -> bool {
+    root.read(file).is_ok_and(|text| text.split_ascii_whitespace().any(|listed| listed == controller))
+}
+
 /// True for a group's path that leads nowhere else: not that of another namespace (`/../x`), nor of one that is gone.
 pub fn is_plain(group: &str) -> bool {
     group.starts_with('/')

@@ -88,16 +88,15 @@ impl LaunchPolicy {
         }
     }
 
-    /// Goes on under `config` on a device where `facts` hold, beside the managers `found`, which matter where the configuration
-    /// defers to any.
+    /// Goes on under `config` on a device where `facts` hold, beside the managers `found`; `None` where they do not matter.
     pub(super) fn take_device(
         &mut self,
         now: BootTime,
         (config, is_new_configuration): (LaunchConfig, bool),
-        (facts, found): (LaunchDevice, &[Found]),
+        (facts, found): (LaunchDevice, Option<&[Found]>),
         decisions: &mut Vec<Decision>,
     ) {
-        let intervals = config.defers().then(|| (config.other_managers.intervals(), found));
+        let intervals = found.map(|found| (config.other_managers.intervals(), found));
         let doers = self.deference.follow(now, intervals, is_new_configuration);
         self.facts = LaunchDevice { doers, ..facts };
         let plan = LaunchPlan::of(&self.facts, &config);

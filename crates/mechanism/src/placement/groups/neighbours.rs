@@ -1,5 +1,6 @@
-//! Which groups of a delegated sub-tree may weigh less for the foreground's sake. Where it has a group of its own, what is
-//! done to threads of another group counts among themselves alone: it is that group which weighs against the foreground's.
+//! Which groups of a delegated sub-tree, or units of systemd, may weigh less for the foreground's sake. Where it has a group of
+//! its own, what is done to threads of another group counts among themselves alone: it is that group which weighs against the
+//! foreground's.
 //!
 //! A whole group weighs less only where nothing but bulk work and sleeping tasks are in it.
 
@@ -56,7 +57,7 @@ impl Neighbours {
         *self = Self::default();
     }
 
-    /// Samples all groups of the sub-tree, each followed by those below it, while so much is leased.
+    /// Samples all groups, each followed by those below it, while so much is leased.
     pub(in crate::placement) fn take(
         &mut self,
         now: BootTime,

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::group;
-use super::hierarchy::{self, Hierarchy, Mount, group_in};
+use super::hierarchy::{self, Hierarchy, Mount, group_in, lists};
 use super::unit;
 use super::weight::{self, WeighedGroup};
 use crate::Root;
@@ -278,10 +278,6 @@ fn has_controller(root: &Root, mount: &Mount, controller: &str) -> bool {
 fn shares_out_cpus(root: &Root, mount: &Mount, group: &str) -> bool {
     let offered = below(mount, group).join("cgroup.controllers");
     mount.hierarchy != Hierarchy::Unified || ["cpu", "cpuset"].iter().any(|name| lists(root, &offered, name))
-}
-
-fn lists(root: &Root, file: &Path, word: &str) -> bool {
-    root.read(file).is_ok_and(|text| text.split_ascii_whitespace().any(|listed| listed == word))
 }
 
 /// True when groups below `folder` have `controller`, or may be given it without any other group's notice.

@@ -154,8 +154,7 @@ impl<'a> Units<'a> {
 
 /// True where the system's units compete by weights, and this process may call its manager.
 pub fn are_weighed(root: &Root, top: &Path) -> bool {
-    let shares_out = root.read(top.join("cgroup.subtree_control"));
-    let shares_out = shares_out.is_ok_and(|listed| listed.split_ascii_whitespace().any(|name| name == "cpu"));
+    let shares_out = hierarchy::lists(root, &top.join("cgroup.subtree_control"), "cpu");
     let system = Unit { name: "-.slice".to_owned(), user: None };
     shares_out && root.is_folder("/run/systemd/system") && system.is_reachable(root)
 }
