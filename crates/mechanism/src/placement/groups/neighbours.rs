@@ -14,9 +14,12 @@ use crate::{Glob, Holdings};
 use brisk_sys::cgroup::weight::WeighedGroup;
 use brisk_sys::{BootTime, Target};
 
-/// Groups are looked at this long after the foreground has changed, then after twice as long each time up to the longest.
-const SOON: Duration = Duration::from_millis(100);
+/// Groups are read again this long after they were read first, then after twice as long each time up to the longest: a service
+/// manager moves what it starts into a group of its own a moment after the start.
+const SOON: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(5);
+/// Up to this pause between two readings the foreground may still be moved.
+const SETTLED: Duration = Duration::from_millis(200);
 
 /// What is known of them.
 #[derive(Debug, Default)]
@@ -42,9 +45,9 @@ impl Neighbours {
         now >= self.due
     }
 
-    /// True until they are looked at for the first time beside this foreground.
-    pub(in crate::placement) fn are_unseen(&self) -> bool {
-        self.pause.is_zero()
+    /// True while this foreground is so new that it may still be moved into a group of its own.
+    pub(in crate::placement) fn are_unsettled(&self) -> bool {
+        self.pause < SETTLED
     }
 
     /// True where none is known.
@@ -210,14 +213,15 @@ mod tests {
         let mut neighbours = Neighbours::default();
         let mut looks = Vec::new();
         for tick in 0..200 {
-            if neighbours.are_due(at(tick * 100)) {
-                neighbours.take(at(tick * 100), &[], &BTreeSet::new(), &Holdings::default());
-                looks.push(tick);
+            if neighbours.are_due(at(tick * 50)) {
+                neighbours.take(at(tick * 50), &[], &BTreeSet::new(), &Holdings::default());
+                looks.push((tick, neighbours.are_unsettled()));
             }
         }
-        assert_eq!(looks, [0, 1, 3, 7, 15, 31, 63, 113, 163]);
+        let settled = [7, 15, 31, 63, 127].map(|tick| (tick, false));
+        assert_eq!(looks, [&[(0, true), (1, true), (3, false)][..], &settled[..]].concat());
         neighbours.clear();
-        assert!(neighbours.are_due(at(0)));
+        assert!(neighbours.are_due(at(0)) && neighbours.are_unsettled());
     }
 
     // Verifies PLACE-4.

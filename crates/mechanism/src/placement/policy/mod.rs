@@ -207,9 +207,9 @@ impl PlacementPolicy {
         may_gain && self.roster.has_front() && self.neighbours.are_due(now)
     }
 
-    /// True until the units beside a new foreground have been looked at.
-    fn has_unseen_units(&self) -> bool {
-        self.has_units && self.neighbours.are_unseen() && !self.busy(&Step::Weight).is_empty()
+    /// True while it is not certain yet which units are beside a new foreground.
+    fn has_unsettled_units(&self) -> bool {
+        self.has_units && self.neighbours.are_unsettled() && !self.busy(&Step::Weight).is_empty()
     }
 
     fn is_on(&self) -> bool {
@@ -427,11 +427,11 @@ impl Policy for PlacementPolicy {
         let look_ms = match self.roster.has_front() {
             false => self.config.idle_look_ms,
             // What an opening needs is done, and nothing is judged before it is over.
-            true if self.opening.is_some() && self.held.is_some() && !self.has_unseen_units() => {
+            true if self.opening.is_some() && self.held.is_some() && !self.has_unsettled_units() => {
                 self.config.look_ms * 2
             }
             // Twice as often at first: a new foreground should not have to wait for evidence.
-            true if is_new || self.has_unseen_units() => self.config.look_ms.div_ceil(2),
+            true if is_new || self.has_unsettled_units() => self.config.look_ms.div_ceil(2),
             true => self.config.look_ms,
         };
         Interest {
