@@ -115,7 +115,7 @@ pub fn process_files(bytes: &[u8]) {
 
 /// Whatever a recording says: the mechanisms get through it, and nothing is made outside of the replay's tree.
 pub fn daemon_recording(bytes: &[u8]) {
-    const FIRST: &[u8] = br#"{"record":"opened","format":1,"brisk":"","kernel":"","mechanisms":["launch","placement","memory","lookup","boot"]}"#;
+    const FIRST: &[u8] = br#"{"record":"opened","format":2,"brisk":"","kernel":"","mechanisms":["launch","placement","memory","lookup","boot"]}"#;
     for config in [None, Some(Config::everything_on())] {
         let folder = tempfile::tempdir().expect("a folder");
         let tree = folder.path().join("tree");

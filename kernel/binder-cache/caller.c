@@ -202,7 +202,7 @@ fault:
 }
 
 /* @room is for the request, which a note refers to. */
-static bool binder_cache_look_up(struct binder_proc *proc, struct binder_thread *thread,
+static bool binder_cache_lookup(struct binder_proc *proc, struct binder_thread *thread,
 				 struct binder_transaction_data *tr, u64 *room)
 {
 	struct binder_cache *cache = proc->context->cache;
@@ -292,7 +292,7 @@ static bool binder_cache_answers(struct binder_proc *proc, struct binder_thread 
 		else if (tr->flags & ~(TF_ACCEPT_FDS | TF_CLEAR_BUF))
 			binder_cache_count(cache, BINDER_CACHE_REFUSED_CALLER);
 		else
-			return binder_cache_look_up(proc, thread, tr, room);
+			return binder_cache_lookup(proc, thread, tr, room);
 		return false;
 	}
 	thread->cache.announces_clients = bit & READ_ONCE(cache->format->clients);

@@ -15,7 +15,7 @@ fn a_hundred_services_register_and_are_looked_up_by_binder() {
         let (outcome, lines) = run(&job(binary, "binder-stock-6.1", &command));
         assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
         let report: serde_json::Value = serde_json::from_str(&results(&lines).join("\n")).unwrap();
-        assert_eq!((&report["services"], &report["look_ups"]), (&100.into(), &400.into()), "{report}");
+        assert_eq!((&report["services"], &report["lookups"]), (&100.into(), &400.into()), "{report}");
         // The emulator counts, so that a lookup takes about as long every time.
         assert_eq!(report["unit"], "instructions", "{report}");
         let [p50, p99] = ["p50", "p99"].map(|name| report["call"][name].as_f64().unwrap());
@@ -30,7 +30,7 @@ fn a_hundred_services_register_and_are_looked_up_by_binder() {
 
 // Verifies LOOKUP-8.
 #[test]
-fn look_ups_of_others_are_recorded_by_process() {
+fn lookups_of_others_are_recorded_by_process() {
     let Some(binary) = static_brisk() else { return };
     let script = "brisk lookup bench --manager own --lookups 100000 >/dev/null & sleep 2; \
                   brisk lookup record --seconds 1 --json";
@@ -42,7 +42,7 @@ fn look_ups_of_others_are_recorded_by_process() {
     assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
     let report: serde_json::Value = serde_json::from_str(&results(&lines).join("\n")).unwrap();
     // A lookup is some 33 thousand instructions of 8 ns.
-    assert!(report["look_ups"].as_u64().unwrap() > 1_000, "{report}");
+    assert!(report["lookups"].as_u64().unwrap() > 1_000, "{report}");
     assert_eq!(
         (&report["source"], &report["rows"][0]["what"]),
         (&"trace".into(), &"brisk (code 3)".into()),
@@ -69,7 +69,7 @@ fn lookups_are_recorded_one_by_one_and_replayed() {
     let mut values = serde_json::Deserializer::from_str(&text).into_iter::<serde_json::Value>().map(Result::unwrap);
     let [recorded, simulated] = [(); 2].map(|()| values.next().unwrap());
     assert_eq!(recorded["source"], "probe", "{recorded}");
-    let lookups = recorded["look_ups"].as_u64().unwrap();
+    let lookups = recorded["lookups"].as_u64().unwrap();
     assert!(lookups > 500, "{recorded}");
     // Popular services first, as the bench draws them.
     let share = recorded["top_quarter_share"].as_f64().unwrap();
@@ -78,7 +78,7 @@ fn lookups_are_recorded_one_by_one_and_replayed() {
     let row = &simulated["traces"][0];
     assert_eq!(row["trace"], "lookups");
     for arm in row["arms"].as_array().unwrap() {
-        assert_eq!(arm["look_ups"], lookups, "{arm}");
+        assert_eq!(arm["lookups"], lookups, "{arm}");
         let ratio = arm["hit_ratio"].as_f64().unwrap();
         let expected = if arm["entries"] == 128 { 0.9..1.0 } else { 0.4..0.9 };
         assert!(expected.contains(&ratio), "{arm}");

@@ -48,35 +48,35 @@ required = ">= 20"
 "#;
 
 /// Two drivers, each in a guest of its own, and the cache in one of them.
-const LOOK_UPS: &str = r#"
+const LOOKUPS: &str = r#"
 name = "mini"
 title = "Lookups"
 description = "A stock driver, and ours with its cache on."
 mechanism = "lookup"
 mode = "deterministic"
 scenario = "binder-6.1"
-look_ups = { services = 20, count = 60, misses = 5 }
+lookups = { services = 20, count = 60, misses = 5 }
 replicates = { quick = 2, full = 2, warm_up = 0 }
 [[arm]]
 name = "stock"
 title = "stock"
 baseline = true
 scenario = "binder-stock-6.1"
-look_up = { manager = "own", format = "android-5" }
+lookup = { manager = "own", format = "android-5" }
 [[arm]]
 name = "cached"
 title = "cached"
-look_up = { manager = "own", format = "android-5", cache = { mode = "transparent" } }
+lookup = { manager = "own", format = "android-5", cache = { mode = "transparent" } }
 [[arm]]
 name = "wrong"
 title = "a mode that waits for a manager that takes part, and none does"
-look_up = { manager = "own", format = "android-5", cache = { mode = "cooperative" } }
+lookup = { manager = "own", format = "android-5", cache = { mode = "cooperative" } }
 [[claim]]
 id = "lookup.mini"
 promise = "LOOKUP-5"
 text = "The cache saves most of it."
 measure = "gain"
-metric = "look-up"
+metric = "lookup"
 arm = "cached"
 required = ">= 50"
 "#;
@@ -240,7 +240,7 @@ fn lookups_of_two_drivers_compare_and_an_idle_cache_is_refused() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let output = prove(folder.path(), LOOK_UPS, &[]);
+    let output = prove(folder.path(), LOOKUPS, &[]);
     assert_code(&output, 0);
     let result = result(folder.path());
     let medians = |metric: &str| {

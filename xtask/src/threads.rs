@@ -68,17 +68,17 @@ impl std::fmt::Display for Cost {
 fn cost(sensing: Sensing, period: Duration, crowd: u32) -> anyhow::Result<Cost> {
     let before = open_descriptors()?;
     let mut threads = Threads::by(&Root::system(), sensing);
-    while threads.look(BootTime::now())?.born.len() > 1 || threads.len() < crowd as usize {}
-    let looks = (1.0 / period.as_secs_f64()).round() as u32;
+    while threads.sample(BootTime::now())?.born.len() > 1 || threads.len() < crowd as usize {}
+    let samples = (1.0 / period.as_secs_f64()).round() as u32;
     let mut seconds = Vec::new();
     let mut next = Instant::now();
     for _ in 0..SECONDS {
         let mut spent = Duration::ZERO;
-        for _ in 0..looks {
+        for _ in 0..samples {
             next += period;
             thread::sleep(next.saturating_duration_since(Instant::now()));
             let before = cpu_time();
-            threads.look(BootTime::now())?;
+            threads.sample(BootTime::now())?;
             spent += cpu_time() - before;
         }
         seconds.push(spent.as_secs_f64() * 100.0 * 1000.0 / threads.len() as f64);

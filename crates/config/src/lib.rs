@@ -165,7 +165,7 @@ mod tests {
             ("[launch.filter]\nparents = [\"\"]", "a pattern has 1 to 4096 bytes"),
             ("[launch.kick]\nat_us = []", "must be 1 to 32 rising moments"),
             ("[launch.kick]\nat_us = [5, 5]", "must be 1 to 32 rising moments"),
-            ("[placement]\nlook_ms = 5", "expected a whole number from 20 to 1000"),
+            ("[placement]\nsampling_ms = 5", "expected a whole number from 20 to 1000"),
             ("[placement]\nrule = \"mine\"", "unknown variant `mine`"),
             ("[memory.zram]\nplan = \"all\"", "unknown variant `all`"),
             ("[memory.killer]\nmode = \"first\"", "unknown variant `first`"),

@@ -16,7 +16,7 @@ use brisk_sys::seen::{FoundFiles, SeenFiles};
 use brisk_sys::{BootTime, Root};
 
 /// The number of the format.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// A longer recording ends here: a daemon that runs for weeks must not fill its disk.
 const LIMIT_BYTES: u64 = 256 << 20;
 

@@ -393,7 +393,7 @@ fn kinds(interest: &Interest) -> Vec<&'static str> {
         (interest.foreground, "foreground changes"),
         (interest.session, "session changes"),
         (interest.load_period.is_some(), "samples of the load"),
-        (interest.look_period.is_some(), "samples of threads"),
+        (interest.sampling_period.is_some(), "samples of threads"),
         (interest.stall.is_some(), "memory stalls"),
     ];
     let others = others.into_iter().filter_map(|(is_wanted, name)| is_wanted.then_some(name));

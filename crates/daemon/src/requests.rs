@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use super::control::protocol::{self, Request};
-use super::sensor::processes::look_up;
+use super::sensor::processes::fetch_facts;
 use super::status::{Activity, HeldLease, MechanismStatus, Status};
 use brisk_mechanism::{Event, Policy, Process, ProcessFacts, Support};
 use brisk_sys::BootTime;
@@ -45,7 +45,7 @@ impl Engine {
             Request::Launch { application, pid } => {
                 let process = pid.map(|pid| self.announced_process(pid));
                 self.at_once(|engine| engine.dispatch(now, &Event::LaunchAnnounced { process, application }));
-                self.subscriptions.threads.look_now(now);
+                self.subscriptions.threads.sample_now(now);
                 Ok(json!({ "support": self.launch_support() }))
             }
             Request::LaunchFinished { application } => {
@@ -78,7 +78,7 @@ impl Engine {
 
     pub(super) fn announced_process(&self, pid: u32) -> Process {
         let mut process = Process { pid, ..Process::default() };
-        look_up(&self.options.root, &mut process, ProcessFacts { stat: true, ..ProcessFacts::default() });
+        fetch_facts(&self.options.root, &mut process, ProcessFacts { stat: true, ..ProcessFacts::default() });
         process
     }
 

@@ -79,7 +79,7 @@ impl Subscriptions {
     ) {
         self.exits.follow(awaited_exits, root, poller, ended);
         self.load.set_period(now, interest.load_period);
-        self.threads.set_period(now, interest.look_period, root);
+        self.threads.set_period(now, interest.sampling_period, root);
         let mut kinds = interest.kinds;
         if self.exits.need_events() {
             kinds = kinds.with(ProcessEventKind::Exit);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::poller::Token;
-use super::sensor::processes::look_up;
+use super::sensor::processes::fetch_facts;
 use super::signals::Signals;
 use super::{Engine, REAL_TIME};
 use brisk_mechanism::{Event, Process, ProcessEvent, ProcessEventKind};
@@ -65,7 +65,7 @@ impl Engine {
             self.take_session(now);
         }
         if self.subscriptions.threads.deadline().is_some_and(|due| due <= now) {
-            self.at_leisure(|engine| engine.look_at_threads(now));
+            self.at_leisure(|engine| engine.sample_threads(now));
         }
         let mut ended = self.executor.expire(now);
         ended.append(&mut self.executor.lost());
@@ -89,9 +89,9 @@ impl Engine {
         }
     }
 
-    pub(super) fn look_at_threads(&mut self, now: BootTime) {
+    pub(super) fn sample_threads(&mut self, now: BootTime) {
         let demand = self.mechanisms.thread_demand(now);
-        if let Some(event) = self.subscriptions.threads.look(now, &self.options.root, &demand) {
+        if let Some(event) = self.subscriptions.threads.sample(now, &self.options.root, &demand) {
             self.dispatch(now, &event);
         }
     }
@@ -163,7 +163,7 @@ impl Engine {
         match self.subscriptions.sessions.as_mut().map(Sessions::pids) {
             Some(Ok(pids)) => {
                 self.dispatch(now, &Event::Session { pids });
-                self.subscriptions.threads.look_now(now);
+                self.subscriptions.threads.sample_now(now);
             }
             Some(Err(error)) => tracing::warn!("{}", error.with_advice()),
             None => {}
@@ -174,12 +174,12 @@ impl Engine {
         let facts = self.subscriptions.interest().facts;
         let processes = pids.into_iter().map(|pid| {
             let mut process = Process { pid, ..Process::default() };
-            look_up(&self.options.root, &mut process, facts);
+            fetch_facts(&self.options.root, &mut process, facts);
             process
         });
         let event = Event::Foreground { processes: processes.collect() };
         self.dispatch(now, &event);
-        self.subscriptions.threads.look_now(now);
+        self.subscriptions.threads.sample_now(now);
     }
 
     pub(super) fn take_exit(&mut self, now: BootTime, pid: u32) {

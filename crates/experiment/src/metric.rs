@@ -16,13 +16,13 @@ pub enum Metric {
     /// What the daemon did about the launch: the number of its actions.
     Actions,
     /// A service lookup, its median over a replicate: one call of the driver and all that it causes.
-    LookUp,
+    Lookup,
     /// The same, its mean: what papers give, and what hits and misses together make.
-    LookUpMean,
+    LookupMean,
     /// The same, its 99th percentile.
-    LookUpP99,
+    LookupP99,
     /// A lookup on the clock, its mean: how long clients took, by how many lookups each made.
-    LookUpTime,
+    LookupTime,
     /// A lookup right after the driver's cache was made to forget, its median.
     Miss,
     /// A call of the driver that does nothing.
@@ -50,13 +50,13 @@ pub enum Metric {
     /// The same, its 95th percentile.
     OpeningP95,
     /// A service lookup of an application that is opened, the mean.
-    OpeningLookUp,
+    OpeningLookup,
     /// The same in the first launches, of which a course has one an application whatever memory does.
-    LaunchLookUp,
+    LaunchLookup,
     /// The same in resumes.
-    ResumeLookUp,
+    ResumeLookup,
     /// The median lookup of a resume, the mean over the resumes: in one or two others, pages come back from swap.
-    ResumeLookUpMedian,
+    ResumeLookupMedian,
     /// Energy of a whole course of openings.
     CourseEnergy,
     /// Music whose next 20 ms came too late while applications were opened.
@@ -147,7 +147,7 @@ pub enum Subject {
     /// Launches of a program.
     Launches,
     /// Lookups of services.
-    LookUps,
+    Lookups,
     /// Applications that share memory.
     Applications,
     /// What processes hold.
@@ -165,10 +165,10 @@ impl Metric {
         Self::Basic,
         Self::Energy,
         Self::Actions,
-        Self::LookUp,
-        Self::LookUpMean,
-        Self::LookUpP99,
-        Self::LookUpTime,
+        Self::Lookup,
+        Self::LookupMean,
+        Self::LookupP99,
+        Self::LookupTime,
         Self::Miss,
         Self::EmptyCall,
         Self::ReferencePair,
@@ -182,10 +182,10 @@ impl Metric {
         Self::Resume,
         Self::Opening,
         Self::OpeningP95,
-        Self::OpeningLookUp,
-        Self::LaunchLookUp,
-        Self::ResumeLookUp,
-        Self::ResumeLookUpMedian,
+        Self::OpeningLookup,
+        Self::LaunchLookup,
+        Self::ResumeLookup,
+        Self::ResumeLookupMedian,
         Self::CourseEnergy,
         Self::CourseMusicMissed,
         Self::OwnCost,
@@ -250,19 +250,19 @@ impl Metric {
     }
 
     fn facts(self) -> (Subject, &'static str, &'static str, &'static str) {
-        use Subject::{Applications, Boots, Combinations, Launches, LookUps, Readings};
+        use Subject::{Applications, Boots, Combinations, Launches, Lookups, Readings};
         match self {
             Self::Launch => (Launches, "launch", "ms", "launch_ms"),
             Self::Basic => (Launches, "basic", "ms", "basic_ms"),
             Self::Energy => (Launches, "energy", "mJ", "energy_mj"),
             Self::Actions => (Launches, "actions", "actions", "actions"),
-            Self::LookUp => (LookUps, "lookup", "instructions", "look_up"),
-            Self::LookUpMean => (LookUps, "lookup mean", "instructions", "look_up_mean"),
-            Self::LookUpP99 => (LookUps, "lookup p99", "instructions", "look_up_p99"),
-            Self::LookUpTime => (LookUps, "lookup time", "us", "look_up_us"),
-            Self::Miss => (LookUps, "miss", "instructions", "miss"),
-            Self::EmptyCall => (LookUps, "empty call", "instructions", "empty_call"),
-            Self::ReferencePair => (LookUps, "reference pair", "instructions", "reference_pair"),
+            Self::Lookup => (Lookups, "lookup", "instructions", "lookup"),
+            Self::LookupMean => (Lookups, "lookup mean", "instructions", "lookup_mean"),
+            Self::LookupP99 => (Lookups, "lookup p99", "instructions", "lookup_p99"),
+            Self::LookupTime => (Lookups, "lookup time", "us", "lookup_us"),
+            Self::Miss => (Lookups, "miss", "instructions", "miss"),
+            Self::EmptyCall => (Lookups, "empty call", "instructions", "empty_call"),
+            Self::ReferencePair => (Lookups, "reference pair", "instructions", "reference_pair"),
             Self::Kills => (Applications, "kills", "applications", "kills"),
             Self::FrontKills => (Applications, "foreground kills", "applications", "front_kills"),
             Self::OomKills => (Applications, "kernel's kills", "applications", "oom_kills"),
@@ -273,10 +273,10 @@ impl Metric {
             Self::Resume => (Applications, "resume", "ms", "resume_ms"),
             Self::Opening => (Applications, "opening", "ms", "opening_ms"),
             Self::OpeningP95 => (Applications, "opening p95", "ms", "opening_p95_ms"),
-            Self::OpeningLookUp => (Applications, "lookup of an opening", "us", "opening_look_up_us"),
-            Self::LaunchLookUp => (Applications, "lookup of a first launch", "us", "launch_look_up_us"),
-            Self::ResumeLookUp => (Applications, "lookup of a resume", "us", "resume_look_up_us"),
-            Self::ResumeLookUpMedian => (Applications, "median lookup of a resume", "us", "resume_look_up_median_us"),
+            Self::OpeningLookup => (Applications, "lookup of an opening", "us", "opening_lookup_us"),
+            Self::LaunchLookup => (Applications, "lookup of a first launch", "us", "launch_lookup_us"),
+            Self::ResumeLookup => (Applications, "lookup of a resume", "us", "resume_lookup_us"),
+            Self::ResumeLookupMedian => (Applications, "median lookup of a resume", "us", "resume_lookup_median_us"),
             Self::CourseEnergy => (Applications, "energy of the course", "mJ", "course_energy_mj"),
             Self::CourseMusicMissed => (Applications, "music missed in the course", "%", "course_music_missed_percent"),
             Self::OwnCost => (Applications, "daemon's own CPU time", "%", "own_cost_percent"),

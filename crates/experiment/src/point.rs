@@ -13,7 +13,7 @@ pub enum Point {
     /// Nothing is launched for this long, in milliseconds.
     Idle(u32),
     /// So many service lookups in a row.
-    LookUps(u32),
+    Lookups(u32),
     /// So many openings of applications, one after another.
     Openings(u32),
     /// One boot, from the kernel to the first screen.
@@ -37,7 +37,7 @@ impl std::fmt::Display for Point {
             Self::Openings(1) => f.write_str("1 opening"),
             Self::Openings(count) => write!(f, "{count} openings"),
             Self::Readings(count) => write!(f, "{count} readings"),
-            Self::LookUps(count) => write!(f, "{count} lookups"),
+            Self::Lookups(count) => write!(f, "{count} lookups"),
             Self::Clients(1) => f.write_str("1 client"),
             Self::Clients(count) => write!(f, "{count} clients"),
             Self::Application(index) => match Traces::built_in().traces.get(*index) {

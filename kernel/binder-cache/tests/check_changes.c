@@ -19,7 +19,7 @@ void a_replaced_service_is_never_found_again(void)
 		int held, now;
 
 		/* holding the old one, its handle cannot be given to the new one */
-		CHECK(look_up(&client, "plain") == FOUND);
+		CHECK(lookup(&client, "plain") == FOUND);
 		held = object(&client)->handle;
 		queue_u32(&client, BC_ACQUIRE);
 		queue_u32(&client, held);
@@ -44,7 +44,7 @@ void an_answer_under_way_is_not_learnt(void)
 	struct client owner;
 	pid_t pid;
 
-	CHECK(look_up(&client, "slow.one") == FOUND);
+	CHECK(lookup(&client, "slow.one") == FOUND);
 	held = object(&client)->handle;
 	queue_u32(&client, BC_ACQUIRE);
 	queue_u32(&client, held);
@@ -53,7 +53,7 @@ void an_answer_under_way_is_not_learnt(void)
 	pid = fork();
 	if (!pid) {
 		open_binder(&client, DEVICE, MAP);
-		look_up(&client, "slow.one");
+		lookup(&client, "slow.one");
 		_exit(0);
 	}
 	usleep(20000);
@@ -72,7 +72,7 @@ void a_one_way_change_lasts_until_the_manager_is_done(void)
 
 	if (cooperative)
 		return;
-	CHECK(look_up(&client, "held.one") == FOUND);
+	CHECK(lookup(&client, "held.one") == FOUND);
 	held = object(&client)->handle;
 	queue_u32(&client, BC_ACQUIRE);
 	queue_u32(&client, held);
@@ -109,7 +109,7 @@ void a_dead_manager_is_not_spoken_for(void)
 	CHECK(hits_while(FOUND, "plain", 3) == 2);
 	end(manager_pid);
 	CHECK(stat_of("entries") == 0);
-	CHECK(look_up(&client, "plain") == FAILED && client.error == BR_DEAD_REPLY);
+	CHECK(lookup(&client, "plain") == FAILED && client.error == BR_DEAD_REPLY);
 	manager_pid = start_manager(DEVICE);
 	CHECK(hits_while(NOTHING, "plain", 2) == 0);
 	end(server_pid);
@@ -183,7 +183,7 @@ static void register_later(const void *name, int ready)
 }
 
 /* Another thread of the manager says meanwhile what was true before. */
-static void *turn_on_and_look_up(void *unused)
+static void *turn_on_and_lookup(void *unused)
 {
 	usleep(20000);
 	set("mode", "transparent");
@@ -200,12 +200,12 @@ void a_registration_older_than_the_cache_counts(void)
 	if (cooperative)
 		return;
 	set("mode", "off");
-	CHECK(look_up(&client, "held.one") == FOUND);
+	CHECK(lookup(&client, "held.one") == FOUND);
 	held = object(&client)->handle;
 	queue_u32(&client, BC_ACQUIRE);
 	queue_u32(&client, held);
 	free_reply(&client);
-	pthread_create(&thread, NULL, turn_on_and_look_up, NULL);
+	pthread_create(&thread, NULL, turn_on_and_lookup, NULL);
 	owner = start(register_later, "held.one");
 	pthread_join(thread, NULL);
 	now = handle_of(&client, "held.one");
@@ -223,12 +223,12 @@ void turned_off_and_on_it_confuses_no_answers(void)
 	if (cooperative)
 		return;
 	CHECK(hits_while(FOUND, "plain", 2) == 1);
-	CHECK(look_up(&client, "plain") == FOUND);
+	CHECK(lookup(&client, "plain") == FOUND);
 	hit = client.reply;
 	set("mode", "off");
 	free_reply(&client);
 	/* two objects, in the buffer that the hit was in: hooks that sleep have not kept it */
-	CHECK(look_up(&client, "two.one") == FOUND);
+	CHECK(lookup(&client, "two.one") == FOUND);
 	CHECK(client.reply.data.ptr.buffer == hit.data.ptr.buffer);
 	handle = object(&client)->handle;
 	set("mode", "transparent");

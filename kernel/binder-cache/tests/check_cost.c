@@ -45,7 +45,7 @@ struct costs cost_of_hits(struct client *c, const char *name)
 
 	put_header(&p);
 	put_string(&p, name);
-	CHECK(look_up(c, name) == FOUND);
+	CHECK(lookup(c, name) == FOUND);
 	for (i = 0; i < TIMES; i++) {
 		struct binder_write_read nothing = { 0 };
 		uint64_t before = stamp();

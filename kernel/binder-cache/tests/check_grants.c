@@ -20,13 +20,13 @@ void a_hit_is_what_the_manager_said(void)
 	uint32_t handle;
 	long hits;
 
-	CHECK(look_up(&client, "plain") == FOUND);
+	CHECK(lookup(&client, "plain") == FOUND);
 	first = client.reply;
 	memcpy(data, (void *)(uintptr_t)first.data.ptr.buffer, first.data_size);
 	handle = object(&client)->handle;
 	hits = stat_of("hits");
 	/* the first answer is kept, so the buffer is another one */
-	CHECK(look_up(&client, "plain") == FOUND);
+	CHECK(lookup(&client, "plain") == FOUND);
 	CHECK(stat_of("hits") == hits + 1);
 	CHECK(client.completed);
 	CHECK(client.reply.data_size == first.data_size);
@@ -59,10 +59,10 @@ void who_changes_user_is_another(void)
 {
 	CHECK(hits_while(FOUND, "secret.key", 3) == 2);
 	CHECK(!setresuid(-1, 1000, -1));
-	CHECK(look_up(&client, "secret.key") == NOTHING);
+	CHECK(lookup(&client, "secret.key") == NOTHING);
 	free_reply(&client);
 	CHECK(!setresuid(-1, 0, -1));
-	CHECK(look_up(&client, "secret.key") == FOUND);
+	CHECK(lookup(&client, "secret.key") == FOUND);
 	free_reply(&client);
 }
 
@@ -86,9 +86,9 @@ void scopes_are_kept(void)
 /* The first to ask has had other data where its answer ends. */
 static void ask_in_a_used_buffer(void)
 {
-	CHECK(look_up(&client, "two.one") == FOUND);
+	CHECK(lookup(&client, "two.one") == FOUND);
 	free_reply(&client);
-	CHECK(look_up(&client, "ragged.one") == FOUND);
+	CHECK(lookup(&client, "ragged.one") == FOUND);
 	free_reply(&client);
 }
 
@@ -98,7 +98,7 @@ void nothing_of_the_first_client_reaches_the_next(void)
 
 	as_user(0, ask_in_a_used_buffer);
 	CHECK(hits_while(FOUND, "ragged.one", 1) == 1);
-	CHECK(look_up(&client, "ragged.one") == FOUND);
+	CHECK(lookup(&client, "ragged.one") == FOUND);
 	end = (const uint8_t *)(uintptr_t)client.reply.data.ptr.buffer + client.reply.data_size;
 	CHECK(client.reply.data_size % 8 == 4);
 	CHECK(!end[0] && !end[1] && !end[2] && !end[3]);
@@ -115,10 +115,10 @@ void contexts_know_nothing_of_each_other(void)
 	set_in("hwbinder", "mode", cooperative ? "cooperative" : "transparent");
 	other_manager = start_manager("/dev/hwbinder");
 	open_binder(&other, "/dev/hwbinder", MAP);
-	CHECK(look_up(&other, "plain") == NOTHING);
+	CHECK(lookup(&other, "plain") == NOTHING);
 	free_reply(&other);
 	other_server = start_server("/dev/hwbinder", 0x70000);
-	CHECK(look_up(&other, "plain") == FOUND);
+	CHECK(lookup(&other, "plain") == FOUND);
 	free_reply(&other);
 	/* a change there is none here */
 	CHECK(hits_while(FOUND, "plain", 2) == 2);
@@ -149,14 +149,14 @@ void a_made_context_has_its_own_cache(void)
 	made_server = start_server("/dev/made", 0x70000);
 	open_binder(&other, "/dev/made", MAP);
 	for (round = 0; round < 3; round++) {
-		CHECK(look_up(&other, "plain") == FOUND);
+		CHECK(lookup(&other, "plain") == FOUND);
 		free_reply(&other);
 	}
 	CHECK(stat_in("made", "hits") == 2);
 	CHECK(stat_of("hits") == hits);
 	/* who has it open keeps it; the next of its name knows nothing of it */
 	CHECK(!unlink("/dev/binderfs/made"));
-	CHECK(look_up(&other, "plain") == FOUND);
+	CHECK(lookup(&other, "plain") == FOUND);
 	free_reply(&other);
 	CHECK(make_device("/dev/binderfs", "made"));
 	CHECK(stat_in("made", "entries") == 0);
@@ -225,7 +225,7 @@ static void ask_for_many_services(void)
 	open_binder(&client, DEVICE, MAP);
 	for (i = 0; i < 600; i++) {
 		snprintf(name, sizeof(name), "flood.%d", i % 60);
-		look_up(&client, name);
+		lookup(&client, name);
 		free_reply(&client);
 	}
 }
@@ -259,7 +259,7 @@ static void look_all_up(void)
 	for (code = CODE_GET; code <= CODE_CHECK; code++) {
 		for (i = 0; i < REAL_SERVICES; i++) {
 			real_name(i, name, sizeof(name));
-			CHECK(look_up_by(&client, code, name) == FOUND);
+			CHECK(lookup_by(&client, code, name) == FOUND);
 			free_reply(&client);
 		}
 	}

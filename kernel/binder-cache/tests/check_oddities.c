@@ -46,7 +46,7 @@ static long union_hits_while(const char *name, uint32_t tag, int times)
 	for (round = 0; round < times; round++) {
 		const uint8_t *data;
 
-		CHECK(look_up_by(&client, CODE_CHECK_UNION, name) == FOUND);
+		CHECK(lookup_by(&client, CODE_CHECK_UNION, name) == FOUND);
 		CHECK(client.reply.data_size <= sizeof(first));
 		data = (const uint8_t *)(uintptr_t)client.reply.data.ptr.buffer;
 		if (!round)
@@ -68,9 +68,9 @@ void a_service_in_a_union_is_kept_and_an_accessor_is_not(void)
 	CHECK(union_hits_while("plain", 0, 2) == 2);
 	CHECK(union_hits_while("accessor.one", 1, 3) == 0);
 	CHECK(union_hits_while("starts.one", 0, 3) == 0);
-	CHECK(look_up_by(&client, CODE_CHECK_UNION, "nobody") == NOTHING);
+	CHECK(lookup_by(&client, CODE_CHECK_UNION, "nobody") == NOTHING);
 	free_reply(&client);
-	CHECK(look_up_by(&client, CODE_CHECK_UNION, "nobody") == NOTHING);
+	CHECK(lookup_by(&client, CODE_CHECK_UNION, "nobody") == NOTHING);
 	free_reply(&client);
 }
 
@@ -90,7 +90,7 @@ void who_wants_answers_cleared_has_others(void)
 		free_reply(&client);
 	}
 	CHECK(stat_of("hits") == hits + 2);
-	CHECK(look_up(&client, "plain") == FOUND);
+	CHECK(lookup(&client, "plain") == FOUND);
 	CHECK(!(client.reply.flags & TF_CLEAR_BUF));
 	free_reply(&client);
 	CHECK(stat_of("hits") == hits + 3);
@@ -105,13 +105,13 @@ void an_owner_finds_its_own_binder(void)
 	/* another process with the same rights learns the answer */
 	if (!fork()) {
 		open_binder(&client, DEVICE, MAP);
-		look_up(&client, "mine");
+		lookup(&client, "mine");
 		_exit(0);
 	}
 	wait(NULL);
 	hits = stat_of("hits");
 	for (round = 0; round < 3; round++) {
-		CHECK(look_up(&client, "mine") == FOUND);
+		CHECK(lookup(&client, "mine") == FOUND);
 		CHECK(object(&client)->hdr.type == BINDER_TYPE_BINDER);
 		CHECK(object(&client)->binder == 0x90000);
 		free_reply(&client);
@@ -125,7 +125,7 @@ static int answers_that_fit(void)
 	int count = 0;
 
 	open_binder(&small, DEVICE, 4096);
-	while (count < 1000 && look_up(&small, "plain") == FOUND)
+	while (count < 1000 && lookup(&small, "plain") == FOUND)
 		count++;
 	CHECK(small.error == BR_FAILED_REPLY);
 	close_binder(&small);
@@ -152,12 +152,12 @@ void a_full_buffer_fails_as_stock(void)
 	CHECK(off == on && off > 10);
 	/* what the driver keeps of a freed answer is no one's loss */
 	open_binder(&small, DEVICE, 4096);
-	while (look_up(&small, "plain") == FOUND)
+	while (lookup(&small, "plain") == FOUND)
 		last = small.reply;
 	small.reply = last;
 	free_reply(&small);
 	set("mode", "off");
-	CHECK(look_up(&small, "plain") == FOUND);
+	CHECK(lookup(&small, "plain") == FOUND);
 	close_binder(&small);
 }
 
@@ -244,7 +244,7 @@ void odd_calls_get_stock_errors(void)
 	{
 		struct client bare = { .fd = open(DEVICE, O_RDWR | O_CLOEXEC) };
 
-		CHECK(look_up(&bare, "plain") == FAILED);
+		CHECK(lookup(&bare, "plain") == FAILED);
 		close(bare.fd);
 	}
 	CHECK(hits_while(FOUND, "plain", 2) > 0);

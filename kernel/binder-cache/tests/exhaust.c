@@ -88,9 +88,9 @@ static void know(void)
 	open_binder(&fresh, DEVICE, MAP);
 }
 
-static void look_up_fresh(void)
+static void lookup_fresh(void)
 {
-	look_up(&fresh, "plain");
+	lookup(&fresh, "plain");
 	free_reply(&fresh);
 }
 
@@ -184,10 +184,10 @@ static void device_works(void)
 		cooperative = false;
 		manager = start_manager(SPARE);
 		open_binder(&fresh, SPARE, MAP);
-		CHECK(look_up(&fresh, "plain") == NOTHING);
+		CHECK(lookup(&fresh, "plain") == NOTHING);
 		free_reply(&fresh);
 		add_service(&fresh, "plain", 0x90000, CODE_ADD, 0);
-		CHECK(look_up(&fresh, "plain") == FOUND);
+		CHECK(lookup(&fresh, "plain") == FOUND);
 		free_reply(&fresh);
 		close_binder(&fresh);
 		end(manager);
@@ -214,8 +214,8 @@ static const struct {
 	void (*step)(void);
 	void (*verify)(void);
 } steps[] = {
-	{ "a lookup that misses", forget, look_up_fresh, all_is_well },
-	{ "a lookup that hits", know, look_up_fresh, all_is_well },
+	{ "a lookup that misses", forget, lookup_fresh, all_is_well },
+	{ "a lookup that hits", know, lookup_fresh, all_is_well },
 	{ "a registration", open_fresh, register_fresh, it_can_be_registered },
 	{ "opening and closing", nothing_to_do, open_and_close, client_finds },
 	{ "writing settings", nothing_to_do, write_settings, client_finds },

@@ -56,7 +56,7 @@ bool make_device(const char *folder, const char *name);
 void end(pid_t pid);
 
 /* race.c: true when no lookup got what had been replaced before it began. */
-bool no_stale_answer(uint64_t look_ups);
+bool no_stale_answer(uint64_t lookups);
 
 /* After that one: true when no caller got one service by the name of another. */
 bool no_forged_answer(uint64_t rounds);

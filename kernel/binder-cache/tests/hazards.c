@@ -3,7 +3,7 @@
  * What must not happen with the cache on, in a guest whose driver has it:
  *
  *	hazards			every check, in both modes
- *	hazards race LOOK_UPS	lookups of several processes against a service
+ *	hazards race LOOKUPS	lookups of several processes against a service
  *				that is replaced all the time
  *	hazards lazy ROUNDS	services that become lazy while their answer is
  *				learnt
@@ -38,7 +38,7 @@ long hits_while(enum found expected, const char *name, int times)
 	long before = stat_of("hits");
 
 	while (times--) {
-		CHECK(look_up(&client, name) == expected);
+		CHECK(lookup(&client, name) == expected);
 		free_reply(&client);
 	}
 	return stat_of("hits") - before;
@@ -141,14 +141,14 @@ static void run_checks(void)
 	}
 }
 
-static void run(const char *what, uint64_t look_ups)
+static void run(const char *what, uint64_t lookups)
 {
 	if (!strcmp(what, "race")) {
-		failures += !no_stale_answer(look_ups);
+		failures += !no_stale_answer(lookups);
 		/* each takes as long as twenty lookups */
-		failures += !no_forged_answer(look_ups < 400000 ? look_ups / 20 : 20000);
+		failures += !no_forged_answer(lookups < 400000 ? lookups / 20 : 20000);
 	} else if (!strcmp(what, "lazy")) {
-		failures += !no_lazy_service_is_kept(look_ups);
+		failures += !no_lazy_service_is_kept(lookups);
 	} else if (!strcmp(what, "references")) {
 		beside_many_references();
 	} else if (!strcmp(what, "selinux")) {

@@ -92,7 +92,7 @@ static uint32_t mark_of(const char *name)
 	return begins(name, "label.") ? BINDER_CACHE_SECURITY : BINDER_CACHE_ANY;
 }
 
-static void answer_look_up(const char *name, uint32_t uid, struct parcel *reply, uint32_t *flags)
+static void answer_lookup(const char *name, uint32_t uid, struct parcel *reply, uint32_t *flags)
 {
 	uint32_t handle = handle_for(name);
 
@@ -161,7 +161,7 @@ static void serve_call(struct client *c, const struct binder_transaction_data *t
 	const binder_size_t *objects = (const void *)(uintptr_t)t->data.ptr.offsets;
 	static __thread struct parcel reply;
 	struct flat_binder_object sent = { 0 };
-	bool is_look_up = false;
+	bool is_lookup = false;
 	uint32_t flags = 0;
 	char name[NAME];
 	size_t offset;
@@ -174,13 +174,13 @@ static void serve_call(struct client *c, const struct binder_transaction_data *t
 	switch (t->code) {
 	case CODE_GET:
 	case CODE_CHECK:
-		is_look_up = !begins(name, "slow.");
-		if (is_look_up)
+		is_lookup = !begins(name, "slow.");
+		if (is_lookup)
 			pthread_rwlock_rdlock(&handles_lock);
-		answer_look_up(name, t->sender_euid, &reply, &flags);
+		answer_lookup(name, t->sender_euid, &reply, &flags);
 		break;
 	case CODE_CHECK_UNION:
-		is_look_up = true;
+		is_lookup = true;
 		pthread_rwlock_rdlock(&handles_lock);
 		answer_with_union(name, &reply, &flags);
 		break;
@@ -205,7 +205,7 @@ static void serve_call(struct client *c, const struct binder_transaction_data *t
 	}
 	/* as libbinder does */
 	reply_to(c, t, flags | (t->flags & TF_CLEAR_BUF), &reply);
-	if (is_look_up) {
+	if (is_lookup) {
 		exchange(c, 0);
 		pthread_rwlock_unlock(&handles_lock);
 	}

@@ -26,8 +26,8 @@
 /* Registrations before a service's process is killed. */
 #define LIFE	20
 /* Lookups that find a service before the next one replaces it, unless that takes long. */
-#define LOOK_UPS	32
-#define LOOK_UPS_US	20000
+#define LOOKUPS	32
+#define LOOKUPS_US	20000
 
 struct shared {
 	uint64_t last_number;
@@ -37,7 +37,7 @@ struct shared {
 	uint64_t begun;
 	uint64_t over_with;
 	/* that were answered */
-	uint64_t look_ups;
+	uint64_t lookups;
 	/* that met a dead service, or none, around its death */
 	uint64_t bereaved;
 	uint64_t stale;
@@ -68,14 +68,14 @@ static void *serve_numbers(void *unused)
 }
 
 /* However slow the kernel is, most of what races are lookups. */
-static void wait_for_look_ups(void)
+static void wait_for_lookups(void)
 {
-	uint64_t until = __atomic_load_n(&shared->look_ups, __ATOMIC_RELAXED) + LOOK_UPS;
+	uint64_t until = __atomic_load_n(&shared->lookups, __ATOMIC_RELAXED) + LOOKUPS;
 	int us;
 
-	for (us = 0; us < LOOK_UPS_US && !shared->over; us += 200) {
+	for (us = 0; us < LOOKUPS_US && !shared->over; us += 200) {
 		usleep(200);
-		if (__atomic_load_n(&shared->look_ups, __ATOMIC_RELAXED) >= until)
+		if (__atomic_load_n(&shared->lookups, __ATOMIC_RELAXED) >= until)
 			return;
 	}
 }
@@ -96,7 +96,7 @@ static void replace_for_a_life(void)
 			_exit(1);
 		__atomic_store_n(&shared->registered, number, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&shared->begun, life, __ATOMIC_SEQ_CST);
-		wait_for_look_ups();
+		wait_for_lookups();
 	}
 	/* a registration under way would be the manager's to end, at any time */
 	shared->over_with = life;
@@ -155,7 +155,7 @@ static uint64_t ask(struct client *c, uint32_t handle)
  */
 static uint64_t find(struct client *c, uint32_t *held, uint64_t *number)
 {
-	uint32_t handle = look_up(c, "racer") == FOUND ? object(c)->handle : 0;
+	uint32_t handle = lookup(c, "racer") == FOUND ? object(c)->handle : 0;
 
 	if (handle && handle == *held) {
 		free_later(c);
@@ -175,7 +175,7 @@ static uint64_t find(struct client *c, uint32_t *held, uint64_t *number)
 	return *number;
 }
 
-static void look_up_for_ever(uint64_t times)
+static void lookup_for_ever(uint64_t times)
 {
 	uint64_t number = 0;
 	uint32_t held = 0;
@@ -189,7 +189,7 @@ static void look_up_for_ever(uint64_t times)
 		if (find(&client, &held, &number)) {
 			if (number >> 4 < floor)
 				__atomic_add_fetch(&shared->stale, 1, __ATOMIC_RELAXED);
-			__atomic_add_fetch(&shared->look_ups, 1, __ATOMIC_RELAXED);
+			__atomic_add_fetch(&shared->lookups, 1, __ATOMIC_RELAXED);
 			times--;
 			continue;
 		}
@@ -210,7 +210,7 @@ static void prepare(void)
 	set("mode", cooperative ? "cooperative" : "transparent");
 }
 
-bool no_stale_answer(uint64_t look_ups)
+bool no_stale_answer(uint64_t lookups)
 {
 	pid_t manager, killer, clients[4];
 	long hits = stat_of("hits");
@@ -227,7 +227,7 @@ bool no_stale_answer(uint64_t look_ups)
 	for (i = 0; i < 4; i++) {
 		clients[i] = fork();
 		if (!clients[i])
-			look_up_for_ever(look_ups / 4);
+			lookup_for_ever(lookups / 4);
 	}
 	for (i = 0; i < 4; i++)
 		waitpid(clients[i], NULL, 0);
@@ -238,11 +238,11 @@ bool no_stale_answer(uint64_t look_ups)
 	printf("race (%s): %llu lookups, %ld hits, %llu replacements, %llu deaths, "
 	       "%llu bereaved, %llu failed, %llu stale, %llu unloaded\n",
 	       cooperative ? "cooperative" : "transparent",
-	       (unsigned long long)shared->look_ups, hits,
+	       (unsigned long long)shared->lookups, hits,
 	       (unsigned long long)shared->last_number, (unsigned long long)shared->life - 1,
 	       (unsigned long long)shared->bereaved, (unsigned long long)shared->failed,
 	       (unsigned long long)shared->stale, (unsigned long long)shared->unloaded);
-	return shared->look_ups == look_ups / 4 * 4 && !shared->stale && !shared->failed &&
+	return shared->lookups == lookups / 4 * 4 && !shared->stale && !shared->failed &&
 	       !shared->unloaded && hits > 0;
 }
 
@@ -286,7 +286,7 @@ static uint64_t number_of(struct client *c, const char *name)
 	uint64_t number;
 	uint32_t handle;
 
-	if (look_up(c, name) != FOUND)
+	if (lookup(c, name) != FOUND)
 		return 0;
 	handle = object(c)->handle;
 	queue_u32(c, BC_ACQUIRE);
@@ -387,11 +387,11 @@ bool no_lazy_service_is_kept(uint64_t rounds)
 		failed += add_service(&owner, "lazy.one", round << 4, CODE_ADD, 0) == FAILED;
 		__atomic_store_n(&shared->begun, round, __ATOMIC_RELEASE);
 		wait_a_little(round * round);
-		failed += look_up(&client, "lazy.one") != FOUND;
+		failed += lookup(&client, "lazy.one") != FOUND;
 		free_reply(&client);
 		while (__atomic_load_n(&shared->life, __ATOMIC_ACQUIRE) != round)
 			sched_yield();
-		failed += look_up(&client, "lazy.one") != FOUND;
+		failed += lookup(&client, "lazy.one") != FOUND;
 		free_reply(&client);
 	}
 	hits = stat_of("hits") - hits;

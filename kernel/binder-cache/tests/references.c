@@ -52,7 +52,7 @@ static long hold_names(int fd, int first)
 
 	for (i = first; i < NAMES; i += 2) {
 		snprintf(name, sizeof(name), "many.%d", i);
-		if (look_up(&c, name) == FOUND) {
+		if (lookup(&c, name) == FOUND) {
 			queue_u32(&c, BC_ACQUIRE);
 			queue_u32(&c, object(&c)->handle);
 		} else {
@@ -124,7 +124,7 @@ static void hold(struct client *c, int count)
 	struct parcel nothing = { 0 };
 	uint32_t service;
 
-	CHECK(look_up(c, "binders") == FOUND);
+	CHECK(lookup(c, "binders") == FOUND);
 	service = object(c)->handle;
 	queue_u32(c, BC_ACQUIRE);
 	queue_u32(c, service);
@@ -163,7 +163,7 @@ enum turn { NOBODY, WITH_FEW, WITH_MANY, TURNS };
 
 static volatile enum turn *turn;
 
-static void look_up_in_turn(const void *own, int ready)
+static void lookup_in_turn(const void *own, int ready)
 {
 	struct client c;
 
@@ -173,7 +173,7 @@ static void look_up_in_turn(const void *own, int ready)
 	for (;;) {
 		while (*turn != *(const enum turn *)own)
 			usleep(100);
-		look_up(&c, "plain");
+		lookup(&c, "plain");
 		free_reply(&c);
 	}
 }
@@ -187,7 +187,7 @@ static uint64_t now_ns(void)
 }
 
 #define BLOCKS	20
-#define LOOK_UPS	200
+#define LOOKUPS	200
 
 static int by_time(const void *a, const void *b)
 {
@@ -200,24 +200,24 @@ static int by_time(const void *a, const void *b)
 static void tell_times(void)
 {
 	static const enum turn turns[] = { WITH_FEW, WITH_MANY };
-	static uint64_t ns[TURNS][BLOCKS * LOOK_UPS];
+	static uint64_t ns[TURNS][BLOCKS * LOOKUPS];
 	pid_t others[ARRAY_SIZE(turns)];
 	int block, i;
 	size_t which;
 
 	turn = mmap(NULL, sizeof(*turn), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (which = 0; which < ARRAY_SIZE(turns); which++)
-		others[which] = start(look_up_in_turn, &turns[which]);
+		others[which] = start(lookup_in_turn, &turns[which]);
 	for (block = 0; block < BLOCKS; block++) {
 		for (which = 0; which < ARRAY_SIZE(turns); which++) {
 			*turn = turns[which];
 			usleep(10000);
-			for (i = 0; i < LOOK_UPS; i++) {
+			for (i = 0; i < LOOKUPS; i++) {
 				uint64_t before = now_ns();
 
-				CHECK(look_up(&client, "plain") == FOUND);
+				CHECK(lookup(&client, "plain") == FOUND);
 				free_reply(&client);
-				ns[turns[which]][block * LOOK_UPS + i] = now_ns() - before;
+				ns[turns[which]][block * LOOKUPS + i] = now_ns() - before;
 			}
 		}
 	}
@@ -226,13 +226,13 @@ static void tell_times(void)
 		uint64_t *of = ns[turns[which]];
 
 		end(others[which]);
-		qsort(of, BLOCKS * LOOK_UPS, sizeof(*of), by_time);
+		qsort(of, BLOCKS * LOOKUPS, sizeof(*of), by_time);
 		printf("a lookup beside a process that holds %d references: %llu ns, 99 of 100 at most %llu ns\n",
 		       turns[which] == WITH_MANY ? MANY : FEW,
-		       (unsigned long long)of[BLOCKS * LOOK_UPS / 2],
-		       (unsigned long long)of[BLOCKS * LOOK_UPS * 99 / 100]);
+		       (unsigned long long)of[BLOCKS * LOOKUPS / 2],
+		       (unsigned long long)of[BLOCKS * LOOKUPS * 99 / 100]);
 	}
-	CHECK(ns[WITH_MANY][BLOCKS * LOOK_UPS / 2] < 2 * ns[WITH_FEW][BLOCKS * LOOK_UPS / 2]);
+	CHECK(ns[WITH_MANY][BLOCKS * LOOKUPS / 2] < 2 * ns[WITH_FEW][BLOCKS * LOOKUPS / 2]);
 }
 
 void beside_many_references(void)

@@ -78,7 +78,7 @@ static void look(struct client *c, const char *step)
 	int round;
 
 	for (round = 0; round < 3; round++) {
-		enum found found = look_up(c, "plain");
+		enum found found = lookup(c, "plain");
 		struct parcel p = { 0 };
 		uint32_t handle;
 

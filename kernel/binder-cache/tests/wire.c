@@ -220,7 +220,7 @@ enum found call(struct client *c, uint32_t handle, uint32_t code, uint32_t flags
 	return c->reply.offsets_size ? FOUND : NOTHING;
 }
 
-enum found look_up_by(struct client *c, uint32_t code, const char *name)
+enum found lookup_by(struct client *c, uint32_t code, const char *name)
 {
 	struct parcel p;
 
@@ -229,9 +229,9 @@ enum found look_up_by(struct client *c, uint32_t code, const char *name)
 	return call(c, 0, code, 0, &p);
 }
 
-enum found look_up(struct client *c, const char *name)
+enum found lookup(struct client *c, const char *name)
 {
-	return look_up_by(c, CODE_CHECK, name);
+	return lookup_by(c, CODE_CHECK, name);
 }
 
 void free_reply(struct client *c)
@@ -252,7 +252,7 @@ const struct flat_binder_object *object(const struct client *c)
 
 int handle_of(struct client *c, const char *name)
 {
-	int handle = look_up(c, name) == FOUND ? (int)object(c)->handle : -1;
+	int handle = lookup(c, name) == FOUND ? (int)object(c)->handle : -1;
 
 	free_reply(c);
 	return handle;

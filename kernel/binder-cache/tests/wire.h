@@ -78,8 +78,8 @@ bool take(struct client *c, int size);
 /* A call and its answer, whose buffer stays in @c->reply. */
 enum found call(struct client *c, uint32_t handle, uint32_t code, uint32_t flags,
 		const struct parcel *p);
-enum found look_up_by(struct client *c, uint32_t code, const char *name);
-enum found look_up(struct client *c, const char *name);
+enum found lookup_by(struct client *c, uint32_t code, const char *name);
+enum found lookup(struct client *c, const char *name);
 void free_reply(struct client *c);
 
 /* The object in the reply. */

@@ -34,7 +34,7 @@ pub struct Arguments {
     grow: bool,
     /// Look so many services up at each opening
     #[arg(long, value_name = "N", requires_all = ["services", "binder", "format"])]
-    look_ups: Option<usize>,
+    lookups: Option<usize>,
     /// How many services there are
     #[arg(long, value_name = "N")]
     services: Option<usize>,
@@ -78,7 +78,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 /// The services that the application looks up, where it does.
 fn services(arguments: &Arguments) -> anyhow::Result<Option<Services>> {
-    let Arguments { look_ups: Some(count), services: Some(services), binder: Some(device), format: Some(name), .. } =
+    let Arguments { lookups: Some(count), services: Some(services), binder: Some(device), format: Some(name), .. } =
         arguments
     else {
         return Ok(None);

@@ -119,18 +119,18 @@ pub fn run_programs(arguments: &ProgramsArguments, root: &Root) -> anyhow::Resul
         Ok(())
     };
     let mut out = std::io::stdout().lock();
-    let mut look_ups = 0;
+    let mut lookups = 0;
     for seed in seed..seed + arguments.programs {
         let outcome = programs::run(seed, steps, format, &mut restart)?;
         if arguments.transcript {
             write!(out, "{}", outcome.transcript)?;
         }
         writeln!(out, "program {seed} {:016x}", programs::digest(&outcome.transcript))?;
-        look_ups += outcome.look_ups;
+        lookups += outcome.lookups;
     }
     let hits = |status: &CacheStatus| status.counters.get("hits").copied().unwrap_or(0);
     let answered: u64 = cache::status(root).unwrap_or_default().iter().map(hits).sum();
-    let share = 100.0 * answered as f64 / look_ups.max(1) as f64;
-    writeln!(out, "hits {answered} of {look_ups} lookups, {share:.0} %")?;
+    let share = 100.0 * answered as f64 / lookups.max(1) as f64;
+    writeln!(out, "hits {answered} of {lookups} lookups, {share:.0} %")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 
 use super::context::ContextArguments;
-use brisk_experiment::lookup::{Cast, Client, Figures, LookUps, Manager, Measured, Steps};
+use brisk_experiment::lookup::{Cast, Client, Figures, Lookups, Manager, Measured, Steps};
 use brisk_mechanism::lookup::services::names;
 use brisk_sys::Root;
 
@@ -19,7 +19,7 @@ const SCHEMA: u32 = 1;
 /// Arguments of `brisk lookup bench`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A client without libbinder looks services up by their popularity, one call of the driver each. It counts
+A client without libbinder samples services up by their popularity, one call of the driver each. It counts
 nanoseconds, or instructions under an emulator that counts them. As root it also times each step, by the
 driver's trace events.
 
@@ -41,7 +41,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 100, requires = "manager")]
     services: usize,
     /// Measure so many lookups, after one of every service
-    #[arg(long, alias = "look-ups", value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..))]
+    #[arg(long, alias = "lookups", value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..))]
     lookups: u32,
     /// Seed the order of the names
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         bail!("no service is registered on {}", device.display());
     }
     let plan =
-        LookUps { code: format.check_code(), names: &names, count: arguments.lookups as usize, seed: arguments.seed };
+        Lookups { code: format.check_code(), names: &names, count: arguments.lookups as usize, seed: arguments.seed };
     let measured = plan.measure(&mut client)?;
     let steps = plan.steps(&mut client, root, measured.call.p50)?;
     let report = Report { schema: SCHEMA, device: device.display().to_string(), format: &format.name, measured, steps };
@@ -107,12 +107,12 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
 fn table(report: &Report<'_>) -> String {
     const BOLD: Style = Style::new().bold();
     const NAME_WIDTH: usize = 34;
-    let Measured { unit, look_ups, services, .. } = &report.measured;
+    let Measured { unit, lookups, services, .. } = &report.measured;
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{look_ups} lookups over {services} services of {} ({}), in {}\n",
+        "{lookups} lookups over {services} services of {} ({}), in {}\n",
         report.device,
         report.format,
         unit.label()
@@ -136,7 +136,7 @@ fn table(report: &Report<'_>) -> String {
     let note = match &report.steps {
         Some(steps) => format!(
             "Steps: {} lookups recorded by trace events, whose own cost ({:.0} each) is taken off.",
-            steps.look_ups, steps.event_cost
+            steps.lookups, steps.event_cost
         ),
         None => "Steps: none seen; they need root, binder's trace events, and a manager that is asked.".to_owned(),
     };

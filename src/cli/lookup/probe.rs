@@ -78,7 +78,7 @@ fn asked(format: &WireFormat, event: &TraceEvent) -> Option<(Request, String)> {
     let mut data: Vec<u8> = words.into_iter().flat_map(|word| (word as u32).to_ne_bytes()).collect();
     data.truncate(usize::try_from(event.number("size")?).ok()?);
     match format.read_question(code, &data)? {
-        Question::LookUp { name } => Some((Request::Lookup, String::from_utf16(&name).ok()?)),
+        Question::Lookup { name } => Some((Request::Lookup, String::from_utf16(&name).ok()?)),
         Question::Add { name, .. } => Some((Request::Register, String::from_utf16(&name).ok()?)),
         Question::List { .. } => None,
     }
@@ -105,7 +105,7 @@ mod tests {
         for format in WireFormat::all() {
             let code = format.check_code();
             let ask = |name: &str, cut: usize| {
-                let data = format.look_up_request(name).data;
+                let data = format.lookup_request(name).data;
                 asked(format, &event(code, &data, data.len() - cut))
             };
             assert_eq!(ask("activity", 0), Some((Request::Lookup, "activity".into())), "{}", format.name);

@@ -77,7 +77,7 @@ struct Report {
     schema: u32,
     source: Source,
     seconds: u64,
-    look_ups: u64,
+    lookups: u64,
     /// The share of the most frequent quarter of the rows; the paper found 80 %.
     top_quarter_share: Option<f64>,
     rows: Vec<Row>,
@@ -145,7 +145,7 @@ fn record_trace(root: &Root, arguments: &Arguments) -> anyhow::Result<BTreeMap<S
     let Some(node) = manager_node(&events, own) else {
         bail!("the kernel has not recorded our own call: is another program stopping the trace?");
     };
-    Ok(by_process(&events, node, own, &format.look_up_codes()))
+    Ok(by_process(&events, node, own, &format.lookup_codes()))
 }
 
 fn record_calls(root: &Root, arguments: &Arguments, output: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
@@ -160,11 +160,11 @@ fn manager_node(events: &[TraceEvent], own: u32) -> Option<u64> {
     ping.number("dest_node")
 }
 
-fn by_process(events: &[TraceEvent], node: u64, own: u32, look_up: &[u32]) -> BTreeMap<String, u64> {
+fn by_process(events: &[TraceEvent], node: u64, own: u32, lookup: &[u32]) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for event in events.iter().filter(|event| event.tid != own && event.number("dest_node") == Some(node)) {
         if let Some(code) = event.number("code").and_then(|code| u32::try_from(code).ok())
-            && look_up.contains(&code)
+            && lookup.contains(&code)
         {
             *counts.entry(format!("{} (code {code})", event.command)).or_insert(0) += 1;
         }
@@ -177,10 +177,10 @@ impl Report {
         let mut rows: Vec<Row> = counts.into_iter().map(|(what, count)| Row { what, count }).collect();
         // Stable: equals stay in the order of their names.
         insertion_sort(&mut rows, |one, next| one.count < next.count);
-        let look_ups = rows.iter().map(|row| row.count).sum();
+        let lookups = rows.iter().map(|row| row.count).sum();
         let top: u64 = rows.iter().take(rows.len().div_ceil(4)).map(|row| row.count).sum();
-        let top_quarter_share = (source != Source::Trace && look_ups > 0).then(|| top as f64 / look_ups as f64);
-        Self { schema: SCHEMA, source, seconds, look_ups, top_quarter_share, rows }
+        let top_quarter_share = (source != Source::Trace && lookups > 0).then(|| top as f64 / lookups as f64);
+        Self { schema: SCHEMA, source, seconds, lookups, top_quarter_share, rows }
     }
 }
 
@@ -194,7 +194,7 @@ fn text(report: &Report) -> String {
     };
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{BOLD}{} lookups in {} s{BOLD:#}, {seen}", report.look_ups, report.seconds);
+    let _ = writeln!(text, "{BOLD}{} lookups in {} s{BOLD:#}, {seen}", report.lookups, report.seconds);
     if let Some(share) = report.top_quarter_share {
         let _ = writeln!(text, "the top quarter takes {:.0} %", share * 100.0);
     }
@@ -227,7 +227,7 @@ mod tests {
     fn the_most_frequent_come_first_and_their_share_is_told() {
         let report = Report::of(Source::Cache, 10, counts(&[("a", 1), ("b", 80), ("c", 9), ("d", 10)]));
         assert_eq!(report.rows.iter().map(|row| row.what.as_str()).collect::<Vec<_>>(), ["b", "d", "c", "a"]);
-        assert_eq!((report.look_ups, report.top_quarter_share), (100, Some(0.8)));
+        assert_eq!((report.lookups, report.top_quarter_share), (100, Some(0.8)));
         assert!(text(&report).contains("      80  b "));
         assert_eq!(Report::of(Source::Trace, 1, counts(&[])).top_quarter_share, None);
     }

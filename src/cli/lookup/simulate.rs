@@ -213,7 +213,7 @@ fn simulate(trace: &Trace, traces: &Traces, arms: &[CacheArm], arguments: &Argum
         let ci = statistics::bootstrap(ratios.len(), &mut |drawn| mean_of(drawn));
         let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum();
         let tally = Tally {
-            look_ups: sum(|tally| tally.look_ups),
+            lookups: sum(|tally| tally.lookups),
             hits: sum(|tally| tally.hits),
             filtered: sum(|tally| tally.filtered),
             refused: sum(|tally| tally.refused),

@@ -1,7 +1,7 @@
 //! `brisk placement`: thread classes, and how background work is deprioritised.
 
-pub(super) mod look;
 mod resources;
+pub(super) mod sampler;
 mod text;
 
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use brisk_daemon::control::protocol::Request;
 use brisk_mechanism::SupportState;
 use brisk_mechanism::placement::PlacementSnapshot;
 use brisk_sys::{BootTime, Root};
-use look::Onlooker;
+use sampler::Sampler;
 
 /// The sampling period.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let asked = if options.foreground.is_empty() { ask_daemon(root) } else { None };
     let snapshot = match asked {
         Some(snapshot) => snapshot,
-        None => look(options, root)?,
+        None => sample(options, root)?,
     };
     let mut out = anstream::stdout().lock();
     if options.json {
@@ -101,12 +101,12 @@ pub(super) fn ask_daemon(root: &Root) -> Option<PlacementSnapshot> {
 }
 
 /// What a daemon would say and do.
-fn look(options: &Options, root: &Root) -> anyhow::Result<PlacementSnapshot> {
-    let mut onlooker = Onlooker::new(root, &options.foreground)?;
+fn sample(options: &Options, root: &Root) -> anyhow::Result<PlacementSnapshot> {
+    let mut sampler = Sampler::new(root, &options.foreground)?;
     let until = BootTime::now() + Duration::from_secs(options.seconds);
-    while onlooker.can_look() && BootTime::now() < until {
-        onlooker.look()?;
+    while sampler.can_sample() && BootTime::now() < until {
+        sampler.sample()?;
         sleep(PERIOD);
     }
-    Ok(onlooker.snapshot())
+    Ok(sampler.snapshot())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use brisk_mechanism::placement::resources::{Intensity, ProcessResources, ResourceLook, Share, Taken, between};
+use brisk_mechanism::placement::resources::{Intensity, ProcessResources, ResourceSample, Share, Taken, between};
 use brisk_sys::io::process_io;
 use brisk_sys::memory::{meminfo, process_memory};
 use brisk_sys::process::Life;
@@ -56,17 +56,17 @@ struct Seen {
 /// When /proc cannot be read.
 pub(super) fn show(options: &Options, root: &Root) -> anyhow::Result<String> {
     let memory_total_kib = meminfo::read(root)?.total_kib;
-    let (began, before) = (BootTime::now(), look(root)?);
+    let (began, before) = (BootTime::now(), sample(root)?);
     sleep(Duration::from_secs(options.seconds));
-    let (ended, after) = (BootTime::now(), look(root)?);
+    let (ended, after) = (BootTime::now(), sample(root)?);
     let wall = ended - began;
     let processes = between(&before, &after, wall, memory_total_kib);
     let seen = Seen { seconds: wall.as_secs_f64(), memory_total_kib, processes };
     Ok(if options.json { serde_json::to_string(&seen)? + "\n" } else { table(&seen.processes) })
 }
 
-fn look(root: &Root) -> Result<ResourceLook, DeviceError> {
-    let mut look = ResourceLook::default();
+fn sample(root: &Root) -> Result<ResourceSample, DeviceError> {
+    let mut sample = ResourceSample::default();
     for pid in process_memory::pids(root)? {
         // Kernel threads have no memory; what has ended meanwhile has none.
         let (Ok(Some(memory)), Ok(stat)) = (process_memory::read(root, pid), process::stat(root, pid)) else {
@@ -78,10 +78,10 @@ fn look(root: &Root) -> Result<ResourceLook, DeviceError> {
             memory_kib: memory.rss_anonymous_kib + memory.swap_kib,
             storage: process_io::read(root, pid).ok(),
         };
-        look.processes.insert(Life { pid, start_time_ticks: stat.start_time_ticks }, taken);
+        sample.processes.insert(Life { pid, start_time_ticks: stat.start_time_ticks }, taken);
     }
-    look.gpu = drm_clients::look(root, look.processes.keys().map(|life| life.pid));
-    Ok(look)
+    sample.gpu = drm_clients::sample(root, sample.processes.keys().map(|life| life.pid));
+    Ok(sample)
 }
 
 fn table(processes: &[ProcessResources]) -> String {
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn this_process_is_seen() {
         let root = Root::system();
-        let seen = look(&root).unwrap();
+        let seen = sample(&root).unwrap();
         let own = process::life(&root, std::process::id()).unwrap();
         assert!(seen.processes[&own].memory_kib > 0, "{:?}", seen.processes[&own]);
     }

@@ -16,7 +16,7 @@ use terminal::Terminal;
 
 /// Looks before the only screen, and their pause: after the last, bulk work is known.
 const LOOKS: u32 = 4;
-const LOOK_PAUSE: Duration = Duration::from_millis(400);
+const SAMPLING_PERIOD: Duration = Duration::from_millis(400);
 /// As wide and long as a person without a terminal reads.
 const PAGE: (usize, usize) = (160, 80);
 
@@ -60,21 +60,21 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     }
     let in_colours = anstream::stdout().current_choice() != ColorChoice::Never;
     // Before the terminal is taken, so that what is wrong is said on it.
-    let mut screen = observer.look()?;
+    let mut screen = observer.sample()?;
     let terminal = Terminal::take()?;
     loop {
         terminal.show(&screen.lines(terminal.size(), in_colours))?;
         if terminal.is_over_after(Duration::from_millis(arguments.period_ms.into()))? {
             return Ok(ExitCode::SUCCESS);
         }
-        screen = observer.look()?;
+        screen = observer.sample()?;
     }
 }
 
 fn one(observer: &mut Observer) -> anyhow::Result<Screen> {
     for _ in 1..LOOKS {
-        observer.look()?;
-        sleep(LOOK_PAUSE);
+        observer.sample()?;
+        sleep(SAMPLING_PERIOD);
     }
-    observer.look()
+    observer.sample()
 }

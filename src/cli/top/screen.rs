@@ -7,7 +7,7 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthChar as _;
 
 use crate::cli::placement;
-use crate::cli::placement::look::Onlooker;
+use crate::cli::placement::sampler::Sampler;
 use brisk_base::insertion_sort::insertion_sort;
 use brisk_daemon::control::connection::Connection;
 use brisk_daemon::control::protocol::Request;
@@ -42,7 +42,7 @@ pub struct Screen {
     placement: PlacementSnapshot,
     memory: Option<MemoryInfo>,
     pressure: Option<Pressure>,
-    look_ups: Vec<CacheStatus>,
+    lookups: Vec<CacheStatus>,
     /// The last ones, the latest first.
     decisions: Vec<Executed>,
     #[serde(skip)]
@@ -74,21 +74,21 @@ struct Cpu {
 #[derive(Debug)]
 pub struct Observer {
     root: Root,
-    onlooker: Option<Onlooker>,
+    sampler: Option<Sampler>,
     ticks: BTreeMap<u32, Ticks>,
 }
 
 impl Observer {
     /// One who has not looked yet.
     pub fn new(root: &Root) -> Self {
-        Self { root: root.clone(), onlooker: None, ticks: BTreeMap::new() }
+        Self { root: root.clone(), sampler: None, ticks: BTreeMap::new() }
     }
 
     /// Looks at everything.
     ///
     /// # Errors
     /// When the configuration is not right, or /proc cannot be read.
-    pub fn look(&mut self) -> anyhow::Result<Screen> {
+    pub fn sample(&mut self) -> anyhow::Result<Screen> {
         let root = self.root.clone();
         let status: Option<Status> = Connection::open(&root)
             .ok()
@@ -97,7 +97,7 @@ impl Observer {
         let asked = status.as_ref().and_then(|_| placement::ask_daemon(&root));
         let placement = match asked {
             Some(snapshot) => snapshot,
-            None => self.look_on()?,
+            None => self.sample_here()?,
         };
         let cpus = self.cpus(&placement);
         let daemon =
@@ -109,7 +109,7 @@ impl Observer {
             placement,
             memory: meminfo::read(&root).ok(),
             pressure: psi::memory(&root).ok(),
-            look_ups: cache::status(&root).unwrap_or_default(),
+            lookups: cache::status(&root).unwrap_or_default(),
             decisions: status
                 .map(|status| status.decisions)
                 .unwrap_or_default()
@@ -121,15 +121,15 @@ impl Observer {
         })
     }
 
-    fn look_on(&mut self) -> anyhow::Result<PlacementSnapshot> {
-        let onlooker = match &mut self.onlooker {
-            Some(onlooker) => onlooker,
-            none => none.insert(Onlooker::new(&self.root, &[])?),
+    fn sample_here(&mut self) -> anyhow::Result<PlacementSnapshot> {
+        let sampler = match &mut self.sampler {
+            Some(sampler) => sampler,
+            none => none.insert(Sampler::new(&self.root, &[])?),
         };
-        if onlooker.can_look() {
-            onlooker.look()?;
+        if sampler.can_sample() {
+            sampler.sample()?;
         }
-        Ok(onlooker.snapshot())
+        Ok(sampler.snapshot())
     }
 
     fn cpus(&mut self, placement: &PlacementSnapshot) -> Vec<Cpu> {
@@ -284,7 +284,7 @@ impl Screen {
                 format!("Memory     {available} of {total} MiB to be had, {} of {swap} MiB swapped{waits}", mib(used)),
             ));
         }
-        for context in &self.look_ups {
+        for context in &self.lookups {
             let count = |name: &str| context.counters.get(name).copied().unwrap_or(0);
             let rate = context.hit_ratio().map(|ratio| format!(", {:.1} % of lookups answered there", ratio * 100.0));
             lines.push((

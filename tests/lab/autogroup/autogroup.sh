@@ -61,7 +61,7 @@ foreground() {
 echo 1 >/proc/sys/kernel/sched_autogroup_enabled
 say enabled "$(cat /proc/sys/kernel/sched_autogroup_enabled)"
 # A trial that outlasts the steps is not what is tested here.
-configure 'rule = "weight"' 'groups = "off"' 'look_ms = 50' 'idle_look_ms = 100'
+configure 'rule = "weight"' 'groups = "off"' 'sampling_ms = 50' 'idle_sampling_ms = 100'
 renice -n -15 -p $$ >/dev/null
 session hog sh -c 'renice -n 15 -p $$; while :; do :; done'
 session front sh -c 'renice -n 15 -p $$; while :; do :; done'

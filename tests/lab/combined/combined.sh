@@ -33,7 +33,7 @@ configure() {
 		[placement]
 		enabled = true
 		rule = "$rule"
-		idle_look_ms = 200
+		idle_sampling_ms = 200
 		[memory]
 		restraint_s = 60
 		[memory.zram]
@@ -45,7 +45,7 @@ configure() {
 		target_kib = 460800
 		[memory.killer.writeback]
 		daily_kib = 8192
-		look_s = 1
+		period_s = 1
 	END
 }
 

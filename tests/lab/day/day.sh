@@ -113,7 +113,7 @@ open_application() {
 	mkfifo "$work/tap.$1"
 	# shellcheck disable=SC2016 # its own process
 	brisk launch -- sh -c 'echo $$ >"$0/pid.$1"; exec brisk application --number "$1" --seed 1 --turns-per-ms 1000 \
-		--storage /dev/flash0 --look-ups 20 --services 100 --binder /dev/binder --format android-16 <>"$0/tap.$1"' \
+		--storage /dev/flash0 --lookups 20 --services 100 --binder /dev/binder --format android-16 <>"$0/tap.$1"' \
 		$work "$1" >/dev/null 2>&1 &
 	wait_for 60 test -s "$work/pid.$1"
 	come_to_foreground "$(cat "$work/pid.$1")"

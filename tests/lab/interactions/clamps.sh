@@ -28,8 +28,8 @@ clamp_launches() {
 		enabled = true
 		rule = "weight"
 		groups = "off"
-		look_ms = 50
-		idle_look_ms = 200
+		sampling_ms = 50
+		idle_sampling_ms = 200
 	END
 }
 

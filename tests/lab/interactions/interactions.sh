@@ -35,8 +35,8 @@ configure() {
 		[placement]
 		enabled = true
 		rule = "weight"
-		look_ms = 50
-		idle_look_ms = 100
+		sampling_ms = 50
+		idle_sampling_ms = 100
 		[memory.zram]
 		enabled = true
 		[memory.killer]
@@ -107,7 +107,7 @@ serve() {
 }
 
 # Looks services up all the time.
-look_up() {
+lookup() {
 	while [ ! -e $work/over ]; do
 		brisk lookup bench --format android-16 --lookups 100 --json >$work/looked_up.new 2>>$work/failed || echo failed >>$work/failed
 		mv $work/looked_up.new $work/looked_up
@@ -335,7 +335,7 @@ for _ in 1 2; do
 	hogs="$hogs $!"
 done
 kill -STOP $hogs
-look_up &
+lookup &
 build=$!
 renice -n 15 -p $build >/dev/null
 wait_for $patience test -e $work/rounds

@@ -185,7 +185,7 @@ backing_device = \"/dev/flash1\"
 target_kib = 460800
 [memory.killer.writeback]
 daily_kib = 8192
-look_s = 1"
+period_s = 1"
 	mkfifo /tmp/never
 	start_daemon env
 	launch 3 950

@@ -18,7 +18,7 @@ backing_device = \"$1\"
 target_kib = 460800
 [memory.killer.writeback]
 daily_kib = $2
-look_s = 1"
+period_s = 1"
 }
 
 # written NUMBER: the pages that were written to a device of the flash model.

@@ -52,7 +52,7 @@ free() {
 	say "$1.freed" yes
 }
 
-configure 'rule = "weight"' 'groups = "off"' 'look_ms = 50' 'idle_look_ms = 200'
+configure 'rule = "weight"' 'groups = "off"' 'sampling_ms = 50' 'idle_sampling_ms = 200'
 start_hog
 
 # Equal CPUs: no task is clamped.

@@ -20,7 +20,7 @@ in_vain() {
 
 # take_groups GROUPS [RULE]: by weight, unless said otherwise, which no trial ends, however busy the host is.
 take_groups() {
-	configure "rule = \"${2:-weight}\"" 'trial_ms = 10000' "groups = \"$1\"" 'look_ms = 50' 'idle_look_ms = 100'
+	configure "rule = \"${2:-weight}\"" 'trial_ms = 10000' "groups = \"$1\"" 'sampling_ms = 50' 'idle_sampling_ms = 100'
 }
 
 # stop_daemon NAME

@@ -98,7 +98,7 @@ knows_one_cpu() {
 # follow RULE
 follow() {
 	# A trial that outlasts the step: what it finds depends on how busy the host is.
-	configure "rule = \"$1\"" 'trial_ms = 10000' 'look_ms = 50' 'idle_look_ms = 100'
+	configure "rule = \"$1\"" 'trial_ms = 10000' 'sampling_ms = 50' 'idle_sampling_ms = 100'
 }
 
 # Who looks need not wait for those who are looked at.

@@ -68,7 +68,7 @@ bring_to_front() {
 
 # follow RULE: those without a trial, whose outcome would depend on how busy the host is.
 follow() {
-	configure "rule = \"$1\"" 'groups = "off"' 'idle_look_ms = 200'
+	configure "rule = \"$1\"" 'groups = "off"' 'idle_sampling_ms = 200'
 }
 
 follow thesis

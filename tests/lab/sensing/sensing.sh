@@ -6,8 +6,8 @@ set -eu
 # shellcheck source=tests/lab/steps/steps.sh
 . /steps.sh
 
-# look_by SENSOR [COMMAND...]: as that command starts it
-look_by() {
+# sample_by SENSOR [COMMAND...]: as that command starts it
+sample_by() {
 	mkdir -p /etc/brisk
 	printf '[placement]\nenabled = true\nsensing = "%s"\n' "$1" >/etc/brisk/brisk.toml
 	shift
@@ -23,15 +23,15 @@ sleep 1000 &
 sleep 1000 &
 say hog "$hog"
 
-say schedstat "$(look_by schedstat)"
-say bpf "$(look_by bpf)"
-say auto "$(look_by auto)"
+say schedstat "$(sample_by schedstat)"
+say bpf "$(sample_by bpf)"
+say auto "$(sample_by auto)"
 
 # The types are hidden, as where the kernel was built without.
 mount -t tmpfs none /sys/kernel/btf
-say hidden.bpf "$(look_by bpf)"
-say hidden.auto "$(look_by auto)"
+say hidden.bpf "$(sample_by bpf)"
+say hidden.auto "$(sample_by auto)"
 umount /sys/kernel/btf
-say container "$(look_by bpf unshare -p -f)"
+say container "$(sample_by bpf unshare -p -f)"
 
 kill "$hog" "$napper"

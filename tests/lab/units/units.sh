@@ -120,7 +120,7 @@ is_user_manager_there() {
 }
 
 # A trial that outlasts the steps is not what is tested here.
-configure 'rule = "weight"' 'look_ms = 50' 'idle_look_ms = 100'
+configure 'rule = "weight"' 'sampling_ms = 50' 'idle_sampling_ms = 100'
 if [ "$1" = user ]; then
 	systemctl start user@0.service
 	wait_for 60 is_user_manager_there

@@ -79,12 +79,12 @@ impl HandOver {
             known: BTreeSet::new(),
             next_search: BootTime::default(),
         };
-        hand_over.look(now);
+        hand_over.hold_new(now);
         Ok(hand_over)
     }
 
     /// Holds the policies that have come since; each once, for what another program has chosen meanwhile stays.
-    pub fn look(&mut self, now: BootTime) {
+    pub fn hold_new(&mut self, now: BootTime) {
         if now < self.next_search {
             return;
         }
@@ -210,18 +210,18 @@ mod tests {
             known: BTreeSet::new(),
             next_search: BootTime::default(),
         };
-        hand_over.look(at(1000));
+        hand_over.hold_new(at(1000));
         assert_eq!((governor(&root, 0).as_str(), governor(&root, 1).as_str()), ("performance", "performance"));
         policy(&root, 4, "ondemand");
-        hand_over.look(at(1500));
+        hand_over.hold_new(at(1500));
         assert_eq!(governor(&root, 4), "ondemand", "too soon");
-        hand_over.look(at(2000));
+        hand_over.hold_new(at(2000));
         assert_eq!(
             (governor(&root, 4).as_str(), hand_over.held().join(" ").as_str()),
             ("performance", "policy0 policy1 policy4")
         );
         fs::write(root.path(format!("{POLICIES}/policy4/scaling_governor")), "powersave").unwrap();
-        hand_over.look(at(9000));
+        hand_over.hold_new(at(9000));
         assert_eq!(governor(&root, 4), "powersave", "another program's choice is not fought");
         let outcomes = hand_over.end();
         assert_eq!(outcomes.len(), 3);

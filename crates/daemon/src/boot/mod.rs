@@ -133,16 +133,16 @@ pub fn watch(options: &HoldOptions) -> anyhow::Result<Report> {
     let mut signs = Signs::new(&options.signs, root, &world);
     let period = options.recording.as_ref().map_or(WATCH_PERIOD, |recording| recording.period);
     let mut next = BootTime::now();
-    let mut looks = 0;
+    let mut samples = 0;
     let ended = loop {
         let now = BootTime::now();
         if let Some(sampler) = &mut sampler {
             sampler.sample(now);
         }
         if let Some(hand_over) = &mut hand_over {
-            hand_over.look(now);
+            hand_over.hold_new(now);
         }
-        if let Some(sign) = signs.look(now) {
+        if let Some(sign) = signs.check(now) {
             break Ended::Completed(sign);
         }
         if now >= deadline {
@@ -150,8 +150,8 @@ pub fn watch(options: &HoldOptions) -> anyhow::Result<Report> {
         }
         // A moment that has passed, as after a suspend, is not made up for.
         next = (next + period).max(now + period / 2);
-        looks += 1;
-        if stop.is_asked_for_before((next + stagger(period, looks)).min(deadline))? {
+        samples += 1;
+        if stop.is_asked_for_before((next + stagger(period, samples)).min(deadline))? {
             break Ended::Stopped;
         }
     };
@@ -175,8 +175,8 @@ pub fn watch(options: &HoldOptions) -> anyhow::Result<Report> {
 /// By how much sample number `look` is late on purpose. Most kernels charge the whole time between two ticks of their clock to
 /// the task that runs at the second one; samples in step with the ticks would be charged each time or never, and their
 /// own time would hide that of other tasks. Multiples of the golden ratio are spread evenly, however many there are.
-fn stagger(period: Duration, look: u32) -> Duration {
-    (period / 4).mul_f64((f64::from(look) * 0.618_033_988_75).fract())
+fn stagger(period: Duration, sample: u32) -> Duration {
+    (period / 4).mul_f64((f64::from(sample) * 0.618_033_988_75).fract())
 }
 
 fn hand_back(hand_over: HandOver) -> Vec<String> {

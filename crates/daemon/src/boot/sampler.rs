@@ -169,7 +169,7 @@ impl Sampler {
     fn sample_processes(&mut self) {
         let Some(processes) = &mut self.processes else { return };
         let (tape, rows) = (&mut self.tape, &mut self.process_rows);
-        processes.look(self.busy_ticks, &mut |seen| match seen {
+        processes.sample(self.busy_ticks, &mut |seen| match seen {
             Seen::Born { pid, parent, start_ticks, name } => {
                 rows.insert(pid, tape.row(RowKind::Process { pid, parent, start_ticks }, name, 3));
             }
@@ -178,9 +178,9 @@ impl Sampler {
                     tape.rename(row, name);
                 }
             }
-            Seen::Ran { pid, state, user_ticks, system_ticks, looks } => {
+            Seen::Ran { pid, state, user_ticks, system_ticks, samples } => {
                 if let Some(&row) = rows.get(&pid) {
-                    tape.put(row, &[state.into(), user_ticks, system_ticks], looks);
+                    tape.put(row, &[state.into(), user_ticks, system_ticks], samples);
                 }
             }
             Seen::Ended { pid } => {

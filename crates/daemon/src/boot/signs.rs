@@ -62,7 +62,7 @@ impl Signs {
     }
 
     /// The first that is there at `now`; looks only as often as is worth it.
-    pub fn look(&mut self, now: BootTime) -> Option<Sign> {
+    pub fn check(&mut self, now: BootTime) -> Option<Sign> {
         if now < self.next {
             return None;
         }
@@ -71,7 +71,7 @@ impl Signs {
         if properties {
             self.next_property = now + PROPERTY_PERIOD;
         }
-        self.look_at_processes();
+        self.check_processes();
         let (world, apart) = (&self.world, self.apart);
         let (systemd, appeared) = (&mut self.systemd, &self.appeared);
         let found = self.wanted.iter().find(|sign| match sign {
@@ -85,11 +85,11 @@ impl Signs {
         found.cloned()
     }
 
-    fn look_at_processes(&mut self) {
+    fn check_processes(&mut self) {
         let (Some(processes), wanted, appeared) = (&mut self.processes, &self.wanted, &mut self.appeared) else {
             return;
         };
-        processes.look(None, &mut |seen| {
+        processes.sample(None, &mut |seen| {
             let (Seen::Born { name, .. } | Seen::Renamed { name, .. }) = seen else { return };
             let is_it = |sign: &&Sign| matches!(sign, Sign::Process(wanted) if is_named(name, wanted));
             appeared.extend(wanted.iter().filter(is_it).cloned());
@@ -165,17 +165,17 @@ mod tests {
         let wanted: Vec<Sign> = ["file:/booted", "process:launcher"].map(|sign| sign.parse().unwrap()).to_vec();
         let mut signs = Signs::new(&wanted, &root, &root);
         let at = BootTime::from_milliseconds;
-        assert_eq!(signs.look(at(1000)), None);
+        assert_eq!(signs.check(at(1000)), None);
         fs::write(folder.path().join("proc/7/stat"), stat.replace("sh", "launcher")).unwrap();
-        assert_eq!(signs.look(at(1100)), None, "too soon");
-        assert_eq!(signs.look(at(1200)), Some(wanted[1].clone()));
+        assert_eq!(signs.check(at(1100)), None, "too soon");
+        assert_eq!(signs.check(at(1200)), Some(wanted[1].clone()));
         fs::write(folder.path().join("booted"), "").unwrap();
-        assert_eq!(signs.look(at(1400)), Some(wanted[0].clone()));
+        assert_eq!(signs.check(at(1400)), Some(wanted[0].clone()));
 
         let mut signs = Signs::new(&[], &root, &root);
-        assert_eq!(signs.look(at(1000)), None);
+        assert_eq!(signs.check(at(1000)), None);
         fs::create_dir(folder.path().join("run")).unwrap();
         fs::write(folder.path().join("run/brisk-boot-completed"), "").unwrap();
-        assert_eq!(signs.look(at(2000)), Some(Sign::File(FILE.into())));
+        assert_eq!(signs.check(at(2000)), Some(Sign::File(FILE.into())));
     }
 }

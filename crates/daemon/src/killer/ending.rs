@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
     use brisk_mechanism::memory::candidates;
-    use brisk_mechanism::memory::killer::{self, Look};
+    use brisk_mechanism::memory::killer::{self, Sample};
 
     /// A process of ours that waits for its input, and what a sample says of it.
     fn started() -> (Child, Candidate) {
@@ -217,7 +217,7 @@ mod tests {
             let (mut child, candidate) = disguised(folder.path(), uid);
             let mut found = [candidate];
             let sampled_at = BootTime::now();
-            let chosen = killer::choose(&config, &Look::default(), i16::MIN, &mut found, (&protection, &group_of));
+            let chosen = killer::choose(&config, &Sample::default(), i16::MIN, &mut found, (&protection, &group_of));
             let ending = chosen.and_then(|victim| {
                 end(&Root::system(), &config, Chosen { victim: &victim, candidate: &found[0], sampled_at }).unwrap()
             });

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::learned::Learned;
-use super::look::{Looks, page_kib};
+use super::sampler::{Sampler, page_kib};
 use crate::state_file::recall;
 use brisk_mechanism::Foreseen;
 use brisk_mechanism::memory::candidates;
@@ -43,31 +43,31 @@ fn named(name: &str, pid: u32) -> String {
 }
 
 fn kill(root: &Root, config: &KillerConfig) -> Result<Foreseen, DeviceError> {
-    let mut looks = Looks::of(config);
-    looks.prepare(root)?;
-    let look = looks.take(root, BootTime::now())?;
+    let mut sampler = Sampler::of(config);
+    sampler.prepare(root)?;
+    let sample = sampler.take(root, BootTime::now())?;
     let need = match config.mode {
         VictimMode::Lmkd if !config.by_headroom => {
-            let order = Lmkd::default().judge(&look.reading, page_kib());
+            let order = Lmkd::default().judge(&sample.reading, page_kib());
             order.map(|order| Need { cause: order.cause, threshold: order.threshold })
         }
-        _ => killer::need(config, &look),
+        _ => killer::need(config, &sample),
     };
     let threshold = need.as_ref().map_or(i16::MIN, |need| need.threshold);
-    let known = |pid| looks.is_kernel_thread(pid);
+    let known = |pid| sampler.is_kernel_thread(pid);
     let with_pss = config.mode.is_proportional();
     let mut found = candidates(root, config.lowest_adj, with_pss, &known, &mut Vec::new())?;
-    Learned::read(root).inform(&mut found, look.situation.swap_ratio);
+    Learned::read(root).inform(&mut found, sample.situation.swap_ratio);
     let protection = killer::protection(config, root.exists("/system/build.prop"));
     let group_of = |pid| process::group(root, pid);
-    let Some(victim) = killer::choose(config, &look, threshold, &mut found, (&protection, &group_of)) else {
+    let Some(victim) = killer::choose(config, &sample, threshold, &mut found, (&protection, &group_of)) else {
         let reason = format!("no process with an oom_score_adj of {} or more may go", config.lowest_adj);
         return Ok(Foreseen::new("kill", "no process", reason));
     };
     let when = match need {
         Some(need) => format!("now, because {}", need.cause),
         None => {
-            format!("not yet: headroom is {} KiB, and the reserve {} KiB", look.headroom_kib, config.reserve_kib)
+            format!("not yet: headroom is {} KiB, and the reserve {} KiB", sample.headroom_kib, config.reserve_kib)
         }
     };
     let reason = format!("{when}; {}; its death returns {} KiB", victim.reason, victim.predicted_kib);

@@ -6,9 +6,9 @@
 mod ending;
 mod foresight;
 mod learned;
-mod look;
 mod pageout;
 mod prefetch;
+mod sampler;
 mod writeback;
 
 use std::io;
@@ -24,7 +24,7 @@ use brisk_mechanism::memory::candidates;
 use brisk_mechanism::memory::config::KillerConfig;
 use brisk_mechanism::memory::killer::kill_log;
 use brisk_mechanism::memory::killer::lmkd::Lmkd;
-use brisk_mechanism::memory::killer::{self, KillRecord, Look, Need};
+use brisk_mechanism::memory::killer::{self, KillRecord, Need, Sample};
 use brisk_mechanism::memory::policy::FRONT;
 pub use brisk_mechanism::memory::policy::KILLER as SUBCOMMAND;
 use brisk_mechanism::memory::victim::{Candidate, Protection, Victim, VictimMode};
@@ -38,10 +38,10 @@ use brisk_sys::{BootTime, Root, process};
 use ending::Ending;
 pub use foresight::{foresee, foresee_line};
 use learned::Learned;
-use look::{Looks, page_kib};
+use sampler::{Sampler, page_kib};
 
 /// Without PSI, and where the kernel tells of pressure late, memory is sampled this often.
-const BLIND_LOOK: Duration = Duration::from_millis(100);
+const POLL_PERIOD: Duration = Duration::from_millis(100);
 /// Watermarks and kernel threads hardly ever change: they are read again after so long, when there is time.
 const PREPARATION: Duration = Duration::from_secs(5);
 /// What the way to a kill needs at most, made resident before it is needed.
@@ -62,7 +62,7 @@ pub struct Prepared {
 /// When nothing can be waited for, or memory cannot be looked at.
 pub fn run(root: &Root, config: &KillerConfig, prepared: Prepared) -> anyhow::Result<()> {
     let mut killer = Killer::new(root, config)?;
-    killer.looks.prepare(root).context("cannot sample memory")?;
+    killer.sampler.prepare(root).context("cannot sample memory")?;
     // What only the start needed is not locked with the rest.
     if let Err(error) = own_code::unmap() {
         tracing::debug!("the code of the start stays mapped: {error}");
@@ -88,7 +88,7 @@ struct Killer<'a> {
     config: &'a KillerConfig,
     protection: Protection,
     trigger: Option<psi::Trigger>,
-    looks: Looks,
+    sampler: Sampler,
     /// What the last sample has found.
     headroom_kib: i64,
     /// For [`VictimMode::Lmkd`], whose need depends on what it saw before.
@@ -112,7 +112,7 @@ impl<'a> Killer<'a> {
     fn new(root: &'a Root, config: &'a KillerConfig) -> anyhow::Result<Self> {
         let protection = killer::protection(config, root.exists("/system/build.prop"));
         let trigger = psi::Trigger::open(root, config.stall_ms as u32 * 1000, config.window_ms as u32 * 1000);
-        let sampling_ms = BLIND_LOOK.as_millis();
+        let sampling_ms = POLL_PERIOD.as_millis();
         match &trigger {
             Ok(trigger) => trigger.shortcoming().iter().for_each(|shortcoming| {
                 tracing::warn!("{shortcoming}; memory is sampled every {sampling_ms} ms as well");
@@ -126,7 +126,7 @@ impl<'a> Killer<'a> {
             config,
             protection,
             trigger: trigger.ok(),
-            looks: Looks::of(config),
+            sampler: Sampler::of(config),
             headroom_kib: i64::MIN,
             lmkd: (config.mode == VictimMode::Lmkd && !config.by_headroom).then(Lmkd::default),
             learned: Learned::read(root),
@@ -140,9 +140,9 @@ impl<'a> Killer<'a> {
         let mut ballast = vec![1u8; REHEARSED_BYTES];
         std::hint::black_box(&mut ballast);
         drop(ballast);
-        if let Ok(look) = self.looks.take(self.root, BootTime::now()) {
+        if let Ok(sample) = self.sampler.take(self.root, BootTime::now()) {
             let mut found = candidates(self.root, i16::MIN, false, &|_| false, &mut Vec::new()).unwrap_or_default();
-            let _ = self.choose(&look, i16::MIN, &mut found);
+            let _ = self.choose(&sample, i16::MIN, &mut found);
         }
         let _ = Hold::on(std::process::id());
     }
@@ -173,10 +173,10 @@ impl<'a> Killer<'a> {
         let mut prepared_at = BootTime::now();
         loop {
             let now = BootTime::now();
-            let in_burst = (now < burst_until).then(|| Duration::from_millis(self.look_ms()));
+            let in_burst = (now < burst_until).then(|| Duration::from_millis(self.sampling_ms()));
             let rest = match &self.trigger {
-                None => Some(BLIND_LOOK),
-                Some(trigger) if trigger.shortcoming().is_some() => Some(in_burst.unwrap_or(BLIND_LOOK)),
+                None => Some(POLL_PERIOD),
+                Some(trigger) if trigger.shortcoming().is_some() => Some(in_burst.unwrap_or(POLL_PERIOD)),
                 Some(_) => in_burst,
             };
             let woken = self.rest(rest)?;
@@ -193,7 +193,7 @@ impl<'a> Killer<'a> {
             if has_killed || self.lmkd.as_ref().is_some_and(Lmkd::goes_on) {
                 burst_until = BootTime::now() + Duration::from_millis(self.config.burst_ms);
             } else if woken == Woken::Time && woken_at.since(prepared_at) >= PREPARATION {
-                self.looks.prepare(self.root).context("cannot sample memory")?;
+                self.sampler.prepare(self.root).context("cannot sample memory")?;
                 self.learned.save();
                 prepared_at = woken_at;
             }
@@ -201,9 +201,9 @@ impl<'a> Killer<'a> {
     }
 
     /// The sampling period while memory may be short.
-    fn look_ms(&self) -> u64 {
-        let rest_ms = || killer::rest_ms(self.config, self.headroom_kib, self.looks.cpu_count());
-        self.lmkd.as_ref().map_or_else(rest_ms, Lmkd::look_ms)
+    fn sampling_ms(&self) -> u64 {
+        let rest_ms = || killer::rest_ms(self.config, self.headroom_kib, self.sampler.cpu_count());
+        self.lmkd.as_ref().map_or_else(rest_ms, Lmkd::sampling_ms)
     }
 
     fn rest(&mut self, rest: Option<Duration>) -> anyhow::Result<Woken> {
@@ -249,23 +249,23 @@ impl<'a> Killer<'a> {
 
     /// Samples memory and ends a process if one must go. True when one did.
     fn relieve(&mut self, woken_at: BootTime, by_event: bool) -> anyhow::Result<bool> {
-        let look = self.looks.take(self.root, woken_at).context("cannot sample memory")?;
-        self.headroom_kib = look.headroom_kib;
-        let order = self.lmkd.as_mut().and_then(|lmkd| lmkd.judge(&look.reading, page_kib()));
+        let sample = self.sampler.take(self.root, woken_at).context("cannot sample memory")?;
+        self.headroom_kib = sample.headroom_kib;
+        let order = self.lmkd.as_mut().and_then(|lmkd| lmkd.judge(&sample.reading, page_kib()));
         let need = match (&self.lmkd, &order) {
-            (None, _) => killer::need(self.config, &look),
+            (None, _) => killer::need(self.config, &sample),
             (Some(_), order) => {
                 order.as_ref().map(|order| Need { cause: order.cause.clone(), threshold: order.threshold })
             }
         };
         let Some(need) = need else { return Ok(false) };
-        let known = |pid| self.looks.is_kernel_thread(pid);
+        let known = |pid| self.sampler.is_kernel_thread(pid);
         let with_pss = self.config.mode.is_proportional();
         let mut found = candidates(self.root, self.config.lowest_adj, with_pss, &known, &mut Vec::new())?;
-        self.learned.inform(&mut found, look.situation.swap_ratio);
-        let Some(victim) = self.choose(&look, need.threshold, &mut found) else { return Ok(false) };
+        self.learned.inform(&mut found, sample.situation.swap_ratio);
+        let Some(victim) = self.choose(&sample, need.threshold, &mut found) else { return Ok(false) };
         let Some(candidate) = found.iter().find(|candidate| candidate.pid == victim.pid) else { return Ok(false) };
-        let chosen = ending::Chosen { victim: &victim, candidate, sampled_at: look.reading.at };
+        let chosen = ending::Chosen { victim: &victim, candidate, sampled_at: sample.reading.at };
         let Some(ending) = ending::end(self.root, self.config, chosen)? else { return Ok(false) };
         if let (Some(lmkd), Some(order)) = (&mut self.lmkd, &order) {
             lmkd.killed(order);
@@ -273,13 +273,13 @@ impl<'a> Killer<'a> {
         if let Some(kib) = ending.returned_kib {
             self.learned.learn(&victim.name, candidate, kib);
         }
-        self.remember(&record(self.config.mode, (woken_at, by_event), need.cause, &look, victim, candidate, &ending));
+        self.remember(&record(self.config.mode, (woken_at, by_event), need.cause, &sample, victim, candidate, &ending));
         Ok(true)
     }
 
-    fn choose(&self, look: &Look, threshold: i16, found: &mut [Candidate]) -> Option<Victim> {
+    fn choose(&self, sample: &Sample, threshold: i16, found: &mut [Candidate]) -> Option<Victim> {
         let group_of = |pid| process::group(self.root, pid);
-        killer::choose(self.config, look, threshold, found, (&self.protection, &group_of))
+        killer::choose(self.config, sample, threshold, found, (&self.protection, &group_of))
     }
 
     fn remember(&self, record: &KillRecord) {
@@ -311,7 +311,7 @@ fn record(
     mode: VictimMode,
     (woken_at, by_event): (BootTime, bool),
     cause: String,
-    look: &Look,
+    sample: &Sample,
     victim: Victim,
     candidate: &Candidate,
     ending: &Ending,
@@ -324,13 +324,13 @@ fn record(
         mode,
         cause,
         reason: victim.reason,
-        headroom_kib: look.headroom_kib,
+        headroom_kib: sample.headroom_kib,
         predicted_kib: victim.predicted_kib,
         returned_kib: ending.returned_kib,
         rss_kib: candidate.rss_kib,
         rss_anonymous_kib: candidate.rss_anonymous_kib,
         swap_kib: candidate.swap_kib,
-        swap_ratio: candidate.ratio(look.situation.swap_ratio),
+        swap_ratio: candidate.ratio(sample.situation.swap_ratio),
         pss_kib: ending.audit.map(|audit| audit.exact.pss_kib),
         swap_pss_kib: ending.audit.map(|audit| audit.exact.swap_pss_kib),
         estimated_in_ns: ending.audit.map(|audit| nanoseconds(audit.estimated_in)),

@@ -52,7 +52,7 @@ pub(super) fn start(root: &Root, config: &PageoutConfig) -> std::io::Result<()> 
             let now = BootTime::now();
             let rest = if idle_time.are_cpus_idle(&root, now) { IDLE_REST } else { REST };
             if !vain.is_some_and(|vain: Vain| vain.lasts(now, rest, &memory)) {
-                vain = look(&root, &config, &memory, now);
+                vain = sample(&root, &config, &memory, now);
             }
             pace.step(&memory);
         }
@@ -103,7 +103,7 @@ impl Pace {
 }
 
 /// Swaps out what is to go where `memory` is short. Every process is sampled for that.
-fn look(root: &Root, config: &PageoutConfig, memory: &MemoryInfo, now: BootTime) -> Option<Vain> {
+fn sample(root: &Root, config: &PageoutConfig, memory: &MemoryInfo, now: BootTime) -> Option<Vain> {
     if !is_short(memory, config) {
         return None;
     }

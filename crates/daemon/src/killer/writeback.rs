@@ -5,7 +5,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Prepared;
-use super::look::page_kib;
+use super::sampler::page_kib;
 use crate::state_file::{StateFile, recall};
 use brisk_mechanism::memory::candidates;
 use brisk_mechanism::memory::config::WritebackConfig;
@@ -37,8 +37,8 @@ pub(super) fn start(root: &Root, config: &WritebackConfig, prepared: Prepared) -
         let Some(mut writeback) = Writeback::new(root, config, prepared.limits) else { return };
         let mut said = String::new();
         loop {
-            std::thread::sleep(Duration::from_secs(writeback.config.look_s));
-            let why = writeback.look().err().unwrap_or_default();
+            std::thread::sleep(Duration::from_secs(writeback.config.period_s));
+            let why = writeback.sample().err().unwrap_or_default();
             if !why.is_empty() && why != said {
                 if is_asked_for(prepared, &writeback.root) {
                     tracing::warn!("nothing is written back: {why}");
@@ -97,7 +97,7 @@ impl Writeback {
     }
 
     /// Looks at the applications that are cached now, and writes back what is due.
-    fn look(&mut self) -> Result<(), String> {
+    fn sample(&mut self) -> Result<(), String> {
         let name = zram_writeback::device(&self.root)?.name;
         self.learn();
         if let Some((until, why)) = &self.resting
@@ -158,7 +158,7 @@ impl Writeback {
                 && self.known.is_news(&life, swap_kib)
                 && let Ok(pieces) = pieces(root, life.pid)
             {
-                self.known.look(life, swap_kib, pieces);
+                self.known.sample(life, swap_kib, pieces);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use brisk_mechanism::contract::facts::ThreadOfProcess;
 use brisk_mechanism::{Facts, Question};
-use brisk_sys::cgroup::memory::looks;
+use brisk_sys::cgroup::memory::samples;
 use brisk_sys::cgroup::{hierarchy, pressure};
 use brisk_sys::io::{disk_stats, io_priority, process_io};
 use brisk_sys::memory::{process_memory, zram_writeback};
@@ -28,7 +28,7 @@ pub fn answer(root: &Root, question: &Question) -> Facts {
             Facts::Threads { threads: processes.iter().flat_map(|&of| threads_of(root, of)).collect() }
         }
         Question::MemoryGroups => {
-            let groups = hierarchy::unified(root).map(|mount| looks(root, &mount)).unwrap_or_default();
+            let groups = hierarchy::unified(root).map(|mount| samples(root, &mount)).unwrap_or_default();
             Facts::MemoryGroups { groups }
         }
         Question::OtherManagers => Facts::OtherManagers { found: other_managers::find(root) },

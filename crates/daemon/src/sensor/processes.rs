@@ -115,13 +115,13 @@ fn event(
             return None;
         }
         let facts = if kind == ProcessEventKind::Fork { interest.fork_facts } else { interest.facts };
-        look_up(root, &mut process, facts);
+        fetch_facts(root, &mut process, facts);
     }
     Some(Event::Process(ProcessEvent { kind, process }))
 }
 
 /// Adds to `process` the `facts` that the event did not bring. A process that has ended by now has none.
-pub fn look_up(root: &Root, process: &mut Process, facts: ProcessFacts) {
+pub fn fetch_facts(root: &Root, process: &mut Process, facts: ProcessFacts) {
     if facts.stat || (facts.parent_command && process.parent.is_none()) {
         let Ok(stat) = process::stat(root, process.pid) else { return };
         process.command.get_or_insert(stat.command);
@@ -150,16 +150,16 @@ mod tests {
         let root = Root::system();
         let own = Process { pid: std::process::id(), ..Process::default() };
         let mut nothing = own.clone();
-        look_up(&root, &mut nothing, ProcessFacts::default());
+        fetch_facts(&root, &mut nothing, ProcessFacts::default());
         assert_eq!(nothing, own);
         let mut everything = own;
         let all = ProcessFacts { stat: true, parent_command: true, uid: true, cgroup: false };
-        look_up(&root, &mut everything, all);
+        fetch_facts(&root, &mut everything, all);
         assert_eq!(everything.uid, Some(rustix::process::getuid().as_raw()));
         assert!(everything.command.is_some() && everything.parent_command.is_some());
         assert!(everything.start_time_ticks.is_some());
         let mut gone = Process { pid: u32::MAX, ..Process::default() };
-        look_up(&root, &mut gone, all);
+        fetch_facts(&root, &mut gone, all);
         assert_eq!(gone, Process { pid: u32::MAX, ..Process::default() });
     }
 

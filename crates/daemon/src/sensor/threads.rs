@@ -42,7 +42,7 @@ impl ThreadSampler {
     }
 
     /// Samples all threads as soon as possible, quiet ones too.
-    pub fn look_now(&mut self, now: BootTime) {
+    pub fn sample_now(&mut self, now: BootTime) {
         if let Some(threads) = &mut self.threads {
             threads.wake_all();
             self.next = Some(now);
@@ -55,17 +55,17 @@ impl ThreadSampler {
     }
 
     /// A sample, when one is due, with what `demand` asks for.
-    pub fn look(&mut self, now: BootTime, root: &Root, demand: &ThreadDemand) -> Option<Event> {
+    pub fn sample(&mut self, now: BootTime, root: &Root, demand: &ThreadDemand) -> Option<Event> {
         let (threads, period) = (self.threads.as_mut()?, self.period?);
         if self.next.is_some_and(|next| next > now) {
             return None;
         }
         self.next = Some(now + period);
-        match threads.look(now) {
-            Ok(look) => {
+        match threads.sample(now) {
+            Ok(sample) => {
                 let facts = thread_facts::of_each(root, &demand.facts, &self.groups);
                 let groups = demand.groups.then(|| self.groups.weighed(root));
-                Some(Event::Threads { look, facts, online: hotplug::online(root).unwrap_or_default(), groups })
+                Some(Event::Threads { sample, facts, online: hotplug::online(root).unwrap_or_default(), groups })
             }
             Err(error) => {
                 tracing::debug!("{error}");

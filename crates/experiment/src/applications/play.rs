@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use super::workload::{Application, Applications};
-use crate::lookup::{Client, LookUps};
+use crate::lookup::{Client, Lookups};
 use brisk_base::random::Random;
 use brisk_base::work::Work;
 use brisk_sys::BootTime;
@@ -56,7 +56,7 @@ pub struct Services {
 
 /// What the lookups of an opening took.
 #[derive(Debug, Clone, Copy, Default)]
-struct LookedUp {
+struct LookupTime {
     all: Duration,
     /// Of each by itself: pages of the application that come back from swap meanwhile are part of one or two.
     median: Duration,
@@ -64,16 +64,16 @@ struct LookedUp {
 
 impl Services {
     /// Makes the lookups of opening `screen`, and says what they took.
-    fn look_up(&mut self, seed: u64, screen: u32) -> io::Result<LookedUp> {
-        let look_ups = LookUps { code: self.code, names: &self.names, count: self.count, seed };
+    fn lookup(&mut self, seed: u64, screen: u32) -> io::Result<LookupTime> {
+        let lookups = Lookups { code: self.code, names: &self.names, count: self.count, seed };
         let began = BootTime::now();
-        let timings = look_ups.run(&mut self.client, screen.into()).map_err(io::Error::other)?;
+        let timings = lookups.run(&mut self.client, screen.into()).map_err(io::Error::other)?;
         let all = BootTime::now().since(began);
         let mut ticks: Vec<u64> = timings.iter().map(|timing| timing.request + timing.call + timing.answer).collect();
         ticks.sort_unstable();
         let sum: u64 = ticks.iter().sum();
         let median = ticks.get(ticks.len() / 2).map_or(0.0, |&median| median as f64 / sum.max(1) as f64);
-        Ok(LookedUp { all, median: all.mul_f64(median) })
+        Ok(LookupTime { all, median: all.mul_f64(median) })
     }
 }
 
@@ -90,20 +90,20 @@ impl Player<'_> {
         let mut contents = Contents::new(self.seed, self.number as u64, application, self.workload.random_share);
 
         self.work(application.launch_ms / 2);
-        let looked_up = self.look_up(0)?;
+        let lookup_time = self.lookup(0)?;
         framework.read_all();
         file.read_all();
         let (first, rest): (Vec<usize>, Vec<usize>) =
             (0..memory.pages()).partition(|&page| is_for_screen(page, application));
         first.iter().for_each(|&page| contents.fill(memory.page(page)));
         self.work(application.launch_ms - application.launch_ms / 2);
-        show(0, looked_up)?;
+        show(0, lookup_time)?;
         rest.iter().for_each(|&page| contents.fill(memory.page(page)));
 
         let mut random = Random::stream(self.seed, self.number as u64);
         for (screen, command) in (1..).zip(io::stdin().lock().lines()) {
             command?;
-            let looked_up = self.look_up(screen)?;
+            let lookup_time = self.lookup(screen)?;
             framework.read_all();
             file.read_all();
             for &page in &first {
@@ -111,7 +111,7 @@ impl Player<'_> {
                 touch(memory.page(page), written);
             }
             self.work(application.resume_ms);
-            show(screen, looked_up)?;
+            show(screen, lookup_time)?;
         }
         Ok(())
     }
@@ -133,10 +133,10 @@ impl Player<'_> {
         Ok(())
     }
 
-    fn look_up(&mut self, screen: u32) -> io::Result<LookedUp> {
+    fn lookup(&mut self, screen: u32) -> io::Result<LookupTime> {
         // Applications look up in orders of their own.
         let seed = self.seed ^ (self.number as u64) << 32;
-        self.services.as_mut().map_or(Ok(LookedUp::default()), |services| services.look_up(seed, screen))
+        self.services.as_mut().map_or(Ok(LookupTime::default()), |services| services.lookup(seed, screen))
     }
 
     fn work(&self, milliseconds: u64) {
@@ -144,7 +144,7 @@ impl Player<'_> {
     }
 }
 
-fn show(screen: u32, LookedUp { all, median }: LookedUp) -> io::Result<()> {
+fn show(screen: u32, LookupTime { all, median }: LookupTime) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "screen {screen} {} {} {}", BootTime::now().nanoseconds(), all.as_nanos(), median.as_nanos())?;
     out.flush()

@@ -181,14 +181,14 @@ impl Run<'_> {
         let [shortest, longest] = self.settle_ms();
         let rest = u64::from(shortest.midpoint(longest));
         let window = self.experiment.launches.as_ref().map_or(0, |launches| launches.window_beyond_work_ms);
-        let look_ups = || self.experiment.look_ups.as_ref().map_or(0, |look_ups| u64::from(look_ups.count));
+        let lookups = || self.experiment.lookups.as_ref().map_or(0, |lookups| u64::from(lookups.count));
         let (busy, idle) = match self.experiment.points(self.quick)[replicate.point] {
             Point::Work(work_ms) => (u64::from(work_ms), rest + u64::from(window)),
             Point::Idle(idle_ms) => (0, rest + u64::from(idle_ms)),
             // Some 30 microseconds each, and as much again for what comes before.
-            Point::LookUps(count) => (2 * u64::from(count) * 30 / 1000, 0),
-            Point::Application(_) => (2 * look_ups() * 30 / 1000, 0),
-            Point::Clients(clients) => (300 + u64::from(clients) * look_ups() * 60 / 1000, 0),
+            Point::Lookups(count) => (2 * u64::from(count) * 30 / 1000, 0),
+            Point::Application(_) => (2 * lookups() * 30 / 1000, 0),
+            Point::Clients(clients) => (300 + u64::from(clients) * lookups() * 60 / 1000, 0),
             // Half a second of work and a second in the foreground each.
             // A quarter of a second or so each for a few hundred processes.
             Point::Readings(count) => (250 * u64::from(count), 0),

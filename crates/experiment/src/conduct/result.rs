@@ -74,9 +74,9 @@ fn metrics(experiment: &Experiment) -> Vec<Metric> {
         metric if metric.subject() != experiment.subject() => false,
         // Of a device's own boot nothing else is known.
         metric if experiment.reboots.is_some() => matches!(metric, Metric::Boot | Metric::Kernel | Metric::Preload),
-        Metric::LookUpTime => experiment.mode == Timekeeping::Parallel,
+        Metric::LookupTime => experiment.mode == Timekeeping::Parallel,
         metric if metric.subject() == Subject::Boots => true,
-        metric if metric.subject() == Subject::LookUps => experiment.mode == Timekeeping::Deterministic,
+        metric if metric.subject() == Subject::Lookups => experiment.mode == Timekeeping::Deterministic,
         Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
         Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
         // What music missed is claimed of one arm alone.
@@ -93,7 +93,7 @@ fn mode_note(experiment: &Experiment) -> Option<&'static str> {
             "Time is counted in instructions executed by the guest, two nanoseconds each: repeatable, but blind to caches. \
              Flash takes the time that its model says.",
         ),
-        Timekeeping::Deterministic if experiment.look_ups.is_some() => Some(
+        Timekeeping::Deterministic if experiment.lookups.is_some() => Some(
             "Figures are instructions executed by the guest: repeatable, but blind to caches and memory, and to what \
              switching between processes costs beside them.",
         ),
@@ -101,7 +101,7 @@ fn mode_note(experiment: &Experiment) -> Option<&'static str> {
             "Time is counted in instructions executed by the guest: repeatable, but blind to caches and memory. \
              Energy is the virtual CPU's model, C x V^2 x f while busy.",
         ),
-        Timekeeping::Parallel if experiment.look_ups.is_some() => Some(
+        Timekeeping::Parallel if experiment.lookups.is_some() => Some(
             "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
              Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused. Emulation makes \
              switching between processes dearer than it is on a processor, and a hit spares it.",

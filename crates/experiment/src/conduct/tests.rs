@@ -8,12 +8,12 @@ description = "x"
 mechanism = "lookup"
 mode = "deterministic"
 scenario = "ours"
-look_ups = { services = 1, count = 1, misses = 1 }
+lookups = { services = 1, count = 1, misses = 1 }
 replicates = { quick = 3, full = 3 }
 arm = [
-  { name = "stock", title = "", baseline = true, scenario = "theirs", look_up = { manager = "own", format = "android-5" } },
-  { name = "off", title = "", look_up = { manager = "own", format = "android-5" } },
-  { name = "on", title = "", look_up = { manager = "own", format = "android-5" } },
+  { name = "stock", title = "", baseline = true, scenario = "theirs", lookup = { manager = "own", format = "android-5" } },
+  { name = "off", title = "", lookup = { manager = "own", format = "android-5" } },
+  { name = "on", title = "", lookup = { manager = "own", format = "android-5" } },
 ]
 "#;
     let experiment = Experiment::parse("x", text).unwrap();

@@ -61,7 +61,7 @@ impl Client {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn look_up(&mut self, code: u32, name: &str) -> Result<(Object, Timing), CallError> {
+    pub fn lookup(&mut self, code: u32, name: &str) -> Result<(Object, Timing), CallError> {
         let began = ticks::now();
         self.request.data.truncate(self.prefix_bytes);
         self.request.put_string16(name);

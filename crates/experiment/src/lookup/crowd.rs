@@ -6,19 +6,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::client::Client;
-use super::measure::LookUps;
+use super::measure::Lookups;
 use crate::statistics::mean;
 use brisk_sys::binder::{CallError, WireFormat};
 
 /// What a lookup takes each of `clients` on average, in microseconds of this machine's clock. Each makes all of
-/// `look_ups`, in an order of its own, once every service was looked up.
+/// `lookups`, in an order of its own, once every service was looked up.
 ///
 /// # Errors
 /// [`CallError`] of any of them.
 pub fn crowd(
     device: &Path,
     format: &'static WireFormat,
-    look_ups: &LookUps<'_>,
+    lookups: &Lookups<'_>,
     clients: u32,
 ) -> Result<f64, CallError> {
     let ready = Barrier::new(clients as usize);
@@ -28,12 +28,12 @@ pub fn crowd(
             .map(|number| {
                 scope.spawn(move || -> Result<Duration, CallError> {
                     let mut client = Client::open(device, format);
-                    let prepared = client.as_mut().ok().map_or(Ok(()), |client| look_ups.look_all_up(client));
+                    let prepared = client.as_mut().ok().map_or(Ok(()), |client| lookups.lookup_all(client));
                     // A client that failed must not keep the others waiting.
                     ready.wait();
                     prepared?;
                     let began = Instant::now();
-                    look_ups.run(&mut client?, number)?;
+                    lookups.run(&mut client?, number)?;
                     Ok(began.elapsed())
                 })
             })
@@ -41,6 +41,6 @@ pub fn crowd(
         let ended = threads.into_iter().map(|thread| thread.join().expect("a client does not panic"));
         ended.collect::<Result<Vec<_>, _>>()
     })?;
-    let us: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e6 / look_ups.count as f64).collect();
+    let us: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e6 / lookups.count as f64).collect();
     Ok(mean(&us))
 }

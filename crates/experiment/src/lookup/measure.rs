@@ -19,7 +19,7 @@ const RECORDED: usize = 1000;
 
 /// What is looked up.
 #[derive(Debug, Clone, Copy)]
-pub struct LookUps<'a> {
+pub struct Lookups<'a> {
     /// The function that looks up.
     pub code: u32,
     /// The services, most popular first.
@@ -45,7 +45,7 @@ pub struct Measured {
     /// What is counted.
     pub unit: TickUnit,
     /// How many were counted.
-    pub look_ups: usize,
+    pub lookups: usize,
     /// How many services they were spread over.
     pub services: usize,
     /// The calls of the driver, with everything behind them.
@@ -58,19 +58,19 @@ pub struct Measured {
     pub floors: Floors,
 }
 
-impl LookUps<'_> {
+impl Lookups<'_> {
     /// Looks every service up once, then measures.
     ///
     /// # Errors
     /// [`CallError`], also when a service is not there.
     pub fn measure(&self, client: &mut Client) -> Result<Measured, CallError> {
         let ticks = Ticks::calibrate();
-        self.look_all_up(client)?;
+        self.lookup_all(client)?;
         let timings = self.run(client, 0)?;
         let part = |part: fn(&Timing) -> u64| figures(timings.iter().map(|timing| ticks.of(part(timing))).collect());
         Ok(Measured {
             unit: ticks.unit,
-            look_ups: self.count,
+            lookups: self.count,
             services: self.names.len(),
             call: part(|timing| timing.call),
             request: part(|timing| timing.request),
@@ -95,7 +95,7 @@ impl LookUps<'_> {
         let mut calls = Vec::with_capacity(count);
         for _ in 0..count {
             forget()?;
-            calls.push(ticks.of(self.look_up(client, &self.names[popularity.draw(&mut random)])?.call));
+            calls.push(ticks.of(self.lookup(client, &self.names[popularity.draw(&mut random)])?.call));
         }
         Ok(figures(calls))
     }
@@ -113,7 +113,7 @@ impl LookUps<'_> {
                 return Ok(None);
             }
         };
-        let recorded = LookUps { count: self.count.min(RECORDED), ..*self }.run(client, 2)?;
+        let recorded = Lookups { count: self.count.min(RECORDED), ..*self }.run(client, 2)?;
         let events = trace.finish()?;
         Ok(steps::steps(&events, &recorded, std::process::id(), untraced, &Ticks::calibrate()))
     }
@@ -122,16 +122,16 @@ impl LookUps<'_> {
         Popularity::zipf(self.names.len() as u32, ZIPF_EXPONENT)
     }
 
-    fn look_up(&self, client: &mut Client, name: &str) -> Result<Timing, CallError> {
-        match client.look_up(self.code, name)? {
+    fn lookup(&self, client: &mut Client, name: &str) -> Result<Timing, CallError> {
+        match client.lookup(self.code, name)? {
             (Object::Null, _) => Err(CallError::Malformed(format!("a manager that knows {name}"))),
             (_, timing) => Ok(timing),
         }
     }
 
     /// Every service once: what is measured after it is no first time.
-    pub(super) fn look_all_up(&self, client: &mut Client) -> Result<(), CallError> {
-        self.names.iter().try_for_each(|name| self.look_up(client, name).map(drop))
+    pub(super) fn lookup_all(&self, client: &mut Client) -> Result<(), CallError> {
+        self.names.iter().try_for_each(|name| self.lookup(client, name).map(drop))
     }
 
     /// All the lookups, in the order that the seed and `stream` make.
@@ -141,12 +141,12 @@ impl LookUps<'_> {
     pub fn run(&self, client: &mut Client, stream: u64) -> Result<Vec<Timing>, CallError> {
         let mut random = Random::stream(self.seed, stream);
         let popularity = self.popularity();
-        (0..self.count).map(|_| self.look_up(client, &self.names[popularity.draw(&mut random)])).collect()
+        (0..self.count).map(|_| self.lookup(client, &self.names[popularity.draw(&mut random)])).collect()
     }
 
     fn floors(&self, client: &mut Client, ticks: &Ticks) -> Result<Floors, CallError> {
         const TRIALS: usize = 201;
-        let (object, _) = client.look_up(self.code, &self.names[0])?;
+        let (object, _) = client.lookup(self.code, &self.names[0])?;
         let Object::Handle(handle) = object else {
             return Err(CallError::Malformed("a manager of other processes' services".into()));
         };

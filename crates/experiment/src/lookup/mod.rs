@@ -12,6 +12,6 @@ pub use cast::{Cast, Manager};
 pub use client::{Client, Timing};
 pub use crowd::crowd;
 pub use figures::Figures;
-pub use measure::{Floors, LookUps, Measured};
+pub use measure::{Floors, Lookups, Measured};
 pub use replay::Replay;
 pub use steps::Steps;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::client::Client;
 use super::figures::{Figures, figures};
-use brisk_mechanism::lookup::{LookUp, TraceEvent};
+use brisk_mechanism::lookup::{Lookup, TraceEvent};
 use brisk_sys::binder::WireFormat;
 use brisk_sys::cpu::ticks::Ticks;
 use brisk_sys::process::user::as_user;
@@ -42,8 +42,8 @@ impl Replay<'_> {
         for (pointer, event) in (1u64..).zip(self.events) {
             match event {
                 TraceEvent::Registered { name } => registrar.register(&self.names[*name as usize], pointer)?,
-                TraceEvent::LookUp(_) if calls.len() == count => break,
-                TraceEvent::LookUp(look_up) => calls.push(ticks.of(self.look_up(look_up, &mut processes)?)),
+                TraceEvent::Lookup(_) if calls.len() == count => break,
+                TraceEvent::Lookup(lookup) => calls.push(ticks.of(self.lookup(lookup, &mut processes)?)),
             }
         }
         Ok(figures(calls))
@@ -54,22 +54,22 @@ impl Replay<'_> {
     }
 
     /// Ticks of one lookup, in the process that makes it.
-    fn look_up(&self, look_up: &LookUp, processes: &mut VecDeque<(u32, Client)>) -> anyhow::Result<u64> {
-        let users = if look_up.isolated { ISOLATED } else { APPLICATIONS };
-        let uid = users.start + look_up.caller % (users.end - users.start);
+    fn lookup(&self, lookup: &Lookup, processes: &mut VecDeque<(u32, Client)>) -> anyhow::Result<u64> {
+        let users = if lookup.isolated { ISOLATED } else { APPLICATIONS };
+        let uid = users.start + lookup.caller % (users.end - users.start);
         as_user(uid, || {
-            let known = processes.iter().position(|(process, _)| *process == look_up.process);
+            let known = processes.iter().position(|(process, _)| *process == lookup.process);
             let place = match known {
                 Some(place) => place,
                 None => {
                     processes.truncate(ALIVE - 1);
-                    processes.push_front((look_up.process, self.client()?));
+                    processes.push_front((lookup.process, self.client()?));
                     0
                 }
             };
             let (_, client) = &mut processes[place];
-            let name = &self.names[look_up.name as usize];
-            Ok(client.look_up(self.format.check_code(), name)?.1.call)
+            let name = &self.names[lookup.name as usize];
+            Ok(client.lookup(self.format.check_code(), name)?.1.call)
         })?
     }
 }

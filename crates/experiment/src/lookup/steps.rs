@@ -30,7 +30,7 @@ pub struct Steps {
     /// The answer: into the driver, its reference made the client's, switched back, received.
     pub reply: Figures,
     /// Lookups of which all steps were seen.
-    pub look_ups: usize,
+    pub lookups: usize,
     /// What one event took, and was taken off.
     pub event_cost: f64,
 }
@@ -63,7 +63,7 @@ pub fn steps(events: &[TraceEvent], timings: &[Timing], tid: u32, untraced: f64,
         switch: step(1, 1.0),
         search: step(2, 1.0),
         reply: step(3, 2.0),
-        look_ups: moments.len(),
+        lookups: moments.len(),
         event_cost,
     })
 }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn steps_are_told_apart_and_the_events_own_cost_is_taken_off() {
         let timing = |asked_at, call| Timing { asked_at, call, ..Timing::default() };
-        let look_up = |at: u64| {
+        let lookup = |at: u64| {
             [
                 event(at + 1000, 1, "binder_transaction"),
                 event(at + 3100, 2, "binder_transaction_received"),
@@ -100,12 +100,12 @@ mod tests {
                 event(at + 6000, 1, "binder_transaction_received"),
             ]
         };
-        let events: Vec<TraceEvent> = [0, 10_000].into_iter().flat_map(look_up).collect();
+        let events: Vec<TraceEvent> = [0, 10_000].into_iter().flat_map(lookup).collect();
         // The third lookup was a hit: nothing of it reached the manager.
         let timings = [timing(0, 6400), timing(10_000, 6400), timing(20_000, 700)];
         let ticks = Ticks { unit: TickUnit::Instructions, per_unit: 1.0 };
         let steps = steps(&events, &timings, 1, 6000.0, &ticks).unwrap();
-        assert_eq!((steps.look_ups, steps.event_cost), (2, 100.0));
+        assert_eq!((steps.lookups, steps.event_cost), (2, 100.0));
         let medians = [steps.entry, steps.switch, steps.search, steps.reply].map(|figures| figures.p50);
         assert_eq!(medians, [1000.0, 2000.0, 1000.0, 2000.0]);
         assert_eq!(medians.iter().sum::<f64>(), 6000.0);

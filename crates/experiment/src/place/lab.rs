@@ -136,8 +136,8 @@ fn files(plan: &Plan, scenario: &Scenario) -> anyhow::Result<Vec<GuestFile>> {
 
 /// Programs other than brisk that the plan's arms run: context managers by their command's first word.
 fn programs(plan: &Plan) -> BTreeSet<String> {
-    let arms = plan.replicates.iter().filter_map(|replicate| plan.arms.get(replicate.arm)?.look_up.as_ref());
-    let managers = arms.map(|look_up| Manager::named(&look_up.manager));
+    let arms = plan.replicates.iter().filter_map(|replicate| plan.arms.get(replicate.arm)?.lookup.as_ref());
+    let managers = arms.map(|lookup| Manager::named(&lookup.manager));
     managers.filter_map(|manager| manager.program().map(str::to_owned)).collect()
 }
 
@@ -150,9 +150,9 @@ fn beside(plan: &Plan) -> BTreeSet<String> {
 /// More host time than a plan can take on a host that is loaded several times over.
 fn longest(plan: &Plan) -> Duration {
     let is_single = matches!(&plan.workload, Workload::Applications(openings) if openings.single);
-    let (window_ms, look_ups) = match &plan.workload {
+    let (window_ms, lookups) = match &plan.workload {
         Workload::Launches(launches) => (u64::from(launches.window_beyond_work_ms), 0),
-        Workload::LookUps(look_ups) => (0, u64::from(look_ups.count)),
+        Workload::Lookups(lookups) => (0, u64::from(lookups.count)),
         Workload::Applications(_) | Workload::Readings(_) | Workload::Boots(_) | Workload::Combinations(_) => (0, 0),
     };
     let in_foreground_ms = |point: &Point| match &plan.workload {
@@ -163,9 +163,9 @@ fn longest(plan: &Plan) -> Duration {
         Some(Point::Work(work_ms)) => u64::from(*work_ms) * 6 + window_ms,
         Some(Point::Idle(idle_ms)) => u64::from(*idle_ms),
         // What a stock driver takes, ten times over, and three processes that start before.
-        Some(Point::LookUps(count)) => u64::from(*count) * 4 + 3000,
-        Some(Point::Application(_)) => look_ups * 4 + 3000,
-        Some(Point::Clients(clients)) => u64::from(*clients) * look_ups + 3000,
+        Some(Point::Lookups(count)) => u64::from(*count) * 4 + 3000,
+        Some(Point::Application(_)) => lookups * 4 + 3000,
+        Some(Point::Clients(clients)) => u64::from(*clients) * lookups + 3000,
         // As long as a flash of one GB takes to fill.
         Some(Point::Openings(_)) if is_single => 120_000,
         // Each may take as long as the limit lets it.

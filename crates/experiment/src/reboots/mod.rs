@@ -36,7 +36,7 @@ use means::Means;
 use series::{Again, Armed, Series, SeriesStep};
 
 /// How often it is checked whether this program is to end.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_PERIOD: Duration = Duration::from_millis(100);
 /// `brisk boot hold` says what it did within this time of a completed boot.
 const HOLD_PATIENCE: Duration = Duration::from_secs(10);
 /// A reboot that was asked for comes within this time.
@@ -296,7 +296,7 @@ impl Course<'_> {
                 return Ok(());
             }
             ensure!(BootTime::now() < limit, "brisk boot hold does not say that it has held anything");
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_PERIOD);
         }
     }
 
@@ -307,7 +307,7 @@ impl Course<'_> {
             if self.interrupted.load(Ordering::Relaxed) {
                 return false;
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_PERIOD);
         }
         true
     }

@@ -16,7 +16,7 @@ use brisk_sys::{BootTime, Root};
 
 /// It holds within this time or does not at all.
 const PATIENCE: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_PERIOD: Duration = Duration::from_millis(10);
 
 /// A running one; dropped, it is killed, and its guardian restores what it holds.
 pub(super) struct BootHold {
@@ -48,7 +48,7 @@ impl BootHold {
             if BootTime::now() > limit {
                 bail!("brisk boot hold does not hold the governors");
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_PERIOD);
         }
         Ok(hold)
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use crate::lookup::{Cast, Manager};
-use crate::spec::{Arm, LookUpArm};
+use crate::spec::{Arm, LookupArm};
 use brisk_sys::Root;
 use brisk_sys::binder::WireFormat;
 use brisk_sys::binder::cache::{self, CacheSettings};
@@ -15,7 +15,7 @@ const DEVICES: &str = "/dev";
 
 /// The driver as an arm has it.
 pub(super) struct Driver<'a> {
-    pub(super) arm: &'a LookUpArm,
+    pub(super) arm: &'a LookupArm,
     pub(super) device: PathBuf,
     pub(super) format: &'static WireFormat,
     root: &'a Root,
@@ -23,10 +23,10 @@ pub(super) struct Driver<'a> {
 
 impl<'a> Driver<'a> {
     pub(super) fn of(root: &'a Root, arm: &'a Arm) -> anyhow::Result<Self> {
-        let look_up = arm.look_up.as_ref().with_context(|| format!("arm {} does not say who answers", arm.name))?;
+        let lookup = arm.lookup.as_ref().with_context(|| format!("arm {} does not say who answers", arm.name))?;
         let format =
-            WireFormat::named(&look_up.format).with_context(|| format!("there is no format {}", look_up.format))?;
-        Ok(Self { arm: look_up, device: Path::new(DEVICES).join(&look_up.device), format, root })
+            WireFormat::named(&lookup.format).with_context(|| format!("there is no format {}", lookup.format))?;
+        Ok(Self { arm: lookup, device: Path::new(DEVICES).join(&lookup.device), format, root })
     }
 
     pub(super) fn settings(&self) -> CacheSettings<'_> {

@@ -11,7 +11,7 @@ mod combinations;
 mod daemon;
 mod driver;
 mod launch;
-mod look_ups;
+mod lookups;
 mod readings;
 mod settings;
 
@@ -79,7 +79,7 @@ pub fn run(
     match &plan.workload {
         Workload::Launches(workload) => run_launches(plan, workload, root, interrupted, report),
         Workload::Readings(readings) => readings::run(plan, *readings, root, interrupted, report),
-        Workload::LookUps(workload) => look_ups::run(plan, workload, root, interrupted, report),
+        Workload::Lookups(workload) => lookups::run(plan, workload, root, interrupted, report),
         #[cfg(feature = "lab")]
         Workload::Applications(openings) => applications::run(plan, openings, root, interrupted, report),
         #[cfg(feature = "lab")]
@@ -229,7 +229,7 @@ impl Runner<'_> {
             Point::Idle(idle_ms) => {
                 self.watch_energy_until(started + Duration::from_millis(u64::from(idle_ms)), &mut readings);
             }
-            Point::LookUps(_)
+            Point::Lookups(_)
             | Point::Clients(_)
             | Point::Application(_)
             | Point::Openings(_)

@@ -203,7 +203,7 @@ impl Combinations {
     pub(super) fn fault(&self, experiment: &Experiment) -> Option<String> {
         let others = [
             experiment.launches.is_some(),
-            experiment.look_ups.is_some(),
+            experiment.lookups.is_some(),
             experiment.applications.is_some(),
             experiment.readings.is_some(),
             experiment.boots.is_some(),
@@ -230,7 +230,7 @@ impl Combinations {
             return Some("one arm is `alone`, and neither the baseline nor with brisk".into());
         }
         let is_strange = |arm: &Arm| {
-            let others = arm.look_up.is_some() || arm.swap.is_some() || arm.boot_hold || arm.reads.is_some();
+            let others = arm.lookup.is_some() || arm.swap.is_some() || arm.boot_hold || arm.reads.is_some();
             others || !arm.beside.is_empty()
         };
         let stranger = experiment.arms.iter().find(|arm| is_strange(arm));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::claim::{At, Claim, Judge, Measure};
 use super::super::metric::{Metric, Subject};
-use super::{Arm, Boots, Experiment, Launches, LookUps, Preloading, Readings, Reboots};
+use super::{Arm, Boots, Experiment, Launches, Lookups, Preloading, Readings, Reboots};
 use brisk_mechanism::lookup::Traces;
 use brisk_report::proof::Timekeeping;
 use brisk_sys::binder::WireFormat;
@@ -26,14 +26,14 @@ impl Experiment {
         if let Some(combinations) = &self.combinations {
             return combinations.fault(self).or_else(|| self.replicates_fault());
         }
-        let fault = match (&self.launches, &self.look_ups, &self.applications, self.readings, self.boots) {
+        let fault = match (&self.launches, &self.lookups, &self.applications, self.readings, self.boots) {
             (Some(launches), None, None, None, None) => self.launches_fault(launches),
-            (None, Some(look_ups), None, None, None) => self.look_ups_fault(look_ups),
+            (None, Some(lookups), None, None, None) => self.lookups_fault(lookups),
             (None, None, Some(openings), None, None) => self.openings_fault(openings),
             (None, None, None, Some(readings), None) => self.readings_fault(readings),
             (None, None, None, None, Some(boots)) => self.boots_fault(boots),
             _ => Some(
-                "an experiment has one of a `workload`, which is launched, `look_ups`, `applications`, `readings` and \
+                "an experiment has one of a `workload`, which is launched, `lookups`, `applications`, `readings` and \
                  `boots`"
                     .into(),
             ),
@@ -62,12 +62,12 @@ impl Experiment {
             return Some("window_beyond_work_ms must be above zero".into());
         }
         let strange = |arm: &&Arm| {
-            let others = arm.look_up.is_some() || arm.scenario.is_some() || arm.swap.is_some();
+            let others = arm.lookup.is_some() || arm.scenario.is_some() || arm.swap.is_some();
             others || !arm.beside.is_empty() || !arm.launcher.is_empty()
         };
         if let Some(arm) = self.arms.iter().find(strange) {
             return Some(format!(
-                "arm {}: look_up, scenario, swap, beside and launcher belong to experiments with look_ups or applications",
+                "arm {}: lookup, scenario, swap, beside and launcher belong to experiments with lookups or applications",
                 arm.name
             ));
         }
@@ -77,8 +77,8 @@ impl Experiment {
         workload.background.filter(|b| b.period_ms == 0).map(|_| "background: period_ms must be above zero".into())
     }
 
-    fn look_ups_fault(&self, look_ups: &LookUps) -> Option<String> {
-        let LookUps { services, count, misses, clients, applications } = look_ups;
+    fn lookups_fault(&self, lookups: &Lookups) -> Option<String> {
+        let Lookups { services, count, misses, clients, applications } = lookups;
         if self.mode == Timekeeping::Native || (self.mode == Timekeeping::Parallel) == clients.is_empty() {
             return Some("clients belong to parallel mode; else lookups are measured in deterministic mode".into());
         }
@@ -98,12 +98,12 @@ impl Experiment {
         if self.replicates.quick_work_ms.is_some() {
             return Some("quick_work_ms is for launches".into());
         }
-        let fault = |arm: &Arm| match &arm.look_up {
-            None => Some(format!("arm {}: look_up says who answers", arm.name)),
-            Some(look_up) if WireFormat::named(&look_up.format).is_none() => {
-                Some(format!("arm {}: there is no wire format {:?}", arm.name, look_up.format))
+        let fault = |arm: &Arm| match &arm.lookup {
+            None => Some(format!("arm {}: lookup says who answers", arm.name)),
+            Some(lookup) if WireFormat::named(&lookup.format).is_none() => {
+                Some(format!("arm {}: there is no wire format {:?}", arm.name, lookup.format))
             }
-            Some(look_up) if look_up.manager.trim().is_empty() => Some(format!("arm {}: no manager", arm.name)),
+            Some(lookup) if lookup.manager.trim().is_empty() => Some(format!("arm {}: no manager", arm.name)),
             Some(_) => None,
         };
         self.arms.iter().find_map(fault)

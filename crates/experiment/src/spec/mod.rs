@@ -22,7 +22,7 @@ pub use openings::Openings;
 #[cfg(feature = "lab")]
 pub use openings::Together;
 pub use workload::{
-    Background, Boots, Bursts, Launches, LookUps, Preloading, Program, Reading, Readings, Reboots, Workload,
+    Background, Boots, Bursts, Launches, Lookups, Preloading, Program, Reading, Readings, Reboots, Workload,
 };
 
 /// One experiment, as its file describes it.
@@ -45,7 +45,7 @@ pub struct Experiment {
     #[serde(rename = "workload")]
     pub launches: Option<Launches>,
     /// What is looked up: for experiments about lookups.
-    pub look_ups: Option<LookUps>,
+    pub lookups: Option<Lookups>,
     /// How applications are opened: for experiments about memory.
     pub applications: Option<Openings>,
     /// How a device boots: for experiments about boots.
@@ -151,7 +151,7 @@ pub struct Arm {
     /// In the full form, how often it is run at most at a point: claims about it need fewer replicates than others.
     pub full: Option<u32>,
     /// Who answers lookups, and how the driver's cache is set.
-    pub look_up: Option<LookUpArm>,
+    pub lookup: Option<LookupArm>,
     /// The lab's scenario of this arm alone: in deterministic mode, guests of different kernels compare.
     pub scenario: Option<String>,
 }
@@ -159,7 +159,7 @@ pub struct Arm {
 /// An arm of an experiment about lookups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LookUpArm {
+pub struct LookupArm {
     /// The binder device, by its name below /dev.
     #[serde(default = "binder")]
     pub device: String,
@@ -286,8 +286,8 @@ impl Experiment {
         if let Some(combinations) = &self.combinations {
             return Some(Workload::Combinations(combinations.clone()));
         }
-        let look_ups = self.look_ups.clone().map(Workload::LookUps);
-        look_ups.or_else(applications).or_else(readings).or_else(boots).or_else(launches)
+        let lookups = self.lookups.clone().map(Workload::Lookups);
+        lookups.or_else(applications).or_else(readings).or_else(boots).or_else(launches)
     }
 
     /// What it measures.
@@ -296,7 +296,7 @@ impl Experiment {
             return Subject::Boots;
         }
         match self.workload() {
-            Some(Workload::LookUps(_)) => Subject::LookUps,
+            Some(Workload::Lookups(_)) => Subject::Lookups,
             Some(Workload::Applications(_)) => Subject::Applications,
             Some(Workload::Readings(_)) => Subject::Readings,
             Some(Workload::Boots(_)) => Subject::Boots,
@@ -317,11 +317,11 @@ impl Experiment {
             let work = short.unwrap_or(&launches.work_ms).iter().map(|&work_ms| Point::Work(work_ms));
             work.chain(launches.idle_ms.map(Point::Idle))
         });
-        let look_ups = self.look_ups.iter().flat_map(LookUps::points);
+        let lookups = self.lookups.iter().flat_map(Lookups::points);
         let openings = self.applications.as_ref().map(|openings| Point::Openings(openings.of_form(quick)));
         let readings = self.readings.map(|readings| Point::Readings(readings.count));
         let boots = self.boots.map(|_| Point::Boot).or(self.reboots.map(|_| Point::Boot));
-        launches.chain(look_ups).chain(openings).chain(readings).chain(boots).collect()
+        launches.chain(lookups).chain(openings).chain(readings).chain(boots).collect()
     }
 
     /// The arms that are not run at some of [`Experiment::points`]: the foreground alone, where no claim needs it.

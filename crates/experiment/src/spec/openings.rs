@@ -40,7 +40,7 @@ pub struct Together {
     /// Services that are registered and looked up by their popularity.
     pub services: u32,
     /// Lookups of an application at each of its openings.
-    pub look_ups: u32,
+    pub lookups: u32,
     /// What runs in the background all the time.
     pub background: Vec<Neighbour>,
 }
@@ -88,19 +88,19 @@ impl Experiment {
         if let Some(together) = &openings.together {
             return self.together_fault(together);
         }
-        let stranger = self.arms.iter().find(|arm| arm.look_up.is_some());
-        stranger.map(|arm| format!("arm {}: look_up belongs to experiments with look_ups", arm.name))
+        let stranger = self.arms.iter().find(|arm| arm.lookup.is_some());
+        stranger.map(|arm| format!("arm {}: lookup belongs to experiments with lookups", arm.name))
     }
 
     #[cfg(feature = "lab")]
     fn together_fault(&self, together: &Together) -> Option<String> {
-        if together.services == 0 || together.look_ups == 0 {
-            return Some("applications.together: services and look_ups must be above zero".into());
+        if together.services == 0 || together.lookups == 0 {
+            return Some("applications.together: services and lookups must be above zero".into());
         }
-        self.arms.iter().find_map(|arm| match &arm.look_up {
-            Some(look_up) if WireFormat::named(&look_up.format).is_some() => None,
-            Some(look_up) => Some(format!("arm {}: there is no wire format {:?}", arm.name, look_up.format)),
-            None => Some(format!("arm {}: look_up says who answers", arm.name)),
+        self.arms.iter().find_map(|arm| match &arm.lookup {
+            Some(lookup) if WireFormat::named(&lookup.format).is_some() => None,
+            Some(lookup) => Some(format!("arm {}: there is no wire format {:?}", arm.name, lookup.format)),
+            None => Some(format!("arm {}: lookup says who answers", arm.name)),
         })
     }
 }
@@ -122,12 +122,12 @@ count = 45
 quick_count = 12
 storage = "/dev/flash0"
 limit_ms = 20000
-together = { services = 100, look_ups = 20, background = ["music", "download"] }
+together = { services = 100, lookups = 20, background = ["music", "download"] }
 [[arm]]
 name = "stock"
 title = "x"
 baseline = true
-look_up = { manager = "own", format = "android-5" }
+lookup = { manager = "own", format = "android-5" }
 "#;
 
     #[test]
@@ -147,13 +147,13 @@ look_up = { manager = "own", format = "android-5" }
             ("quick_count = 12", "quick_count = 46", "quick_count is 1 to count"),
             ("quick_count = 12", "quick_count = 0", "quick_count is 1 to count"),
             ("count = 45", "count = 46", "count is 1 to 45"),
-            ("look_ups = 20", "look_ups = 0", "services and look_ups must be above zero"),
+            ("lookups = 20", "lookups = 0", "services and lookups must be above zero"),
             ("android-5", "android-4", "arm stock: there is no wire format \"android-4\""),
-            ("look_up = { manager = \"own\", format = \"android-5\" }", "", "arm stock: look_up says who answers"),
+            ("lookup = { manager = \"own\", format = \"android-5\" }", "", "arm stock: lookup says who answers"),
             (
-                "together = { services = 100, look_ups = 20, background = [\"music\", \"download\"] }",
+                "together = { services = 100, lookups = 20, background = [\"music\", \"download\"] }",
                 "",
-                "look_up belongs",
+                "lookup belongs",
             ),
             ("\"deterministic\"", "\"native\"", "names its `scenario`"),
         ] {

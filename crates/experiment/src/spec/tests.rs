@@ -107,65 +107,65 @@ fn the_quick_form_is_without_what_is_for_the_full_one_alone() {
     assert!(Experiment::parse("x", &baseline).unwrap_err().to_string().contains("has the baseline too"));
 }
 
-const LOOK_UPS: &str = r#"name = "looks"
+const LOOKUPS: &str = r#"name = "samples"
 title = "Looks"
 description = "Two drivers."
 mechanism = "lookup"
 mode = "deterministic"
 scenario = "binder-6.1"
-look_ups = { services = 10, count = 20, misses = 5 }
+lookups = { services = 10, count = 20, misses = 5 }
 replicates = { quick = 2, full = 4 }
 [[arm]]
 name = "off"
 title = "off"
 baseline = true
-look_up = { manager = "own", format = "android-5", cache = { mode = "off" } }
+lookup = { manager = "own", format = "android-5", cache = { mode = "off" } }
 [[arm]]
 name = "on"
 title = "on"
-look_up = { manager = "own", format = "android-5", cache = { mode = "transparent", capacity = 10 } }
+lookup = { manager = "own", format = "android-5", cache = { mode = "transparent", capacity = 10 } }
 [[claim]]
 id = "lookup.level"
 promise = "LAUNCH-4"
 text = "short"
 measure = "level"
-metric = "look-up"
+metric = "lookup"
 arm = "on"
 required = "<= 5000"
 "#;
 
 #[test]
-fn experiments_about_look_ups_are_read_and_their_mistakes_named() {
-    let experiment = Experiment::parse("x", LOOK_UPS).unwrap();
-    assert_eq!(experiment.points(true), [Point::LookUps(20)]);
+fn experiments_about_lookups_are_read_and_their_mistakes_named() {
+    let experiment = Experiment::parse("x", LOOKUPS).unwrap();
+    assert_eq!(experiment.points(true), [Point::Lookups(20)]);
     assert_eq!(experiment.replicates_by_point(false), [4]);
-    assert_eq!(experiment.arms[1].look_up.as_ref().unwrap().cache["capacity"], "10");
+    assert_eq!(experiment.arms[1].lookup.as_ref().unwrap().cache["capacity"], "10");
     for (from, to, expected) in [
         ("android-5", "android-4", "arm off: there is no wire format \"android-4\""),
         ("deterministic", "parallel", "clients belong to parallel mode"),
         ("misses = 5", "clients = [2]", "clients belong to parallel mode"),
         ("misses = 5", "applications = [\"boot\", \"game\"]", "no application \"game\""),
         ("count = 20", "count = 0", "services, count and misses must be above zero"),
-        ("look_up = { manager = \"own\", format = \"android-5\", cache = { mode = \"off\" } }", "", "arm off: look_up"),
-        ("metric = \"look-up\"", "metric = \"launch\"", "its metric belongs to the other kind of workload"),
-        ("look_ups = { services = 10, count = 20, misses = 5 }", "", "one of a `workload`"),
+        ("lookup = { manager = \"own\", format = \"android-5\", cache = { mode = \"off\" } }", "", "arm off: lookup"),
+        ("metric = \"lookup\"", "metric = \"launch\"", "its metric belongs to the other kind of workload"),
+        ("lookups = { services = 10, count = 20, misses = 5 }", "", "one of a `workload`"),
     ] {
-        let text = LOOK_UPS.replacen(from, to, 1);
-        assert_ne!(text, LOOK_UPS, "{from}");
+        let text = LOOKUPS.replacen(from, to, 1);
+        assert_ne!(text, LOOKUPS, "{from}");
         let error = Experiment::parse("x", &text).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}\n  wanted {expected}");
     }
     let shown = |from: &str, to: &str| {
-        let text = LOOK_UPS.replace(from, to).replace("services = 10,", "services = 100,");
+        let text = LOOKUPS.replace(from, to).replace("services = 10,", "services = 100,");
         let points = Experiment::parse("x", &text).unwrap().points(true);
         points.iter().map(Point::to_string).collect::<Vec<_>>()
     };
     assert_eq!(shown("misses = 5", "applications = [\"boot\", \"tests\"]"), ["boot", "tests"]);
-    let parallel = LOOK_UPS.replace("misses = 5", "clients = [1, 4]").replace("deterministic", "parallel");
-    assert_eq!(shown(LOOK_UPS, &parallel), ["1 client", "4 clients"]);
+    let parallel = LOOKUPS.replace("misses = 5", "clients = [1, 4]").replace("deterministic", "parallel");
+    assert_eq!(shown(LOOKUPS, &parallel), ["1 client", "4 clients"]);
     let launches = MINIMAL.replacen("governor = \"performance\"", "scenario = \"other\"", 1);
     let error = Experiment::parse("x", &launches).unwrap_err().to_string();
-    assert!(error.contains("belong to experiments with look_ups"), "{error}");
+    assert!(error.contains("belong to experiments with lookups"), "{error}");
 }
 
 const BOOTS: &str = r#"name = "boots"

@@ -15,7 +15,7 @@ pub enum Workload {
     /// One launch, or a time without.
     Launches(Launches),
     /// A row of service lookups.
-    LookUps(LookUps),
+    Lookups(Lookups),
     /// The applications of `memory-workload.toml`.
     Applications(Openings),
     /// What processes hold is read, and nothing is changed.
@@ -104,7 +104,7 @@ pub enum Reading {
 /// Service lookups through binder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LookUps {
+pub struct Lookups {
     /// Services that are registered and looked up by their popularity.
     pub services: u32,
     /// Lookups of a replicate, after one of every service; with `clients`, of each of them; with `applications`, the
@@ -121,13 +121,13 @@ pub struct LookUps {
     pub applications: Vec<String>,
 }
 
-impl LookUps {
+impl Lookups {
     pub(super) fn points(&self) -> Vec<Point> {
         if !self.clients.is_empty() {
             return self.clients.iter().copied().map(Point::Clients).collect();
         }
         if self.applications.is_empty() {
-            return vec![Point::LookUps(self.count)];
+            return vec![Point::Lookups(self.count)];
         }
         let traces = Traces::built_in().traces;
         let place = |name: &String| traces.iter().position(|trace| trace.name == *name);

@@ -99,10 +99,10 @@ impl ContextManager {
     fn answer(&mut self, call: &Transaction, question: Question, commands: &mut Commands) -> Answer {
         let plain = |parcel| Answer::Data(parcel, 0);
         match question {
-            Question::LookUp { name } => {
+            Question::Lookup { name } => {
                 let found = self.registry.find(&name, call.sender_euid);
                 let mark = if self.cooperates && found.is_some() { MARK_ANY } else { 0 };
-                Answer::Data(self.format.look_up_answer(call.code, found), mark)
+                Answer::Data(self.format.lookup_answer(call.code, found), mark)
             }
             Question::Add { name, object: Object::Handle(handle), allow_isolated } => {
                 if self.cooperates {
@@ -200,15 +200,15 @@ mod tests {
                 let added = ask(format.add, &add.data, &mut commands);
                 assert_eq!(added, Answer::Data(format.done_answer(), 0), "{}", format.name);
                 assert!(!commands.is_empty());
-                let mut look_up =
-                    |code: u32, name: &str| match ask(code, &format.look_up_request(name).data, &mut commands) {
+                let mut lookup =
+                    |code: u32, name: &str| match ask(code, &format.lookup_request(name).data, &mut commands) {
                         Answer::Data(parcel, flags) => (format.read_service(&parcel.data), flags),
                         Answer::Status(status) => panic!("{status}"),
                     };
                 let mark = if cooperates { MARK_ANY } else { 0 };
-                for code in format.look_up_codes() {
-                    assert_eq!(look_up(code, "activity"), (Some(Object::Handle(9)), mark));
-                    assert_eq!(look_up(code, "absent"), (Some(Object::Null), 0), "null is never kept");
+                for code in format.lookup_codes() {
+                    assert_eq!(lookup(code, "activity"), (Some(Object::Handle(9)), mark));
+                    assert_eq!(lookup(code, "absent"), (Some(Object::Null), 0), "null is never kept");
                 }
                 assert_eq!(manager.to_flush.len(), usize::from(cooperates));
                 let strange = ask_strange(&mut manager);

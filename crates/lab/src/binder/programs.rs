@@ -51,7 +51,7 @@ pub struct ProgramOutcome {
     /// A line or more a step.
     pub transcript: String,
     /// Lookups as the format has them.
-    pub look_ups: u64,
+    pub lookups: u64,
 }
 
 /// Runs the program of `seed`.
@@ -66,14 +66,14 @@ pub fn run(
 ) -> anyhow::Result<ProgramOutcome> {
     restart(None)?;
     let actors = (0..ACTORS).map(Actor::open).collect::<anyhow::Result<Vec<_>>>()?;
-    let mut program = Program { random: Random::new(seed), actors, format, transcript: String::new(), look_ups: 0 };
+    let mut program = Program { random: Random::new(seed), actors, format, transcript: String::new(), lookups: 0 };
     program.register_all()?;
     for step in 0..steps {
         program.step(step, restart)?;
         sleep(QUIET);
         program.read_all()?;
     }
-    Ok(ProgramOutcome { transcript: program.transcript, look_ups: program.look_ups })
+    Ok(ProgramOutcome { transcript: program.transcript, lookups: program.lookups })
 }
 
 /// A number that differs when transcripts do.
@@ -88,7 +88,7 @@ struct Program {
     actors: Vec<Actor>,
     format: &'static WireFormat,
     transcript: String,
-    look_ups: u64,
+    lookups: u64,
 }
 
 /// A process to the driver.
@@ -170,22 +170,22 @@ impl Program {
     /// Lookups in a row, of two names, by an actor and its twin.
     fn burst(&mut self, number: usize) -> anyhow::Result<String> {
         let first = self.random.below(NAMES);
-        let codes = self.format.look_up_codes();
+        let codes = self.format.lookup_codes();
         let code = codes[self.random.below(codes.len())];
         let mut said = "lookups".to_owned();
         for _ in 0..=self.random.below(BURST) {
             let asker = (number + TWIN * self.random.below(2)) % ACTORS;
             let name = format!("service.{}", (first + self.random.below(2)) % NAMES);
-            let request = self.format.look_up_request(&name);
+            let request = self.format.lookup_request(&name);
             let _ = write!(said, "\n  {asker} {name}: {}", self.actors[asker].ask(code, &request, self.format)?);
-            self.look_ups += 1;
+            self.lookups += 1;
         }
         Ok(said)
     }
 
     /// A request that is not what the format says.
     fn bad_request(&mut self, name: &str) -> (u32, Parcel) {
-        let mut request = self.format.look_up_request(name);
+        let mut request = self.format.lookup_request(name);
         let mut code = self.format.check_code();
         let length = request.data.len();
         match self.random.below(5) {

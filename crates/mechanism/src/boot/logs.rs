@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 
 use super::tape::{Player, Row, RowChange, RowKind, Tape};
-use brisk_sys::process::process_watch::LONGEST_GAP_LOOKS;
+use brisk_sys::process::process_watch::LONGEST_GAP_SAMPLES;
 
 /// Writes one log.
 pub type WriteLog = fn(&Tape, &mut dyn Write) -> io::Result<()>;
@@ -130,7 +130,7 @@ fn processes(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
             }
         }
         blocks.push_back(Block { moment: player.moment(), time_ms: player.time_ms(), sights: present.clone() });
-        if blocks.len() > LONGEST_GAP_LOOKS as usize {
+        if blocks.len() > LONGEST_GAP_SAMPLES as usize {
             write_block(tape, out, blocks.pop_front())?;
         }
     }

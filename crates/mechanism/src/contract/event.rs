@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::facts::Facts;
 use brisk_sys::cgroup::weight::WeighedGroup;
 use brisk_sys::sched::thread_facts::ThreadFacts;
-use brisk_sys::sched::threads::Look;
+use brisk_sys::sched::threads::Sample;
 
 /// Something that happened on the device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub enum Event {
     /// What threads used since they were looked at last.
     Threads {
         /// Who used what, who came and who went.
-        look: Look,
+        sample: Sample,
         /// What was asked for about single threads.
         facts: Vec<ThreadFacts>,
         /// The CPUs that are online; empty when that is not known.

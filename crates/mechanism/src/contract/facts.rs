@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use brisk_sys::BootTime;
 use brisk_sys::Target;
-use brisk_sys::cgroup::memory::GroupLook;
+use brisk_sys::cgroup::memory::GroupSample;
 use brisk_sys::io::io_priority::IoPriority;
 use brisk_sys::process::Life;
 use brisk_sys::process::kinship::Kin;
@@ -79,7 +79,7 @@ pub enum Facts {
     /// What control groups hold of memory.
     MemoryGroups {
         /// Those without groups of their own.
-        groups: Vec<GroupLook>,
+        groups: Vec<GroupSample>,
     },
     /// Whether the kernel's own limit of what zram writes back can be used.
     WritebackLimit {

@@ -20,7 +20,7 @@ pub struct Interest {
     /// The load, that often.
     pub load_period: Option<Duration>,
     /// What every thread uses, that often.
-    pub look_period: Option<Duration>,
+    pub sampling_period: Option<Duration>,
     /// Stalls of tasks that wait for memory, from this long on.
     pub stall: Option<Stall>,
 }
@@ -51,7 +51,7 @@ impl Interest {
             foreground: self.foreground || other.foreground,
             session: self.session || other.session,
             load_period: shorter(self.load_period, other.load_period),
-            look_period: shorter(self.look_period, other.look_period),
+            sampling_period: shorter(self.sampling_period, other.sampling_period),
             stall: match (self.stall, other.stall) {
                 (Some(one), Some(other)) => Some(one.sooner(other)),
                 (one, other) => one.or(other),
@@ -131,7 +131,7 @@ mod tests {
             foreground: true,
             session: true,
             load_period: Some(Duration::from_millis(20)),
-            look_period: Some(Duration::from_millis(100)),
+            sampling_period: Some(Duration::from_millis(100)),
             stall: Some(Stall { stall_us: 50_000, window_us: 1_000_000 }),
         };
         let sooner = Stall { stall_us: 10_000, window_us: 500_000 };
@@ -141,7 +141,7 @@ mod tests {
         assert!(!both.kinds.contains(ProcessEventKind::Fork));
         assert!(both.facts.uid && !both.facts.stat && both.foreground && both.session);
         assert_eq!(both.load_period, Some(Duration::from_millis(20)));
-        assert_eq!(both.look_period, Some(Duration::from_millis(100)));
+        assert_eq!(both.sampling_period, Some(Duration::from_millis(100)));
         assert_eq!((both.stall, two.and(one).stall), (Some(sooner), Some(sooner)));
         assert_eq!(one.and(Interest::default()), one);
     }

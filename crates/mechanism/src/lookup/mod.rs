@@ -23,4 +23,4 @@ pub use key::Key;
 pub use policy::{Cache, Replacement};
 pub use simulation::{CacheArm, Scope, Tally};
 pub use support::support;
-pub use trace::{LookUp, Trace, TraceEvent, Traces};
+pub use trace::{Lookup, Trace, TraceEvent, Traces};

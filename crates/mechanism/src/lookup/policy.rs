@@ -21,7 +21,7 @@ pub enum Replacement {
 
 /// What became of one lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LookUpOutcome {
+pub enum LookupOutcome {
     /// Answered from the cache.
     Hit,
     /// Not there; it is now.
@@ -53,7 +53,7 @@ enum Order {
     Lfu(BinaryHeap<Reverse<(u64, u32)>>),
     /// A place is the moment of the last lookup. Here are the keys of all lookups, and how many moments before the first
     /// that is still a place have passed.
-    Lru { looked_up: Vec<u32>, passed: usize },
+    Lru { accessed: Vec<u32>, passed: usize },
 }
 
 /// One more lookup, in the place of [`Order::Lfu`].
@@ -64,16 +64,16 @@ impl<'a> Cache<'a> {
     pub fn new(replacement: Replacement, capacity: usize, keys: &'a Keys) -> Self {
         let order = match replacement {
             Replacement::Lfu => Order::Lfu(BinaryHeap::new()),
-            Replacement::Lru => Order::Lru { looked_up: Vec::new(), passed: 0 },
+            Replacement::Lru => Order::Lru { accessed: Vec::new(), passed: 0 },
         };
         let places = vec![0; keys.len()];
         Self { keys, capacity, len: 0, places, order, filter: CountingBloomFilter::default(), now: 0 }
     }
 
     /// Looks the key `number` up; on a miss the answer is fetched and stored, and another one leaves when there is no room.
-    pub fn look_up(&mut self, number: u32) -> LookUpOutcome {
+    pub fn lookup(&mut self, number: u32) -> LookupOutcome {
         if self.capacity == 0 {
-            return LookUpOutcome::Miss { filtered: true };
+            return LookupOutcome::Miss { filtered: true };
         }
         self.now += 1;
         let place = &mut self.places[number as usize];
@@ -81,19 +81,19 @@ impl<'a> Cache<'a> {
         match &mut self.order {
             Order::Lfu(_) if known => *place += ONE_LOOKUP,
             Order::Lfu(_) => *place = ONE_LOOKUP | u64::from(self.now),
-            Order::Lru { looked_up, .. } => {
+            Order::Lru { accessed, .. } => {
                 *place = u64::from(self.now);
-                looked_up.push(number);
+                accessed.push(number);
             }
         }
         if known {
-            return LookUpOutcome::Hit;
+            return LookupOutcome::Hit;
         }
         let pattern = self.keys.pattern(number);
         let filtered = !self.filter.may_contain(pattern);
         self.take_in(number);
         self.filter.insert(pattern);
-        LookUpOutcome::Miss { filtered }
+        LookupOutcome::Miss { filtered }
     }
 
     /// Makes room for the key `number`, which has its place already.
@@ -106,10 +106,10 @@ impl<'a> Cache<'a> {
                 let leaving = first_of(order, &self.places, new);
                 self.remove(leaving);
             }
-            Order::Lru { looked_up, passed } if is_full => {
-                let is_place = |moment: usize| self.places[looked_up[moment] as usize] == moment as u64 + 1;
-                *passed = (*passed..looked_up.len()).find(|&moment| is_place(moment)).unwrap_or(looked_up.len());
-                let leaving = looked_up[*passed];
+            Order::Lru { accessed, passed } if is_full => {
+                let is_place = |moment: usize| self.places[accessed[moment] as usize] == moment as u64 + 1;
+                *passed = (*passed..accessed.len()).find(|&moment| is_place(moment)).unwrap_or(accessed.len());
+                let leaving = accessed[*passed];
                 self.remove(leaving);
             }
             Order::Lru { .. } => {}
@@ -174,7 +174,7 @@ mod tests {
         let numbers: Vec<u32> =
             names.bytes().map(|name| keys.number(Key { name: u32::from(name), caller: None })).collect();
         let mut cache = Cache::new(replacement, capacity, &keys);
-        let letter = |number: u32| if cache.look_up(number) == LookUpOutcome::Hit { 'H' } else { '.' };
+        let letter = |number: u32| if cache.lookup(number) == LookupOutcome::Hit { 'H' } else { '.' };
         numbers.into_iter().map(letter).collect()
     }
 
@@ -203,12 +203,12 @@ mod tests {
         let numbers = [(1, 1), (1, 2), (2, 1)].map(|(name, caller)| keys.number(Key { name, caller: Some(caller) }));
         let mut cache = Cache::new(Replacement::Lru, 8, &keys);
         for number in numbers {
-            cache.look_up(number);
+            cache.lookup(number);
         }
         cache.forget(1);
         assert_eq!(cache.len(), 1);
-        assert_eq!(cache.look_up(numbers[2]), LookUpOutcome::Hit);
-        assert_eq!(cache.look_up(numbers[1]), LookUpOutcome::Miss { filtered: true });
+        assert_eq!(cache.lookup(numbers[2]), LookupOutcome::Hit);
+        assert_eq!(cache.lookup(numbers[1]), LookupOutcome::Miss { filtered: true });
     }
 
     /// A list that is searched from end to end.
@@ -219,7 +219,7 @@ mod tests {
     }
 
     impl Naive {
-        fn look_up(&mut self, replacement: Replacement, capacity: usize, key: Key, now: u64) -> bool {
+        fn lookup(&mut self, replacement: Replacement, capacity: usize, key: Key, now: u64) -> bool {
             if let Some(entry) = self.entries.iter_mut().find(|entry| entry.0 == key) {
                 entry.1 += 1;
                 entry.3 = now;
@@ -265,10 +265,10 @@ mod tests {
                 }
                 let key = Key { name, caller };
                 let known = naive.entries.iter().any(|entry| entry.0 == key);
-                let outcome = cache.look_up(numbers.number(key));
-                prop_assert_eq!(outcome == LookUpOutcome::Hit, naive.look_up(replacement, capacity, key, now as u64));
+                let outcome = cache.lookup(numbers.number(key));
+                prop_assert_eq!(outcome == LookupOutcome::Hit, naive.lookup(replacement, capacity, key, now as u64));
                 // The filter may only say "not there" when it is not there.
-                let denied = outcome == LookUpOutcome::Miss { filtered: true };
+                let denied = outcome == LookupOutcome::Miss { filtered: true };
                 prop_assert!(!known || !denied);
                 prop_assert!(cache.len() <= capacity);
             }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "lab")]
-use super::trace::{LookUp, TraceEvent};
+use super::trace::{Lookup, TraceEvent};
 
 /// The number of the format.
 const SCHEMA: u32 = 1;
@@ -123,11 +123,11 @@ impl Recording {
             events.push(match (call.request, call.uid) {
                 (Request::Register, _) => TraceEvent::Registered { name },
                 (Request::Lookup, Some(caller)) => {
-                    TraceEvent::LookUp(LookUp { name, caller, process, isolated: is_isolated(caller) })
+                    TraceEvent::Lookup(Lookup { name, caller, process, isolated: is_isolated(caller) })
                 }
                 // Users have small numbers, so that none is taken for this process.
                 (Request::Lookup, None) => {
-                    TraceEvent::LookUp(LookUp { name, caller: u32::MAX - process, process, isolated: false })
+                    TraceEvent::Lookup(Lookup { name, caller: u32::MAX - process, process, isolated: false })
                 }
             });
         }
@@ -176,7 +176,7 @@ mod tests {
     // Verifies LOOKUP-8.
     #[test]
     fn a_simulation_gets_the_calls_in_their_order() {
-        let lookup = |name, caller, isolated| TraceEvent::LookUp(LookUp { name, caller, process: 7, isolated });
+        let lookup = |name, caller, isolated| TraceEvent::Lookup(Lookup { name, caller, process: 7, isolated });
         let expected = [
             lookup(0, 10_051, false),
             lookup(0, 99_003, true),

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::key::Key;
 use super::keys::Keys;
-use super::policy::{Cache, LookUpOutcome, Replacement};
+use super::policy::{Cache, LookupOutcome, Replacement};
 use super::trace::TraceEvent;
 
 /// Whom a stored answer may be given to.
@@ -32,7 +32,7 @@ pub struct CacheArm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Tally {
     /// All of them.
-    pub look_ups: u64,
+    pub lookups: u64,
     /// Answered from the cache.
     pub hits: u64,
     /// Of those not answered: without a comparison of names, by the Bloom filter.
@@ -44,7 +44,7 @@ pub struct Tally {
 impl Tally {
     /// Hits by lookups, 0 to 1; 0 when there were none.
     pub fn hit_ratio(&self) -> f64 {
-        if self.look_ups == 0 { 0.0 } else { self.hits as f64 / self.look_ups as f64 }
+        if self.lookups == 0 { 0.0 } else { self.hits as f64 / self.lookups as f64 }
     }
 }
 
@@ -52,7 +52,7 @@ impl Tally {
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// A lookup of the key of this number.
-    LookUp(u32),
+    Lookup(u32),
     /// A lookup that nothing is answered to from the cache.
     Refused,
     /// The service of this name is registered again.
@@ -77,10 +77,10 @@ fn steps(events: &[TraceEvent], scope: Scope) -> (Keys, Vec<Step>) {
     let mut keys = Keys::default();
     let step = |event: &TraceEvent| match *event {
         TraceEvent::Registered { name } => Step::Forget(name),
-        TraceEvent::LookUp(look_up) if look_up.isolated && scope == Scope::Shared => Step::Refused,
-        TraceEvent::LookUp(look_up) => {
-            let caller = (scope == Scope::Caller).then_some(look_up.caller);
-            Step::LookUp(keys.number(Key { name: look_up.name, caller }))
+        TraceEvent::Lookup(lookup) if lookup.isolated && scope == Scope::Shared => Step::Refused,
+        TraceEvent::Lookup(lookup) => {
+            let caller = (scope == Scope::Caller).then_some(lookup.caller);
+            Step::Lookup(keys.number(Key { name: lookup.name, caller }))
         }
     };
     let steps = events.iter().map(step).collect();
@@ -93,9 +93,9 @@ impl CacheArm {
         let mut tally = Tally::default();
         for step in steps {
             match *step {
-                Step::LookUp(number) => match cache.look_up(number) {
-                    LookUpOutcome::Hit => tally.hits += 1,
-                    LookUpOutcome::Miss { filtered } => tally.filtered += u64::from(filtered),
+                Step::Lookup(number) => match cache.lookup(number) {
+                    LookupOutcome::Hit => tally.hits += 1,
+                    LookupOutcome::Miss { filtered } => tally.filtered += u64::from(filtered),
                 },
                 Step::Refused => tally.refused += 1,
                 Step::Forget(name) => {
@@ -103,7 +103,7 @@ impl CacheArm {
                     continue;
                 }
             }
-            tally.look_ups += 1;
+            tally.lookups += 1;
         }
         tally
     }
@@ -111,7 +111,7 @@ impl CacheArm {
 
 #[cfg(test)]
 mod tests {
-    use super::super::trace::{LookUp, Traces};
+    use super::super::trace::{Lookup, Traces};
     use super::*;
     use brisk_base::random::Random;
 
@@ -151,13 +151,12 @@ mod tests {
     // Verifies LOOKUP-1.
     #[test]
     fn isolated_callers_share_no_answer_and_registrations_evict() {
-        let look_up = |isolated| TraceEvent::LookUp(LookUp { name: 1, caller: 5, process: 0, isolated });
-        let events =
-            [look_up(false), look_up(false), look_up(true), TraceEvent::Registered { name: 1 }, look_up(false)];
+        let lookup = |isolated| TraceEvent::Lookup(Lookup { name: 1, caller: 5, process: 0, isolated });
+        let events = [lookup(false), lookup(false), lookup(true), TraceEvent::Registered { name: 1 }, lookup(false)];
         let arms =
             [Scope::Caller, Scope::Shared].map(|scope| CacheArm { replacement: Replacement::Lru, entries: 4, scope });
         let [own, shared] = run(&arms, &events).try_into().unwrap();
-        assert_eq!(shared, Tally { look_ups: 4, hits: 1, filtered: 2, refused: 1 });
+        assert_eq!(shared, Tally { lookups: 4, hits: 1, filtered: 2, refused: 1 });
         assert_eq!((own.hits, own.refused), (2, 0));
         assert_eq!(Tally::default().hit_ratio(), 0.0);
     }

@@ -70,7 +70,7 @@ pub struct Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceEvent {
     /// A process looks a service up.
-    LookUp(LookUp),
+    Lookup(Lookup),
     /// A service is registered again: old answers are wrong from now on.
     Registered {
         /// The service.
@@ -80,7 +80,7 @@ pub enum TraceEvent {
 
 /// One lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LookUp {
+pub struct Lookup {
     /// The service.
     pub name: u32,
     /// Who asks: the identity.
@@ -133,12 +133,12 @@ impl Traces {
             for phase in &trace.phases {
                 let counts = [phase.starts, phase.repeats, phase.at_once, phase.callers.unwrap_or(1)];
                 let too_many = phase.names > self.services || phase.registered_again > self.services;
-                let looks = u64::from(phase.starts) * u64::from(phase.names) * u64::from(phase.repeats);
+                let samples = u64::from(phase.starts) * u64::from(phase.names) * u64::from(phase.repeats);
                 let fault = if counts.contains(&0) || phase.names == 0 || phase.drift_starts == Some(0) {
                     "every count must be above zero"
                 } else if too_many {
                     "names and registered_again cannot be more than there are services"
-                } else if looks > u64::from(MOST) || phase.callers.unwrap_or(1) > MOST {
+                } else if samples > u64::from(MOST) || phase.callers.unwrap_or(1) > MOST {
                     "a phase has at most a million lookups and callers"
                 } else if !phase.caller_exponent.is_finite() {
                     "caller_exponent must be a number"
@@ -181,7 +181,7 @@ struct Course {
 #[derive(Default)]
 struct AtOnce {
     /// The lookups of each, in the order from the last one to the first.
-    look_ups: Vec<LookUp>,
+    lookups: Vec<Lookup>,
     /// What is left of the lookups of each.
     left: Vec<Range<usize>>,
 }
@@ -234,10 +234,10 @@ impl Course {
         let different = names.len();
         (1..phase.repeats).for_each(|_| names.extend_from_within(..different));
         random.shuffle(names);
-        let first = at_once.look_ups.len();
-        let look_up = |&name: &u32| LookUp { name, caller, process, isolated: phase.isolated };
-        at_once.look_ups.extend(names.iter().map(look_up));
-        at_once.left.push(first..at_once.look_ups.len());
+        let first = at_once.lookups.len();
+        let lookup = |&name: &u32| Lookup { name, caller, process, isolated: phase.isolated };
+        at_once.lookups.extend(names.iter().map(lookup));
+        at_once.left.push(first..at_once.lookups.len());
     }
 
     /// Puts `count` different services into `names`, drawn by their popularity and then sorted.
@@ -269,15 +269,15 @@ impl Course {
     }
 
     /// Lets processes that look up at the same time take turns at random.
-    fn interleave(&mut self, AtOnce { look_ups, left }: &mut AtOnce, random: &mut Random) {
+    fn interleave(&mut self, AtOnce { lookups, left }: &mut AtOnce, random: &mut Random) {
         while !left.is_empty() {
             let turn = random.below(left.len());
             match left[turn].next_back() {
-                Some(place) => self.events.push(TraceEvent::LookUp(look_ups[place])),
+                Some(place) => self.events.push(TraceEvent::Lookup(lookups[place])),
                 None => drop(left.swap_remove(turn)),
             }
         }
-        look_ups.clear();
+        lookups.clear();
     }
 }
 
@@ -341,12 +341,12 @@ mod tests {
         traces.traces[0].events(&traces, &mut Random::new(1))
     }
 
-    fn look_ups(events: &[TraceEvent]) -> Vec<LookUp> {
-        let look_up = |event: &TraceEvent| match event {
-            TraceEvent::LookUp(look_up) => Some(*look_up),
+    fn lookups(events: &[TraceEvent]) -> Vec<Lookup> {
+        let lookup = |event: &TraceEvent| match event {
+            TraceEvent::Lookup(lookup) => Some(*lookup),
             TraceEvent::Registered { .. } => None,
         };
-        events.iter().filter_map(look_up).collect()
+        events.iter().filter_map(lookup).collect()
     }
 
     #[test]
@@ -366,11 +366,11 @@ mod tests {
             ("starts = 2\nnames = 5\nrepeats = 4", 40),
             ("starts = 5\nnames = 2\nat_once = 2\nregistered_again = 3", 10),
         ] {
-            let look_ups = look_ups(&events(phase));
-            assert_eq!(look_ups.len(), expected, "{phase}");
+            let lookups = lookups(&events(phase));
+            assert_eq!(lookups.len(), expected, "{phase}");
             let repeats = if phase.contains("repeats") { 4 } else { 1 };
             let mut seen = std::collections::HashMap::new();
-            look_ups.iter().for_each(|l| *seen.entry((l.caller, l.name)).or_insert(0) += 1);
+            lookups.iter().for_each(|l| *seen.entry((l.caller, l.name)).or_insert(0) += 1);
             assert!(seen.values().all(|&count| count == repeats), "{phase}: {seen:?}");
         }
     }
@@ -378,8 +378,8 @@ mod tests {
     #[test]
     fn processes_take_turns_only_when_they_run_at_once() {
         let changes = |phase: &str| {
-            let look_ups = look_ups(&events(phase));
-            look_ups.windows(2).filter(|pair| pair[0].caller != pair[1].caller).count()
+            let lookups = lookups(&events(phase));
+            lookups.windows(2).filter(|pair| pair[0].caller != pair[1].caller).count()
         };
         assert_eq!(changes("starts = 4\nnames = 10"), 3);
         assert!(changes("starts = 4\nnames = 10\nat_once = 4") > 8);
@@ -390,14 +390,14 @@ mod tests {
         let events = events("starts = 2\nnames = 1\nregistered_again = 2\nisolated = true");
         let registered = |event: &TraceEvent| matches!(event, TraceEvent::Registered { .. });
         assert_eq!(events.iter().map(registered).collect::<Vec<_>>(), [true, true, false, true, true, false]);
-        assert!(look_ups(&events).iter().all(|look_up| look_up.isolated));
+        assert!(lookups(&events).iter().all(|lookup| lookup.isolated));
     }
 
     #[test]
     fn popularity_is_drawn_as_described_and_drifts_when_asked() {
         let most = |events: &[TraceEvent]| {
             let mut counts = [0u32; 20];
-            look_ups(events).iter().for_each(|l| counts[l.name as usize] += 1);
+            lookups(events).iter().for_each(|l| counts[l.name as usize] += 1);
             (0..20).max_by_key(|&name| counts[name]).map(|name| (name, counts[name]))
         };
         let steady = events("starts = 4000\nnames = 1\ncallers = 1");

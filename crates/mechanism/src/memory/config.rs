@@ -80,7 +80,7 @@ pub struct KillerConfig {
     pub window_ms: u64,
     /// After that, memory is sampled so often, and less often while much is left ...
     #[serde(deserialize_with = "within::<_, 1, 1_000>")]
-    pub look_ms: u64,
+    pub sampling_ms: u64,
     /// ... for so long.
     #[serde(deserialize_with = "within::<_, 10, 60_000>")]
     pub burst_ms: u64,
@@ -136,12 +136,12 @@ pub struct WritebackConfig {
     pub lowest_adj: i16,
     /// How often they are sampled. A process that is in the foreground between two samples was not seen there.
     #[serde(deserialize_with = "within::<_, 1, 3600>")]
-    pub look_s: u64,
+    pub period_s: u64,
 }
 
 impl Default for WritebackConfig {
     fn default() -> Self {
-        Self { daily_kib: 0, lowest_adj: 900, look_s: 10 }
+        Self { daily_kib: 0, lowest_adj: 900, period_s: 10 }
     }
 }
 
@@ -159,7 +159,7 @@ impl Default for KillerConfig {
             refault_percent: 0,
             stall_ms: 5,
             window_ms: 500,
-            look_ms: 20,
+            sampling_ms: 20,
             burst_ms: 1000,
             patience_ms: 1000,
             audit: false,

@@ -123,7 +123,7 @@ impl ConstantPages {
     }
 
     /// Learns what `life`, which is cached, has on swap.
-    pub fn look(&mut self, life: Life, swap_kib: u64, pieces: Pieces) {
+    pub fn sample(&mut self, life: Life, swap_kib: u64, pieces: Pieces) {
         let application = self.applications.entry(life).or_default();
         let by = u8::from(!application.is_cached);
         let pieces = pieces.aged(&application.pieces, by);
@@ -184,20 +184,20 @@ mod tests {
     #[test]
     fn what_lies_at_the_same_place_after_a_use_is_due_once() {
         let mut known = ConstantPages::default();
-        known.look(GALLERY, 12, pieces(&[(1, 10), (2, 11), (3, 12)]));
+        known.sample(GALLERY, 12, pieces(&[(1, 10), (2, 11), (3, 12)]));
         assert_eq!(known.due(), [0; 0], "its first period");
         known.see(|_| true, |_| true);
-        known.look(GALLERY, 16, pieces(&[(1, 10), (2, 11), (3, 12), (9, 50)]));
+        known.sample(GALLERY, 16, pieces(&[(1, 10), (2, 11), (3, 12), (9, 50)]));
         assert_eq!(known.due(), [0; 0], "still its first");
         use_it(&mut known);
         assert_eq!(known.due(), [0; 0], "it is the foreground");
         // Page 2 was used and came to another place; page 3 did not come back.
-        known.look(GALLERY, 12, pieces(&[(1, 10), (2, 60), (9, 50)]));
+        known.sample(GALLERY, 12, pieces(&[(1, 10), (2, 60), (9, 50)]));
         assert_eq!(known.due(), [10, 50]);
         known.settle();
         assert_eq!(known.due(), [0; 0]);
         use_it(&mut known);
-        known.look(GALLERY, 12, pieces(&[(1, 10), (2, 60), (9, 50)]));
+        known.sample(GALLERY, 12, pieces(&[(1, 10), (2, 60), (9, 50)]));
         assert_eq!(known.due(), [60], "what is done stays done");
     }
 
@@ -205,11 +205,11 @@ mod tests {
     #[test]
     fn an_ended_process_tells_nothing_about_a_reused_pid() {
         let mut known = ConstantPages::default();
-        known.look(GALLERY, 4, pieces(&[(1, 10)]));
+        known.sample(GALLERY, 4, pieces(&[(1, 10)]));
         known.see(|_| false, |_| false);
-        known.look(GALLERY, 4, pieces(&[(1, 10)]));
+        known.sample(GALLERY, 4, pieces(&[(1, 10)]));
         let heir = Life { start_time_ticks: 200, ..GALLERY };
-        known.look(heir, 4, pieces(&[(1, 10)]));
+        known.sample(heir, 4, pieces(&[(1, 10)]));
         assert_eq!(known.due(), [0; 0]);
     }
 
@@ -217,7 +217,7 @@ mod tests {
     fn unchanged_swap_is_not_read_again() {
         let mut known = ConstantPages::default();
         assert!(known.is_news(&GALLERY, 4));
-        known.look(GALLERY, 4, pieces(&[(1, 10)]));
+        known.sample(GALLERY, 4, pieces(&[(1, 10)]));
         assert!(!known.is_news(&GALLERY, 4) && known.is_news(&GALLERY, 8));
         use_it(&mut known);
         assert!(known.is_news(&GALLERY, 4));
@@ -229,12 +229,12 @@ mod tests {
         let scattered = |count: u64| pieces(&(0..count).map(|page| (2 * page, page as u32)).collect::<Vec<_>>());
         let other = Life { pid: 8, ..GALLERY };
         for _ in 0..2 {
-            known.look(GALLERY, 4, scattered(10));
-            known.look(other, 4, scattered(CAPACITY as u64));
+            known.sample(GALLERY, 4, scattered(10));
+            known.sample(other, 4, scattered(CAPACITY as u64));
             use_it(&mut known);
         }
-        known.look(GALLERY, 4, scattered(10));
-        known.look(other, 4, scattered(CAPACITY as u64));
+        known.sample(GALLERY, 4, scattered(10));
+        known.sample(other, 4, scattered(CAPACITY as u64));
         assert_eq!(known.due().len(), 10);
     }
 
@@ -256,9 +256,9 @@ mod tests {
             expected.sort_unstable();
             expected.dedup();
             let mut known = ConstantPages::default();
-            known.look(GALLERY, 4, pieces(&before));
+            known.sample(GALLERY, 4, pieces(&before));
             use_it(&mut known);
-            known.look(GALLERY, 4, pieces(&now));
+            known.sample(GALLERY, 4, pieces(&now));
             prop_assert_eq!(known.due(), expected);
         }
     }

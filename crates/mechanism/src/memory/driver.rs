@@ -4,7 +4,7 @@ use super::restraint::is_background;
 use super::{MemoryConfig, MemoryDevice, MemoryPolicy, NAME, support};
 use crate::{Decision, Foreseen, Mechanism, Surroundings};
 use brisk_sys::cgroup::hierarchy;
-use brisk_sys::cgroup::memory::looks;
+use brisk_sys::cgroup::memory::samples;
 use brisk_sys::system::other_managers;
 use brisk_sys::{BootTime, Root};
 
@@ -29,8 +29,8 @@ impl Mechanism for MemoryPolicy {
 
     fn foresee(&self, root: &Root) -> Vec<Foreseen> {
         let Some(time) = self.restrains_for() else { return Vec::new() };
-        let groups = hierarchy::unified(root).map(|mount| looks(root, &mount)).unwrap_or_default();
-        let count = groups.iter().filter(|look| is_background(look) && look.is_free).count();
+        let groups = hierarchy::unified(root).map(|mount| samples(root, &mount)).unwrap_or_default();
+        let count = groups.iter().filter(|sample| is_background(sample) && sample.is_free).count();
         let reason = format!("for {} s whichever of them takes memory while others wait for some", time.as_secs());
         vec![Foreseen::new("restrain", format!("{count} groups in the background"), reason)]
     }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::{Action, Decision};
-use brisk_sys::cgroup::memory::{GroupLook, HIGH};
+use brisk_sys::cgroup::memory::{GroupSample, HIGH};
 use brisk_sys::{BootTime, Target};
 
 /// A group is in the background when no member's `oom_score_adj` is below this: that of Android's services.
@@ -25,27 +25,27 @@ const ROOM_KIB: u64 = 1 << 10;
 const LEAST_KIB: u64 = 8 << 10;
 
 /// True for a group that no member with a lower `oom_score_adj` takes out of the background.
-pub fn is_background(look: &GroupLook) -> bool {
-    look.lowest_adj >= BACKGROUND_ADJ
+pub fn is_background(sample: &GroupSample) -> bool {
+    sample.lowest_adj >= BACKGROUND_ADJ
 }
 
 /// The limits to be set at the second of two looks, `since` the first, each a lease `until` then. A limit of others, or one
 /// that is in force already, stays as it is.
-pub fn restrain(before: &[GroupLook], now: &[GroupLook], since: Duration, until: BootTime) -> Vec<Decision> {
-    let earlier = |look: &GroupLook| before.iter().find(|it| it.folder == look.folder);
-    let waited_us = |look: &GroupLook| Some(look.stalled_us.saturating_sub(earlier(look)?.stalled_us));
-    let others_us: u64 = now.iter().filter(|look| !is_background(look)).filter_map(waited_us).sum();
+pub fn restrain(before: &[GroupSample], now: &[GroupSample], since: Duration, until: BootTime) -> Vec<Decision> {
+    let earlier = |sample: &GroupSample| before.iter().find(|it| it.folder == sample.folder);
+    let waited_us = |sample: &GroupSample| Some(sample.stalled_us.saturating_sub(earlier(sample)?.stalled_us));
+    let others_us: u64 = now.iter().filter(|sample| !is_background(sample)).filter_map(waited_us).sum();
     if since > FRESH || u128::from(others_us) * WAITING_SHARE < since.as_micros() {
         return Vec::new();
     }
-    let decide = |look: &GroupLook| {
-        let before = earlier(look)?;
-        let grown_kib = (look.resident_kib + look.swap_kib).saturating_sub(before.resident_kib + before.swap_kib);
-        if grown_kib < GROWTH_KIB || !look.is_free || !is_background(look) {
+    let decide = |sample: &GroupSample| {
+        let before = earlier(sample)?;
+        let grown_kib = (sample.resident_kib + sample.swap_kib).saturating_sub(before.resident_kib + before.swap_kib);
+        if grown_kib < GROWTH_KIB || !sample.is_free || !is_background(sample) {
             return None;
         }
-        let high_kib = (look.resident_kib + ROOM_KIB).max(LEAST_KIB);
-        let target = Target::Tunable(look.folder.join(HIGH));
+        let high_kib = (sample.resident_kib + ROOM_KIB).max(LEAST_KIB);
+        let target = Target::Tunable(sample.folder.join(HIGH));
         let waited_ms = others_us / 1000;
         let reason = format!("in the background it took {grown_kib} KiB while others waited {waited_ms} ms for memory");
         Some(Decision { action: Action::Lease { target, value: (high_kib << 10).to_string(), until }, reason })
@@ -57,15 +57,15 @@ pub fn restrain(before: &[GroupLook], now: &[GroupLook], since: Duration, until:
 mod tests {
     use super::*;
 
-    fn group(folder: &str, kib: [u64; 2], stalled_ms: u64, lowest_adj: i16) -> GroupLook {
+    fn group(folder: &str, kib: [u64; 2], stalled_ms: u64, lowest_adj: i16) -> GroupSample {
         let [resident_kib, swap_kib] = kib;
         let stalled_us = stalled_ms * 1000;
-        GroupLook { folder: folder.into(), resident_kib, swap_kib, stalled_us, is_free: true, lowest_adj }
+        GroupSample { folder: folder.into(), resident_kib, swap_kib, stalled_us, is_free: true, lowest_adj }
     }
 
     /// The limits in KiB that follow from two samples of a foreground group and two groups in the background; the first holds
     /// and has on swap `batch`, and the foreground waited so long, and `since` has passed between.
-    fn limits(batch: [u64; 2], waited_ms: u64, since_ms: u64, change: impl Fn(&mut GroupLook)) -> Vec<u64> {
+    fn limits(batch: [u64; 2], waited_ms: u64, since_ms: u64, change: impl Fn(&mut GroupSample)) -> Vec<u64> {
         let front = |stalled_ms| group("/cg/front", [90_000, 0], stalled_ms, 0);
         // What these wait does not count.
         let idle = |stalled_ms| group("/cg/idle", [9000, 0], stalled_ms, 900);
@@ -108,7 +108,7 @@ mod tests {
     // Verifies MEMORY-4.
     #[test]
     fn who_is_in_foreground_or_limited_or_new_is_left_alone() {
-        let changes: [fn(&mut GroupLook); 3] =
+        let changes: [fn(&mut GroupSample); 3] =
             [|batch| batch.is_free = false, |batch| batch.lowest_adj = 499, |batch| batch.folder = "/cg/new".into()];
         for change in changes {
             assert!(limits([60_000, 2000], 900, 1000, change).is_empty());

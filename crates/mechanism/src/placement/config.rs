@@ -27,10 +27,10 @@ pub struct PlacementConfig {
     pub opening_ms: u64,
     /// How often threads are sampled while there is a foreground.
     #[serde(deserialize_with = "within::<_, 20, 1_000>")]
-    pub look_ms: u64,
+    pub sampling_ms: u64,
     /// How often while nothing is.
     #[serde(deserialize_with = "within::<_, 100, 60_000>")]
-    pub idle_look_ms: u64,
+    pub idle_sampling_ms: u64,
     /// By what they are looked at.
     pub sensing: Sensing,
     /// Which control groups may be used.
@@ -57,8 +57,8 @@ impl Default for PlacementConfig {
             minimum_gain_percent: 6.0,
             trial_ms: 300,
             opening_ms: 2_000,
-            look_ms: 100,
-            idle_look_ms: 1_000,
+            sampling_ms: 100,
+            idle_sampling_ms: 1_000,
             sensing: Sensing::Schedstat,
             groups: GroupChoice::Auto,
             sessions: true,

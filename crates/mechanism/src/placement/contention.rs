@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::config::PlacementConfig;
-use super::storage::{LOOK, StorageLook, StoragePolicy, StorageThread};
+use super::storage::{SAMPLING_PERIOD, StoragePolicy, StorageSample, StorageThread};
 use crate::contract::facts::{ThreadOfProcess, by_life};
 use crate::{Decision, Facts, Glob, Outcome, Question};
 use brisk_sys::BootTime;
@@ -43,7 +43,7 @@ impl Contention {
             return;
         }
         match (has_front, self.next) {
-            (true, None) => self.next = Some(now + LOOK),
+            (true, None) => self.next = Some(now + SAMPLING_PERIOD),
             (false, Some(_)) => {
                 self.leave("there is no foreground", decisions);
                 (self.group, self.next) = (None, None);
@@ -60,7 +60,7 @@ impl Contention {
     /// Asks what the processes of `front` wait, where that is due.
     pub(super) fn on_deadline(&mut self, now: BootTime, front: &BTreeSet<u32>) {
         if self.next.is_some_and(|next| next <= now) {
-            self.next = Some(now + LOOK);
+            self.next = Some(now + SAMPLING_PERIOD);
             self.questions.push(Question::StorageWait { processes: front.clone() });
         }
     }
@@ -84,8 +84,8 @@ impl Contention {
                 }
                 // A task that shares the group is counted with the foreground.
                 let front = front.iter().chain(members).copied().collect();
-                let look = StorageLook { waited: self.waited, busy: *busy, moved: by_life(moved) };
-                let processes: Vec<Life> = policy.take(now, look, &front, decisions);
+                let sample = StorageSample { waited: self.waited, busy: *busy, moved: by_life(moved) };
+                let processes: Vec<Life> = policy.take(now, sample, &front, decisions);
                 if !processes.is_empty() {
                     self.questions.push(Question::Threads { processes });
                 }
@@ -117,7 +117,7 @@ impl Contention {
             return self.leave("what the foreground waits for storage is not known", decisions);
         };
         let Some(policy) = &mut self.policy else { return };
-        if policy.wants_look(now, waited) {
+        if policy.wants_sample(now, waited) {
             self.waited = waited;
             let parents = policy.parents().collect();
             self.questions.push(Question::StorageUse { group: self.group.clone(), parents });

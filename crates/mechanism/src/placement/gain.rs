@@ -69,20 +69,20 @@ impl Totals {
 /// The last looks, up to a length of time.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
-    looks: VecDeque<Totals>,
+    samples: VecDeque<Totals>,
     sum: Totals,
 }
 
 impl Window {
     /// Adds a sample and forgets those that are older than `length`.
-    pub fn add(&mut self, look: Totals, length: Duration) {
-        self.looks.push_back(look);
-        self.sum += look;
-        while let Some(&first) = self.looks.front()
+    pub fn add(&mut self, sample: Totals, length: Duration) {
+        self.samples.push_back(sample);
+        self.sum += sample;
+        while let Some(&first) = self.samples.front()
             && self.span() > length
-            && self.looks.len() > 1
+            && self.samples.len() > 1
         {
-            self.looks.pop_front();
+            self.samples.pop_front();
             self.sum.wall_ns -= first.wall_ns;
             self.sum.run_ns -= first.run_ns;
             self.sum.wait_ns -= first.wait_ns;
@@ -92,7 +92,7 @@ impl Window {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.looks.clear();
+        self.samples.clear();
         self.sum = Totals::default();
     }
 
@@ -108,7 +108,7 @@ impl Window {
 
     /// The 90th percentile of the foreground's runnable threads; zero when it is empty.
     pub fn parallelism(&self) -> f64 {
-        let mut runnable: Vec<f64> = self.looks.iter().map(Totals::runnable).collect();
+        let mut runnable: Vec<f64> = self.samples.iter().map(Totals::runnable).collect();
         insertion_sort(&mut runnable, |one, next| one.total_cmp(next).is_gt());
         // Nearest rank: the smallest that at least nine in ten do not exceed.
         let rank = (runnable.len() * 9).div_ceil(10);
@@ -154,14 +154,14 @@ mod tests {
 
     #[test]
     fn the_bound_is_the_lesser_of_wait_and_bulk() {
-        for (look, expected) in [
+        for (sample, expected) in [
             (totals(100, 0, 0, 100), 0.0),
             (totals(100, 100, 0, 100), 0.0),
             (totals(100, 50, 50, 150), 0.5),
             (totals(100, 50, 50, 10), 0.1),
             (totals(100, 90, 10, 0), 0.0),
         ] {
-            assert!((look.gain_bound() - expected).abs() < 1e-9, "{look:?}: {}", look.gain_bound());
+            assert!((sample.gain_bound() - expected).abs() < 1e-9, "{sample:?}: {}", sample.gain_bound());
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn the_rule_avoids_what_is_known_to_harm() {
         let two = Machine::equal(2);
-        for (cell, look, expected) in [
+        for (cell, sample, expected) in [
             ("JavaScript, several threads / music + download", totals(100, 120, 3, 37), Advice::Nothing),
             ("JavaScript, several threads / hog", totals(100, 90, 60, 100), Advice::Weight),
             ("two threads / music + download", totals(100, 160, 9, 0), Advice::Nothing),
@@ -181,14 +181,14 @@ mod tests {
             ("hackbench / music + download", totals(100, 170, 900, 20), Advice::Nothing),
             ("hackbench / hog", totals(100, 130, 900, 70), Advice::Weight),
         ] {
-            assert_eq!(advise(look.gain_bound(), look.runnable(), 0.06, &two), expected, "{cell}");
+            assert_eq!(advise(sample.gain_bound(), sample.runnable(), 0.06, &two), expected, "{cell}");
         }
     }
 
     // Verifies PLACE-2.
     #[test]
     fn the_same_look_means_something_else_on_more_cores() {
-        let look = totals(100, 130, 70, 70);
+        let sample = totals(100, 130, 70, 70);
         for (machine, expected) in [
             (Machine::equal(1), Advice::Weight),
             (Machine::equal(2), Advice::Weight),
@@ -196,7 +196,7 @@ mod tests {
             (Machine::equal(64), Advice::Isolate { cores: 2 }),
             (Machine::of(&[(0, 446), (1, 446), (2, 1024)]), Advice::Isolate { cores: 2 }),
         ] {
-            assert_eq!(advise(look.gain_bound(), look.runnable(), 0.06, &machine), expected, "{machine:?}");
+            assert_eq!(advise(sample.gain_bound(), sample.runnable(), 0.06, &machine), expected, "{machine:?}");
         }
     }
 
@@ -224,7 +224,7 @@ mod tests {
             let mut next = || random.below(100) as u64;
             window.add(totals(next() + 1, next(), next(), next()), Duration::from_millis(700));
             let mut sum = Totals::default();
-            window.looks.iter().for_each(|&look| sum += look);
+            window.samples.iter().for_each(|&sample| sum += sample);
             assert_eq!(window.totals(), sum);
             assert!(window.span() <= Duration::from_millis(700));
         }

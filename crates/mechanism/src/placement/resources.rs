@@ -29,7 +29,7 @@ pub struct Taken {
 
 /// All processes at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct ResourceLook {
+pub struct ResourceSample {
     /// By process.
     pub processes: BTreeMap<Life, Taken>,
     /// Who has GPUs open.
@@ -94,8 +94,8 @@ impl Share {
 /// What each process that was there all the time took between two looks, `wall` apart, on a device with
 /// `memory_total_kib`: those first that are heavy in most, then those that took most CPU.
 pub fn between(
-    before: &ResourceLook,
-    after: &ResourceLook,
+    before: &ResourceSample,
+    after: &ResourceSample,
     wall: Duration,
     memory_total_kib: u64,
 ) -> Vec<ProcessResources> {
@@ -160,17 +160,18 @@ mod tests {
         Taken { command: "some".to_owned(), cpu_ticks, memory_kib, storage }
     }
 
-    fn look(processes: &[(u32, u64, Taken)]) -> ResourceLook {
+    fn sample(processes: &[(u32, u64, Taken)]) -> ResourceSample {
         let processes =
             processes.iter().map(|(pid, start, taken)| (Life { pid: *pid, start_time_ticks: *start }, taken.clone()));
-        ResourceLook { processes: processes.collect(), gpu: Clients::default() }
+        ResourceSample { processes: processes.collect(), gpu: Clients::default() }
     }
 
     // Verifies ON-4.
     #[test]
     fn each_resource_is_judged_by_itself() {
-        let before = look(&[(1, 1, taken(0, 0, 0)), (2, 1, taken(0, 0, 0)), (3, 1, taken(0, 0, 0))]);
-        let after = look(&[(1, 1, taken(60, 100, 0)), (2, 1, taken(40, 600, 2 << 20)), (3, 1, taken(1, 350, 6 << 20))]);
+        let before = sample(&[(1, 1, taken(0, 0, 0)), (2, 1, taken(0, 0, 0)), (3, 1, taken(0, 0, 0))]);
+        let after =
+            sample(&[(1, 1, taken(60, 100, 0)), (2, 1, taken(40, 600, 2 << 20)), (3, 1, taken(1, 350, 6 << 20))]);
         let found = between(&before, &after, SECOND, 1000);
         let found_to_be: Vec<_> = found
             .iter()
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_one_that_moves_the_only_byte_is_not_heavy() {
-        let (before, after) = (look(&[(1, 1, taken(0, 1, 0))]), look(&[(1, 1, taken(0, 1, 4096))]));
+        let (before, after) = (sample(&[(1, 1, taken(0, 1, 0))]), sample(&[(1, 1, taken(0, 1, 4096))]));
         let found = between(&before, &after, SECOND, 1000);
         assert_eq!(found[0].storage.unwrap(), Share { share: 0.0, intensity: Intensity::Light });
         assert!(found[0].is_at_rest());
@@ -193,9 +194,9 @@ mod tests {
 
     #[test]
     fn only_who_was_there_all_the_time_is_told() {
-        let before = look(&[(1, 1, taken(90, 1, 0)), (2, 1, taken(0, 1, 0))]);
+        let before = sample(&[(1, 1, taken(90, 1, 0)), (2, 1, taken(0, 1, 0))]);
         // Process 1 has ended, and its number went to another.
-        let after = look(&[(1, 7, taken(99, 1, 0)), (2, 1, taken(5, 1, 0)), (3, 9, taken(50, 1, 0))]);
+        let after = sample(&[(1, 7, taken(99, 1, 0)), (2, 1, taken(5, 1, 0)), (3, 9, taken(50, 1, 0))]);
         let found = between(&before, &after, SECOND, 1000);
         assert_eq!(found.iter().map(|process| process.pid).collect::<Vec<_>>(), [2]);
     }
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn what_may_not_be_seen_is_unknown() {
         let hidden = |ticks| Taken { storage: None, ..taken(ticks, 1, 0) };
-        let found = between(&look(&[(1, 1, hidden(0))]), &look(&[(1, 1, hidden(200))]), SECOND, 0);
+        let found = between(&sample(&[(1, 1, hidden(0))]), &sample(&[(1, 1, hidden(200))]), SECOND, 0);
         assert_eq!((found[0].storage, found[0].storage_kib_per_s, found[0].gpu), (None, None, None));
         assert!((found[0].cpu.share - 2.0).abs() < 1e-9, "two CPUs");
     }

@@ -8,7 +8,7 @@ use super::threads::classify::Class;
 use super::threads::roster::Roster;
 use brisk_sys::BootTime;
 use brisk_sys::process::schedstat::Usage;
-use brisk_sys::sched::threads::Look;
+use brisk_sys::sched::threads::Sample;
 
 /// The foreground must wait at most this share of what it waited before.
 const LESS_WAIT: f64 = 0.75;
@@ -74,9 +74,9 @@ impl Trial {
     }
 
     /// Adds a sample that ended at `now`, and judges when it is time.
-    pub fn take(&mut self, now: BootTime, look: Totals) -> TrialVerdict {
-        if now.since(self.settles).as_nanos() >= u128::from(look.wall_ns) {
-            self.after += look;
+    pub fn take(&mut self, now: BootTime, sample: Totals) -> TrialVerdict {
+        if now.since(self.settles).as_nanos() >= u128::from(sample.wall_ns) {
+            self.after += sample;
         }
         if now < self.ends {
             return TrialVerdict::Open;
@@ -165,11 +165,11 @@ impl Rhythms {
     }
 
     /// Adds a sample; once a second, names the threads that now wait longer than they may.
-    pub fn take(&mut self, now: BootTime, look: &Look, roster: &Roster) -> Vec<Missed> {
+    pub fn take(&mut self, now: BootTime, sample: &Sample, roster: &Roster) -> Vec<Missed> {
         if now <= self.judged_at {
             return Vec::new();
         }
-        for used in look.used.iter().filter(|used| self.before.contains_key(&used.tid)) {
+        for used in sample.used.iter().filter(|used| self.before.contains_key(&used.tid)) {
             *self.since.entry(used.tid).or_default() += used.usage;
         }
         if now.since(self.judged_at) < RHYTHM_PERIOD {
@@ -245,9 +245,9 @@ mod tests {
             ("it came to be none", totals(60, 40), "Useless"),
         ] {
             let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(60, 40));
-            let little = (1..=3).map(|look| trial.take(at(look * 100), totals(67, 33))).collect::<Vec<_>>();
+            let little = (1..=3).map(|sample| trial.take(at(sample * 100), totals(67, 33))).collect::<Vec<_>>();
             assert_eq!(little, [TrialVerdict::Open, TrialVerdict::Open, TrialVerdict::Open], "{case}");
-            let verdicts = (4..=9).map(|look| trial.take(at(look * 100), then));
+            let verdicts = (4..=9).map(|sample| trial.take(at(sample * 100), then));
             let end =
                 verdicts.filter(|verdict| *verdict != TrialVerdict::Open).map(|verdict| format!("{verdict:?}")).next();
             assert!(end.as_ref().is_some_and(|end| end.starts_with(verdict)), "{case}: {end:?}");
@@ -257,12 +257,12 @@ mod tests {
     #[test]
     fn nothing_is_said_of_a_foreground_that_rests() {
         let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(50, 50));
-        let verdicts: Vec<_> = (1..=9).map(|look| trial.take(at(look * 100), totals(3, 0))).collect();
+        let verdicts: Vec<_> = (1..=9).map(|sample| trial.take(at(sample * 100), totals(3, 0))).collect();
         assert_eq!(&verdicts[..8], &vec![TrialVerdict::Open; 8][..]);
         assert!(matches!(verdicts[8], TrialVerdict::Unclear(_)), "{verdicts:?}");
         let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(50, 50));
-        (1..=3).for_each(|look| drop(trial.take(at(look * 100), totals(3, 0))));
-        let verdicts: Vec<_> = (4..=6).map(|look| trial.take(at(look * 100), totals(90, 0))).collect();
+        (1..=3).for_each(|sample| drop(trial.take(at(sample * 100), totals(3, 0))));
+        let verdicts: Vec<_> = (4..=6).map(|sample| trial.take(at(sample * 100), totals(90, 0))).collect();
         assert_eq!(verdicts, [TrialVerdict::Open, TrialVerdict::Open, TrialVerdict::Helps], "it works again");
     }
 
@@ -285,19 +285,22 @@ mod tests {
         ] {
             let mut roster = Roster::default();
             let born = vec![Thread { tid: 9, pid: 9, parent: 1, command: "music".into() }];
-            roster.take(at(0), 100_000_000, &Look { born, ..Look::default() });
+            roster.take(at(0), 100_000_000, &Sample { born, ..Sample::default() });
             let mut play = |tick: u64, run_us, wait_us| {
-                let look = Look { used: vec![music(9, run_us, wait_us)], ..Look::default() };
-                roster.take(at(tick * 100), 100_000_000, &look);
-                look
+                let sample = Sample { used: vec![music(9, run_us, wait_us)], ..Sample::default() };
+                roster.take(at(tick * 100), 100_000_000, &sample);
+                sample
             };
             (1..50).for_each(|tick| drop(play(tick, 5000, before_us)));
-            let looks: Vec<Look> = (50..60).map(|tick| play(tick, run_us, after_us)).collect();
+            let samples: Vec<Sample> = (50..60).map(|tick| play(tick, run_us, after_us)).collect();
             let mut rhythms =
                 Rhythms { before: [(9, Duration::from_micros(before_us / 5))].into(), ..Rhythms::default() };
             rhythms.judged_at = at(4900);
-            let said: Vec<_> =
-                looks.iter().zip(50..).flat_map(|(look, tick)| rhythms.take(at(tick * 100), look, &roster)).collect();
+            let said: Vec<_> = samples
+                .iter()
+                .zip(50..)
+                .flat_map(|(sample, tick)| rhythms.take(at(tick * 100), sample, &roster))
+                .collect();
             assert_eq!(said.len(), usize::from(missed), "{before_us} {after_us}: {said:?}");
             assert!(said.iter().all(|said| said.tid == 9 && said.text.starts_with("music (9) waits ")), "{said:?}");
         }

@@ -102,7 +102,7 @@ impl Tasks {
     ///
     /// # Errors
     /// When the kernel has no memory for it, or writes anything but records.
-    pub fn look(&self, expected: usize) -> io::Result<Vec<Task>> {
+    pub fn sample(&self, expected: usize) -> io::Result<Vec<Task>> {
         let iterator = call::iterate(&self.link)?;
         let mut tasks = Vec::with_capacity(expected);
         let mut buffer = [0u8; BUFFER_BYTES];

@@ -14,7 +14,7 @@ pub const HIGH: &str = "memory.high";
 
 /// A group that has none of its own, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupLook {
+pub struct GroupSample {
     pub folder: PathBuf,
     /// What its members hold in memory, pages of files included.
     pub resident_kib: u64,
@@ -29,18 +29,18 @@ pub struct GroupLook {
 }
 
 /// All groups at or below `folder` that have members and no groups of their own.
-pub fn looks(root: &Root, folder: &Path) -> Vec<GroupLook> {
+pub fn samples(root: &Root, folder: &Path) -> Vec<GroupSample> {
     let mut below = children(root, folder).peekable();
     if below.peek().is_none() {
-        return look(root, folder).into_iter().collect();
+        return sample(root, folder).into_iter().collect();
     }
-    below.flat_map(|group| looks(root, &group)).collect()
+    below.flat_map(|group| samples(root, &group)).collect()
 }
 
-fn look(root: &Root, folder: &Path) -> Option<GroupLook> {
+fn sample(root: &Root, folder: &Path) -> Option<GroupSample> {
     let kib = |file| Some(root.read_number::<u64>(folder.join(file)).ok()? >> 10);
     let adj = |pid: &u32| process_memory::oom_score_adj(root, *pid).ok();
-    Some(GroupLook {
+    Some(GroupSample {
         resident_kib: kib("memory.current")?,
         // Not there where swap is not counted.
         swap_kib: kib("memory.swap.current").unwrap_or(0),
@@ -101,7 +101,7 @@ mod tests {
             ("/proc/8/oom_score_adj", "900\n"),
             ("/proc/10/oom_score_adj", "-17\n"),
         ]);
-        let look = |folder: &str, resident_kib, swap_kib, is_free, lowest_adj| GroupLook {
+        let sample = |folder: &str, resident_kib, swap_kib, is_free, lowest_adj| GroupSample {
             folder: folder.into(),
             resident_kib,
             swap_kib,
@@ -109,9 +109,9 @@ mod tests {
             is_free,
             lowest_adj,
         };
-        let mut found = looks(&root, Path::new("/cg"));
+        let mut found = samples(&root, Path::new("/cg"));
         found.sort_by(|one, other| one.folder.cmp(&other.folder));
-        assert_eq!(found, [look("/cg/apps/one", 4000, 8, true, 900), look("/cg/two", 8, 0, false, -17)]);
+        assert_eq!(found, [sample("/cg/apps/one", 4000, 8, true, 900), sample("/cg/two", 8, 0, false, -17)]);
     }
 
     // Verifies MEMORY-5.

@@ -63,7 +63,7 @@ pub struct EngineShare {
 
 /// The clients of `pids`. Processes whose descriptors may not be seen are passed over; where there is no GPU,
 /// no process is read.
-pub fn look(root: &Root, pids: impl IntoIterator<Item = u32>) -> Clients {
+pub fn sample(root: &Root, pids: impl IntoIterator<Item = u32>) -> Clients {
     let mut clients = Clients::default();
     if !root.exists("/dev/dri") {
         return clients;
@@ -234,11 +234,11 @@ mod tests {
                 0.0,
             ),
         ] {
-            let look = |counters: &str| {
+            let sample = |counters: &str| {
                 let (_folder, root) = device(&[(7, 3, "/dev/dri/renderD128", client("1", counters))]);
-                look(&root, [7])
+                sample(&root, [7])
             };
-            let shares = look(after).shares_since(&look(before), SECOND);
+            let shares = sample(after).shares_since(&sample(before), SECOND);
             assert!((shares[&7].share - expected).abs() < 1e-9, "{name}: {shares:?}");
         }
     }
@@ -263,8 +263,8 @@ mod tests {
             ])
         };
         let ((_one, before), (_two, after)) = (at(0, 0), at(200_000_000, 300_000_000));
-        let before = look(&before, [7, 8, 9, 10]);
-        let shares = look(&after, [7, 8, 9, 10]).shares_since(&before, SECOND);
+        let before = sample(&before, [7, 8, 9, 10]);
+        let shares = sample(&after, [7, 8, 9, 10]).shares_since(&before, SECOND);
         assert_eq!(shares.keys().copied().collect::<Vec<_>>(), [7, 9]);
         assert_eq!(shares[&7], EngineShare { engine: "copy".to_owned(), share: 0.6 });
         assert_eq!(shares[&9], EngineShare { engine: "copy".to_owned(), share: 0.3 });

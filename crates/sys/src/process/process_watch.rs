@@ -18,15 +18,15 @@ use crate::kept_file::KeptFile;
 use crate::{DeviceError, Operation, Root, descriptors};
 
 /// So many looks pass at most between two looks at a process.
-pub const LONGEST_GAP_LOOKS: u32 = 128;
+pub const LONGEST_GAP_SAMPLES: u32 = 128;
 /// And so many while a process works and it is not known which.
-const ALERT_GAP_LOOKS: u32 = 16;
+const ALERT_GAP_SAMPLES: u32 = 16;
 /// CPU time that no sampled process has used, in clock ticks: from here on the quiet ones are sampled.
 const UNEXPLAINED_TICKS: u64 = 5;
 /// A process that did nothing so often in a row is quiet.
-const QUIET_AFTER_LOOKS: u32 = 3;
+const QUIET_AFTER_SAMPLES: u32 = 3;
 /// New processes that are met in one look; in a fork storm the others wait for the next, and most end before.
-const NEW_IN_ONE_LOOK: usize = 64;
+const NEW_IN_ONE_SAMPLE: usize = 64;
 /// comm (proc_pid_comm(5)) is cut off here, and a longer name is in the command line.
 const NAME_LIMIT_BYTES: usize = 256;
 /// The parent of the kernel's own threads, which have no command line. In a container that may be another process, whose
@@ -66,7 +66,7 @@ pub enum Seen<'a> {
         /// In the kernel.
         system_ticks: u64,
         /// Looks since it was looked at last; 1 when it was in the look before.
-        looks: u32,
+        samples: u32,
     },
     /// It has ended.
     Ended {
@@ -103,9 +103,9 @@ struct Known {
     facts: StatFacts,
     comm: Vec<u8>,
     name: String,
-    looked_at: u32,
+    sampled_at: u32,
     due: u32,
-    quiet_looks: u32,
+    quiet_samples: u32,
     /// The look of the listing that it was in last.
     listed: u32,
 }
@@ -169,10 +169,10 @@ impl ProcessWatch {
 
     /// Looks once, and passes what is seen to `each`. `busy_ticks` is the time since boot that all CPUs together have
     /// worked for processes, where it is known.
-    pub fn look(&mut self, busy_ticks: Option<u64>, each: &mut dyn FnMut(Seen<'_>)) {
+    pub fn sample(&mut self, busy_ticks: Option<u64>, each: &mut dyn FnMut(Seen<'_>)) {
         self.now += 1;
         self.be_alert(busy_ticks);
-        self.look_at_known(each);
+        self.sample_known(each);
         if self.population_has_changed() {
             self.list(each);
         }
@@ -190,11 +190,11 @@ impl ProcessWatch {
         self.unexplained_ticks = worked.saturating_sub(explained);
         if self.unexplained_ticks >= UNEXPLAINED_TICKS {
             self.unexplained_ticks = 0;
-            self.alert_until = self.now + ALERT_GAP_LOOKS;
+            self.alert_until = self.now + ALERT_GAP_SAMPLES;
         }
     }
 
-    fn look_at_known(&mut self, each: &mut dyn FnMut(Seen<'_>)) {
+    fn sample_known(&mut self, each: &mut dyn FnMut(Seen<'_>)) {
         let now = self.now;
         let alert = now <= self.alert_until;
         let mut ended = Vec::new();
@@ -212,7 +212,7 @@ impl ProcessWatch {
                 known.name = name(&self.root, pid, comm, facts.parent);
                 each(Seen::Renamed { pid, name: &known.name });
             }
-            self.explained_ticks += known.look(facts, now, pid, each);
+            self.explained_ticks += known.sample(facts, now, pid, each);
         }
         for pid in ended {
             self.forget(pid, each);
@@ -267,7 +267,7 @@ impl ProcessWatch {
             }
         }
         // At first all processes are new.
-        let most = if self.now == 1 { usize::MAX } else { NEW_IN_ONE_LOOK };
+        let most = if self.now == 1 { usize::MAX } else { NEW_IN_ONE_SAMPLE };
         self.unmet = new.len().saturating_sub(most);
         self.passed_over += self.unmet as u64;
         for pid in new.into_iter().take(most) {
@@ -283,35 +283,35 @@ impl ProcessWatch {
         let name = name(&self.root, pid, &comm, facts.parent);
         each(Seen::Born { pid, parent: facts.parent, start_ticks: facts.start_ticks, name: &name });
         let StatFacts { state, user_ticks, system_ticks, .. } = facts;
-        each(Seen::Ran { pid, state, user_ticks, system_ticks, looks: 1 });
+        each(Seen::Ran { pid, state, user_ticks, system_ticks, samples: 1 });
         self.explained_ticks += user_ticks.saturating_add(system_ticks);
         let file = (self.descriptors_left > 0).then_some(file);
         self.descriptors_left -= u64::from(file.is_some());
         let now = self.now;
-        let known = Known { file, facts, comm, name, looked_at: now, due: now + 1, quiet_looks: 0, listed: now };
+        let known = Known { file, facts, comm, name, sampled_at: now, due: now + 1, quiet_samples: 0, listed: now };
         self.known.insert(pid, known);
     }
 }
 
 impl Known {
     fn is_due(&self, now: u32, alert: bool) -> bool {
-        let is_quiet = self.quiet_looks > QUIET_AFTER_LOOKS;
-        self.due <= now && (alert || !is_quiet || now - self.looked_at >= LONGEST_GAP_LOOKS)
+        let is_quiet = self.quiet_samples > QUIET_AFTER_SAMPLES;
+        self.due <= now && (alert || !is_quiet || now - self.sampled_at >= LONGEST_GAP_SAMPLES)
     }
 
     /// Takes note of what is seen now, and returns the CPU time that it has taken meanwhile, in clock ticks.
-    fn look(&mut self, facts: StatFacts, now: u32, pid: u32, each: &mut dyn FnMut(Seen<'_>)) -> u64 {
+    fn sample(&mut self, facts: StatFacts, now: u32, pid: u32, each: &mut dyn FnMut(Seen<'_>)) -> u64 {
         let StatFacts { state, user_ticks, system_ticks, .. } = facts;
-        let looks = now - self.looked_at;
+        let samples = now - self.sampled_at;
         if facts != self.facts {
-            each(Seen::Ran { pid, state, user_ticks, system_ticks, looks });
+            each(Seen::Ran { pid, state, user_ticks, system_ticks, samples });
         }
         let is_quiet = matches!(state, b'S' | b'I' | b'Z' | b'T' | b't')
             && (user_ticks, system_ticks) == (self.facts.user_ticks, self.facts.system_ticks);
-        self.quiet_looks = if is_quiet { self.quiet_looks + 1 } else { 0 };
-        let doublings = self.quiet_looks.saturating_sub(QUIET_AFTER_LOOKS).min(ALERT_GAP_LOOKS.ilog2());
+        self.quiet_samples = if is_quiet { self.quiet_samples + 1 } else { 0 };
+        let doublings = self.quiet_samples.saturating_sub(QUIET_AFTER_SAMPLES).min(ALERT_GAP_SAMPLES.ilog2());
         self.due = now + (1 << doublings);
-        self.looked_at = now;
+        self.sampled_at = now;
         let before = std::mem::replace(&mut self.facts, facts);
         let total = |facts: &StatFacts| facts.user_ticks.saturating_add(facts.system_ticks);
         total(&facts).saturating_sub(total(&before))
@@ -382,18 +382,18 @@ mod tests {
             fs::write(folder.join("stat"), text).unwrap();
         }
 
-        fn look(&mut self) -> Vec<String> {
-            self.look_while(None)
+        fn sample(&mut self) -> Vec<String> {
+            self.read_while(None)
         }
 
-        fn look_while(&mut self, busy_ticks: Option<u64>) -> Vec<String> {
+        fn read_while(&mut self, busy_ticks: Option<u64>) -> Vec<String> {
             let mut seen = Vec::new();
-            self.watch.look(busy_ticks, &mut |it| {
+            self.watch.sample(busy_ticks, &mut |it| {
                 seen.push(match it {
                     Seen::Born { pid, name, start_ticks, .. } => format!("born {pid} {name} {start_ticks}"),
                     Seen::Renamed { pid, name } => format!("renamed {pid} {name}"),
-                    Seen::Ran { pid, state, user_ticks, looks, .. } => {
-                        format!("ran {pid} {} {user_ticks} {looks}", char::from(state))
+                    Seen::Ran { pid, state, user_ticks, samples, .. } => {
+                        format!("ran {pid} {} {user_ticks} {samples}", char::from(state))
                     }
                     Seen::Ended { pid } => format!("ended {pid}"),
                 });
@@ -407,14 +407,14 @@ mod tests {
     fn lives_are_told_apart_and_changes_alone_are_passed_on() {
         let mut tree = Tree::new();
         tree.process(7, "sh) (x", 'R', 3, 100);
-        assert_eq!(tree.look(), ["born 7 sh) (x 100", "ran 7 R 3 1"]);
-        assert_eq!(tree.look(), Vec::<String>::new());
+        assert_eq!(tree.sample(), ["born 7 sh) (x 100", "ran 7 R 3 1"]);
+        assert_eq!(tree.sample(), Vec::<String>::new());
         tree.process(7, "zygote", 'D', 5, 100);
-        assert_eq!(tree.look(), ["renamed 7 zygote", "ran 7 D 5 1"]);
+        assert_eq!(tree.sample(), ["renamed 7 zygote", "ran 7 D 5 1"]);
         tree.process(7, "other", 'S', 0, 250);
-        assert_eq!(tree.look(), ["ended 7", "born 7 other 250", "ran 7 S 0 1"], "its number came again");
+        assert_eq!(tree.sample(), ["ended 7", "born 7 other 250", "ran 7 S 0 1"], "its number came again");
         fs::remove_dir_all(tree.folder.path().join("proc/7")).unwrap();
-        assert_eq!(tree.look(), ["ended 7"]);
+        assert_eq!(tree.sample(), ["ended 7"]);
         assert!(tree.watch.is_empty());
     }
 
@@ -423,16 +423,16 @@ mod tests {
     fn who_does_nothing_is_looked_at_less_often_and_nothing_is_lost() {
         let mut tree = Tree::new();
         tree.process(7, "idle", 'S', 3, 100);
-        tree.look();
+        tree.sample();
         for _ in 0..80 {
-            assert_eq!(tree.look(), Vec::<String>::new());
+            assert_eq!(tree.sample(), Vec::<String>::new());
         }
         tree.process(7, "idle", 'S', 9, 100);
-        let (looks, seen) = (1..).map(|looks| (looks, tree.look())).find(|(_, seen)| !seen.is_empty()).unwrap();
-        assert!(looks <= ALERT_GAP_LOOKS, "{looks}");
+        let (samples, seen) = (1..).map(|samples| (samples, tree.sample())).find(|(_, seen)| !seen.is_empty()).unwrap();
+        assert!(samples <= ALERT_GAP_SAMPLES, "{samples}");
         assert_eq!(seen, ["ran 7 S 9 16"]);
         tree.process(7, "idle", 'S', 10, 100);
-        assert_eq!(tree.look(), ["ran 7 S 10 1"], "who works is looked at each time");
+        assert_eq!(tree.sample(), ["ran 7 S 10 1"], "who works is looked at each time");
     }
 
     // Verifies BOOT-1.
@@ -446,7 +446,7 @@ mod tests {
             hog_ticks += 4;
             busy_ticks += 4 + others;
             tree.process(8, "hog", 'R', hog_ticks, 100);
-            tree.look_while(Some(busy_ticks)).into_iter().find(|it| it.starts_with("ran 7"))
+            tree.read_while(Some(busy_ticks)).into_iter().find(|it| it.starts_with("ran 7"))
         };
         for _ in 0..20 {
             step(&mut tree, 0);
@@ -455,7 +455,7 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(step(&mut tree, 0), None, "the hog explains what the CPUs did");
         }
-        let late = (0..LONGEST_GAP_LOOKS).find_map(|_| step(&mut tree, 0));
+        let late = (0..LONGEST_GAP_SAMPLES).find_map(|_| step(&mut tree, 0));
         assert!(late.is_some_and(|it| it.starts_with("ran 7 S 9 ")), "it is looked at in the end");
         for _ in 0..30 {
             step(&mut tree, 0);
@@ -469,13 +469,13 @@ mod tests {
     #[test]
     fn in_a_fork_storm_some_wait_for_the_next_look() {
         let mut tree = Tree::new();
-        tree.look();
+        tree.sample();
         for pid in 1..=100 {
             tree.process(pid, "storm", 'R', 0, 5);
         }
-        assert_eq!(tree.look().len(), 2 * NEW_IN_ONE_LOOK);
+        assert_eq!(tree.sample().len(), 2 * NEW_IN_ONE_SAMPLE);
         assert_eq!((tree.watch.len(), tree.watch.passed_over()), (64, 36));
-        assert_eq!(tree.look().len(), 2 * 36);
+        assert_eq!(tree.sample().len(), 2 * 36);
         assert_eq!((tree.watch.len(), tree.watch.passed_over()), (100, 36));
     }
 
@@ -485,7 +485,7 @@ mod tests {
         let me = std::process::id();
         let mut found = false;
         while !found {
-            watch.look(None, &mut |seen| {
+            watch.sample(None, &mut |seen| {
                 found |= matches!(seen, Seen::Born { pid, name, .. } if pid == me && name.contains('/'));
             });
         }

@@ -21,7 +21,7 @@ use brisk_sys::{DeviceError, Operation, Root, Target, Tunable, process};
 /// Descriptors kept at most; beyond it the ones not used now are closed.
 const KEPT_DESCRIPTORS: usize = 64;
 /// The pause between two looks at limits that are late.
-const LATE_LOOK_EVERY: Duration = Duration::from_millis(2);
+const LATE_POLL_PERIOD: Duration = Duration::from_millis(2);
 
 /// Targets by kept descriptors.
 #[derive(Debug)]
@@ -330,7 +330,7 @@ impl Access {
 
     /// Waits for at most `patience` until no limit shows what it did before its original was written back. False when one does.
     pub(super) fn await_limits(&mut self, patience: Duration) -> bool {
-        limit::look_until(patience, LATE_LOOK_EVERY, || Ok::<_, Infallible>(self.do_limits_show())) == Ok(true)
+        limit::poll_until(patience, LATE_POLL_PERIOD, || Ok::<_, Infallible>(self.do_limits_show())) == Ok(true)
     }
 
     fn do_limits_show(&mut self) -> bool {
@@ -344,7 +344,7 @@ impl Access {
 
     /// Looks at a limit until it shows what `wanted` accepts, for as long as the kernel may take to apply a request.
     fn shows(&mut self, target: &Target, wanted: impl Fn(&str) -> bool) -> Result<bool, DeviceError> {
-        limit::look_until(limit::PATIENCE, limit::LOOK_EVERY, || Ok(wanted(&self.read(target)?)))
+        limit::poll_until(limit::PATIENCE, limit::POLL_PERIOD, || Ok(wanted(&self.read(target)?)))
     }
 
     /// What a target that shows `found`, and is not leased, is to get back after a lease.

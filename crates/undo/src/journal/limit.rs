@@ -10,10 +10,10 @@ use brisk_sys::{Root, Target};
 /// So long a limit is looked at until it shows what was requested. The worker needs far less unless the CPU is busy.
 pub(super) const PATIENCE: Duration = Duration::from_millis(20);
 /// The pause between two looks.
-pub(super) const LOOK_EVERY: Duration = Duration::from_micros(200);
+pub(super) const POLL_PERIOD: Duration = Duration::from_micros(200);
 
 /// Looks every `pause` until `is_so`, for `patience` in all. False when it is not so at the end.
-pub(super) fn look_until<E>(
+pub(super) fn poll_until<E>(
     patience: Duration,
     pause: Duration,
     mut is_so: impl FnMut() -> Result<bool, E>,

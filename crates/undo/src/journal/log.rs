@@ -20,7 +20,7 @@ use brisk_sys::process;
 /// The log's name in its folder.
 const FILE: &str = "journal";
 /// Longer than a process that only reads, as `brisk doctor` does, has the lock.
-pub(super) const LOOK: Duration = Duration::from_millis(50);
+pub(super) const QUIET: Duration = Duration::from_millis(50);
 /// Longer than a dead writer's guardian takes to restore what it left (swap has to be read back first), and a child that it was
 /// just forking to begin its program: both have its lock after its death.
 const LAST_RITES: Duration = Duration::from_secs(60);
@@ -166,13 +166,13 @@ fn wait_for_lock(mut file: File, path: &Path, tenure: Tenure) -> Result<LockedFi
         let patience = match (tenure, its) {
             _ if pid.is_none() || has_ended => LAST_RITES,
             (Tenure::Lasting, Tenure::Passing) => ONE_LAUNCH,
-            _ => LOOK,
+            _ => QUIET,
         };
         let waited = begun.elapsed();
         if waited >= patience {
             return Err(JournalError::Locked { path: path.to_owned(), pid, has_ended, tenure: its });
         }
-        if waited >= LOOK && !std::mem::replace(&mut is_told, true) {
+        if waited >= QUIET && !std::mem::replace(&mut is_told, true) {
             let who = Writer { pid, has_ended, tenure: its };
             tracing::info!(
                 "waiting up to {} s for {}, in use by another brisk{who}",

@@ -33,7 +33,7 @@ fn screen(cpus: u32, name: &str) -> Screen {
         placement,
         memory: Some(MemoryInfo { total_kib: 2 << 20, available_kib: Some(1 << 20), ..MemoryInfo::default() }),
         pressure: None,
-        look_ups: Vec::new(),
+        lookups: Vec::new(),
         decisions: Vec::new(),
         now: BootTime::from_milliseconds(120_000),
     }

@@ -29,9 +29,9 @@ pub(super) enum Answer {
 pub(super) struct Screen {
     pub(super) at: BootTime,
     /// What its lookups took together.
-    pub(super) looked_up: Duration,
+    pub(super) lookup_time: Duration,
     /// The median of them.
-    pub(super) median_look_up: Duration,
+    pub(super) median_lookup: Duration,
 }
 
 /// A running application; dropping it kills it.
@@ -172,8 +172,8 @@ fn parse(line: &str) -> Option<(u32, Screen)> {
     let mut words = line.strip_prefix("screen ")?.split(' ');
     let mut number = || words.next()?.parse::<u64>().ok();
     let (screen, at) = (u32::try_from(number()?).ok()?, BootTime::from_nanoseconds(number()?));
-    let [looked_up, median_look_up] = [number()?, number()?].map(Duration::from_nanos);
-    words.next().is_none().then_some((screen, Screen { at, looked_up, median_look_up }))
+    let [lookup_time, median_lookup] = [number()?, number()?].map(Duration::from_nanos);
+    words.next().is_none().then_some((screen, Screen { at, lookup_time, median_lookup }))
 }
 
 impl Drop for Actor {
@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn screens_are_understood() {
-        let [looked_up, median_look_up] = [70, 9].map(Duration::from_nanos);
-        let screen = Screen { at: BootTime::from_nanoseconds(5000), looked_up, median_look_up };
+        let [lookup_time, median_lookup] = [70, 9].map(Duration::from_nanos);
+        let screen = Screen { at: BootTime::from_nanoseconds(5000), lookup_time, median_lookup };
         assert_eq!(parse("screen 3 5000 70 9"), Some((3, screen)));
         for line in ["", "screen", "screen 3", "screen 3 5 7", "screen x 5 7 9", "scream 3 5 7 9", "screen 3 5 7 9 9"] {
             assert_eq!(parse(line), None, "{line:?}");

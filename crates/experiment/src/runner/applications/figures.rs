@@ -21,9 +21,9 @@ pub(super) struct Opening {
     /// Until its screen; `None` when none came.
     pub(super) took: Option<Duration>,
     /// What its lookups took of that; zero without.
-    pub(super) looked_up: Duration,
+    pub(super) lookup_time: Duration,
     /// The median of them; zero without.
-    pub(super) median_look_up: Duration,
+    pub(super) median_lookup: Duration,
     /// True when none came in time.
     pub(super) is_late: bool,
     /// What a person waited at most.
@@ -128,19 +128,19 @@ impl Figures {
         add(Metric::OpeningP95, quantile(&waited, 0.95));
         add(Metric::OwnCost, told.cost.map_or(f64::NAN, |cost| cost.own_percent));
         add(Metric::PageoutCost, told.cost.map_or(f64::NAN, |cost| cost.pageout_percent));
-        let look_up_us = |openings: &[Opening]| {
+        let lookup_us = |openings: &[Opening]| {
             let shown = openings.iter().filter(|opening| opening.took.is_some());
-            let each = shown.map(|one| one.looked_up.as_secs_f64() * 1e6 / f64::from(told.look_ups));
+            let each = shown.map(|one| one.lookup_time.as_secs_f64() * 1e6 / f64::from(told.lookups));
             mean(&each.collect::<Vec<_>>())
         };
         let (first, again) = self.first_and_again();
-        add(Metric::OpeningLookUp, look_up_us(&self.openings));
-        add(Metric::LaunchLookUp, look_up_us(first));
+        add(Metric::OpeningLookup, lookup_us(&self.openings));
+        add(Metric::LaunchLookup, lookup_us(first));
         let resumed = resumed(again);
-        add(Metric::ResumeLookUp, look_up_us(&resumed));
+        add(Metric::ResumeLookup, lookup_us(&resumed));
         let shown = resumed.iter().filter(|opening| opening.took.is_some());
-        let medians: Vec<f64> = shown.map(|one| one.median_look_up.as_secs_f64() * 1e6).collect();
-        add(Metric::ResumeLookUpMedian, mean(&medians));
+        let medians: Vec<f64> = shown.map(|one| one.median_lookup.as_secs_f64() * 1e6).collect();
+        add(Metric::ResumeLookupMedian, mean(&medians));
         add(Metric::CourseEnergy, told.energy_mj);
         add(Metric::CourseMusicMissed, told.music_missed_percent.unwrap_or(f64::NAN));
     }
@@ -194,8 +194,8 @@ mod tests {
         let opening = |is_launch, ms: u64| Opening {
             is_launch,
             took: Some(Duration::from_millis(ms)),
-            looked_up: Duration::from_micros(ms),
-            median_look_up: Duration::from_micros(ms / 25),
+            lookup_time: Duration::from_micros(ms),
+            median_lookup: Duration::from_micros(ms / 25),
             is_late: false,
             limit,
             after,
@@ -207,7 +207,7 @@ mod tests {
         let told = Some(Told {
             energy_mj: 7.0,
             music_missed_percent: Some(0.5),
-            look_ups: 10,
+            lookups: 10,
             cost: Some(Cost { own_percent: 0.25, pageout_percent: 4.5 }),
         });
         let figures = Figures { openings, kills: 2, alive: 14, told, ..Figures::default() };
@@ -227,10 +227,10 @@ mod tests {
         assert!((figure(Metric::OpeningP95).unwrap() - (1500.0 + 0.15 * 18_500.0)).abs() < 1e-6);
         assert_eq!((figure(Metric::OwnCost), figure(Metric::PageoutCost)), (Some(0.25), Some(4.5)));
         for (metric, us) in [
-            (Metric::OpeningLookUp, 12_600.0 / 17.0 / 10.0),
-            (Metric::LaunchLookUp, 12_000.0 / 15.0 / 10.0),
-            (Metric::ResumeLookUp, 50.0 / 10.0),
-            (Metric::ResumeLookUpMedian, 2.0),
+            (Metric::OpeningLookup, 12_600.0 / 17.0 / 10.0),
+            (Metric::LaunchLookup, 12_000.0 / 15.0 / 10.0),
+            (Metric::ResumeLookup, 50.0 / 10.0),
+            (Metric::ResumeLookupMedian, 2.0),
         ] {
             assert!((figure(metric).unwrap() - us).abs() < 1e-9, "{metric:?}");
         }

@@ -240,13 +240,13 @@ impl Cast<'_> {
             Answer::Ended | Answer::Late => None,
         };
         let took = screen.map(|screen| screen.at.since(started));
-        let looked_up = screen.map_or(Duration::ZERO, |screen| screen.looked_up);
-        let median_look_up = screen.map_or(Duration::ZERO, |screen| screen.median_look_up);
+        let lookup_time = screen.map_or(Duration::ZERO, |screen| screen.lookup_time);
+        let median_lookup = screen.map_or(Duration::ZERO, |screen| screen.median_lookup);
         sleep_until(BootTime::now() + Duration::from_millis(stage.workload.front_ms));
         let after = self.state()?;
         let is_late = answer == Answer::Late;
         let limit = limit.since(started);
-        self.figures.openings.push(Opening { is_launch, took, looked_up, median_look_up, is_late, limit, after });
+        self.figures.openings.push(Opening { is_launch, took, lookup_time, median_lookup, is_late, limit, after });
         eprintln!(
             "opening {} {} {} {:.0} ms, {after:?}",
             self.figures.openings.len(),

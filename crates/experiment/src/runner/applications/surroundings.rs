@@ -19,7 +19,7 @@ pub(super) struct ApplicationSurroundings {
     meter: Meter,
     before: Reading,
     hits_before: u64,
-    look_ups: u32,
+    lookups: u32,
     _services: Cast,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Told {
     /// Of the periods of music, those that were missed.
     pub(super) music_missed_percent: Option<f64>,
     /// Lookups of each opening.
-    pub(super) look_ups: u32,
+    pub(super) lookups: u32,
     /// What the daemon and its processes used of the CPU, where there is a daemon.
     pub(super) cost: Option<Cost>,
 }
@@ -51,8 +51,8 @@ impl ApplicationSurroundings {
         let meter = Meter::find(root).context("this device has no meter of energy")?;
         let before = meter.read(root)?;
         let hits_before = driver.answered();
-        let look_ups = together.look_ups;
-        Ok(Self { neighbours, meter, before, hits_before, look_ups, _services: services })
+        let lookups = together.lookups;
+        Ok(Self { neighbours, meter, before, hits_before, lookups, _services: services })
     }
 
     /// Ends the background, and says what was measured beside the daemon's `cost`.
@@ -72,7 +72,7 @@ impl ApplicationSurroundings {
         }
         let music_missed_percent = (periods > 0).then(|| 100.0 * f64::from(missed) / f64::from(periods));
         let energy_mj = energy_uj as f64 / 1000.0;
-        Ok(Told { energy_mj, music_missed_percent, look_ups: self.look_ups, cost })
+        Ok(Told { energy_mj, music_missed_percent, lookups: self.lookups, cost })
     }
 }
 
@@ -80,7 +80,7 @@ impl ApplicationSurroundings {
 pub(super) fn arguments(root: &Root, together: &Together, arm: &Arm) -> anyhow::Result<Vec<String>> {
     let Driver { device, format, .. } = Driver::of(root, arm)?;
     Ok(vec![
-        format!("--look-ups={}", together.look_ups),
+        format!("--lookups={}", together.lookups),
         format!("--services={}", together.services),
         format!("--binder={}", device.display()),
         format!("--format={}", format.name),

@@ -315,7 +315,7 @@ impl Policy for LaunchPolicy {
             session: false,
             stall: None,
             load_period: looks_at_load.then(|| Duration::from_millis(self.config.end.load_period_ms)),
-            look_period: None,
+            sampling_period: None,
         }
     }
 

@@ -25,8 +25,8 @@ const THRASHING_WINDOW_MS: u64 = 1000;
 /// What a person notices stays, unless things are bad: PERCEPTIBLE_APP_ADJ is 200.
 const ABOVE_PERCEPTIBLE_ADJ: i16 = 201;
 /// How often lmkd samples while swap is low or a process goes, and otherwise.
-const LOOK_OFTEN_MS: u64 = 10;
-const LOOK_MS: u64 = 100;
+const SHORT_PERIOD_MS: u64 = 10;
+const PERIOD_MS: u64 = 100;
 
 /// What lmkd reads at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -46,7 +46,7 @@ pub struct Reading {
 /// What lmkd remembers from one look to the next.
 #[derive(Debug, Clone, Default)]
 pub struct Lmkd {
-    has_looked: bool,
+    has_sampled: bool,
     scanned: u64,
     scanned_directly: u64,
     refaults: u64,
@@ -57,7 +57,7 @@ pub struct Lmkd {
     grown_before_percent: u64,
     limit_percent: u64,
     has_killed: bool,
-    look_often: bool,
+    checks_often: bool,
     reclaims_directly: bool,
 }
 
@@ -99,15 +99,15 @@ impl Lmkd {
     /// Whether a process must go now.
     pub fn judge(&mut self, reading: &Reading, page_kib: u64) -> Option<Order> {
         let is_after_kill = std::mem::take(&mut self.has_killed);
-        if is_after_kill || !self.has_looked {
+        if is_after_kill || !self.has_sampled {
             self.begin_window(reading);
             self.grown_before_percent = 0;
-            self.limit_percent = if self.has_looked { self.limit_percent } else { THRASHING_LIMIT_PERCENT };
+            self.limit_percent = if self.has_sampled { self.limit_percent } else { THRASHING_LIMIT_PERCENT };
         }
-        let before = std::mem::replace(&mut self.has_looked, true);
+        let before = std::mem::replace(&mut self.has_sampled, true);
         let MemoryInfo { swap_total_kib, swap_free_kib, .. } = reading.memory;
         let swap_is_low = swap_free_kib < swap_total_kib / 100 * LOW_SWAP_PERCENT;
-        self.look_often = swap_is_low;
+        self.checks_often = swap_is_low;
         self.reclaims_directly = before && reading.reclaim.scanned_directly > self.scanned_directly;
         let is_reclaiming = before && reading.reclaim.scanned > self.scanned;
         let has_refaulted = before && reading.reclaim.file_refaults != self.refaults;
@@ -167,15 +167,15 @@ impl Lmkd {
     /// A process has been killed by `order`.
     pub fn killed(&mut self, order: &Order) {
         self.has_killed = true;
-        self.look_often = true;
+        self.checks_often = true;
         if order.is_thrashing {
             self.limit_percent = self.limit_percent * (100 - THRASHING_DECAY_PERCENT) / 100;
         }
     }
 
     /// After how long memory is looked at again.
-    pub fn look_ms(&self) -> u64 {
-        if self.look_often { LOOK_OFTEN_MS } else { LOOK_MS }
+    pub fn sampling_ms(&self) -> u64 {
+        if self.checks_often { SHORT_PERIOD_MS } else { PERIOD_MS }
     }
 
     /// True while looking goes on, whatever the time since the kernel's event.
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn each_condition_has_its_cause_and_its_floor() {
         let calm = |free_kib, swap_free_kib, refaults| reading(100, free_kib, swap_free_kib, 9, refaults);
-        for (look, expected) in [
+        for (sample, expected) in [
             // Neither reclaim nor refaults: nothing is even looked at.
             (reading(100, 0, 0, 5, 0), None),
             // Swap is there: low memory alone kills no process.
@@ -250,12 +250,12 @@ mod tests {
             (calm(9000, 9_000, 3200), Some(("9000 KiB of swap are left, and files thrash", 201))),
             (Reading { full_percent: 71.0, ..calm(9000, 90_000, 0) }, Some(("all waited 71 %", 0))),
         ] {
-            let found = said(look);
+            let found = said(sample);
             let fits = match (&found, expected) {
                 (Some((cause, floor)), Some((text, threshold))) => cause.contains(text) && *floor == threshold,
                 (found, expected) => found.is_none() && expected.is_none(),
             };
-            assert!(fits, "{look:?}: {found:?}");
+            assert!(fits, "{sample:?}: {found:?}");
         }
         let mut direct = calm(9000, 90_000, 4000);
         direct.reclaim.scanned_directly = 1;
@@ -267,10 +267,10 @@ mod tests {
     fn after_a_kill_it_looks_often_and_is_stricter() {
         let mut lmkd = Lmkd::default();
         lmkd.judge(&reading(0, 9000, 90_000, 5, 0), 4);
-        assert_eq!((lmkd.look_ms(), lmkd.goes_on()), (100, false));
+        assert_eq!((lmkd.sampling_ms(), lmkd.goes_on()), (100, false));
         let order = lmkd.judge(&reading(100, 4000, 90_000, 6, 3200), 4).unwrap();
         lmkd.killed(&order);
-        assert_eq!((lmkd.look_ms(), lmkd.goes_on()), (10, true));
+        assert_eq!((lmkd.sampling_ms(), lmkd.goes_on()), (10, true));
         // The count begins at zero, and half of the limit is enough now.
         assert_eq!(lmkd.judge(&reading(110, 4000, 90_000, 7, 3300), 4), None);
         assert!(lmkd.judge(&reading(120, 4000, 90_000, 8, 5000), 4).is_some());

@@ -12,7 +12,7 @@ use lmkd::Reading;
 
 /// What the killer goes by at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Look {
+pub struct Sample {
     /// How tight memory is; the stalls are those of the last second.
     pub situation: Situation,
     /// What applications can still get.
@@ -36,10 +36,10 @@ pub struct Need {
 
 /// Why a process must go, and of which ones; `None` while none must. Not for [`VictimMode::Lmkd`], which remembers: see
 /// [`lmkd`].
-pub fn need(config: &KillerConfig, look: &Look) -> Option<Need> {
+pub fn need(config: &KillerConfig, sample: &Sample) -> Option<Need> {
     let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
-    let situation = &look.situation;
-    if config.mode.has_minfree() && !look.reclaiming && !config.by_headroom {
+    let situation = &sample.situation;
+    if config.mode.has_minfree() && !sample.reclaiming && !config.by_headroom {
         return None;
     }
     if config.mode != VictimMode::Brisk && !config.by_headroom {
@@ -48,15 +48,15 @@ pub fn need(config: &KillerConfig, look: &Look) -> Option<Need> {
         return Some(Need { cause, threshold });
     }
     let of_any_adj = |cause| Need { cause, threshold: i16::MIN };
-    if look.headroom_kib < reserve_kib {
-        let cause = format!("headroom is {} KiB, below the reserve of {reserve_kib} KiB", look.headroom_kib);
+    if sample.headroom_kib < reserve_kib {
+        let cause = format!("headroom is {} KiB, below the reserve of {reserve_kib} KiB", sample.headroom_kib);
         return Some(of_any_adj(cause));
     }
     let limit_kib = situation.file_kib / 100 * config.refault_percent;
-    (config.refault_percent > 0 && look.refaulted_kib > limit_kib && situation.full_percent > 0.0).then(|| {
+    (config.refault_percent > 0 && sample.refaulted_kib > limit_kib && situation.full_percent > 0.0).then(|| {
         of_any_adj(format!(
             "{} KiB of files were wanted again within a second, of {} KiB",
-            look.refaulted_kib, situation.file_kib
+            sample.refaulted_kib, situation.file_kib
         ))
     })
 }
@@ -72,12 +72,12 @@ const LONGEST_REST_MS: u64 = 500;
 pub fn rest_ms(config: &KillerConfig, headroom_kib: i64, cpu_count: usize) -> u64 {
     let goes_by_headroom = (config.mode == VictimMode::Brisk || config.by_headroom) && config.refault_percent == 0;
     if !goes_by_headroom {
-        return config.look_ms;
+        return config.sampling_ms;
     }
     let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
     let taken_kib = TAKEN_KIB_BY_MS.saturating_mul(i64::try_from(cpu_count).unwrap_or(i64::MAX).max(1));
     let rest_ms = u64::try_from(headroom_kib.saturating_sub(reserve_kib) / taken_kib).unwrap_or(0);
-    rest_ms.clamp(config.look_ms, LONGEST_REST_MS.max(config.look_ms))
+    rest_ms.clamp(config.sampling_ms, LONGEST_REST_MS.max(config.sampling_ms))
 }
 
 fn tightness(mode: VictimMode, situation: &Situation) -> String {
@@ -102,7 +102,7 @@ pub fn protection(config: &KillerConfig, is_android: bool) -> Protection {
 /// would go is asked for.
 pub fn choose(
     config: &KillerConfig,
-    look: &Look,
+    sample: &Sample,
     threshold: i16,
     candidates: &mut [Candidate],
     (protection, group_of): (&Protection, &dyn Fn(u32) -> Option<String>),
@@ -115,7 +115,7 @@ pub fn choose(
     }
     let choice = VictimChoice { mode: config.mode, threshold, by_class: config.by_class };
     let is_spared = |victim: &Victim| group_of(victim.pid).is_some_and(|group| protection.has_group(&group));
-    victim::order_by(choice, candidates, &look.situation, protection).into_iter().find(|victim| !is_spared(victim))
+    victim::order_by(choice, candidates, &sample.situation, protection).into_iter().find(|victim| !is_spared(victim))
 }
 
 /// A system that keeps `oom_score_adj` raises it, within a class, with the time since an application was in the foreground. The one that
@@ -184,44 +184,44 @@ pub struct KillRecord {
 mod tests {
     use super::*;
 
-    fn look(headroom_kib: i64, free_kib: u64, some_percent: f64) -> Look {
+    fn sample(headroom_kib: i64, free_kib: u64, some_percent: f64) -> Sample {
         let situation =
             Situation { free_kib, file_kib: 20_000, some_percent, full_percent: some_percent / 2.0, swap_ratio: 0.4 };
-        Look { situation, headroom_kib, refaulted_kib: 15_000, reclaiming: true, ..Look::default() }
+        Sample { situation, headroom_kib, refaulted_kib: 15_000, reclaiming: true, ..Sample::default() }
     }
 
     // Verifies MEMORY-4.
     #[test]
     fn each_mode_has_its_own_cause() {
         let config = |mode, refault_percent| KillerConfig { mode, refault_percent, ..KillerConfig::default() };
-        for (config, look, expected) in [
-            (config(VictimMode::Brisk, 0), look(4096, 0, 99.0), None),
-            (config(VictimMode::Brisk, 0), look(4095, 90_000, 0.0), Some("headroom is 4095 KiB")),
-            (config(VictimMode::Brisk, 0), look(-9, 90_000, 0.0), Some("headroom is -9 KiB")),
-            (config(VictimMode::Brisk, 50), look(9999, 90_000, 1.0), Some("15000 KiB of files")),
-            (config(VictimMode::Brisk, 50), look(9999, 90_000, 0.0), None),
-            (config(VictimMode::Brisk, 75), look(9999, 90_000, 1.0), None),
-            (config(VictimMode::LmkRss, 0), look(-9, 90_000, 99.0), None),
-            (config(VictimMode::LmkRss, 0), look(9999, 60_000, 0.0), Some("adj 705 and above")),
-            (config(VictimMode::LmkdPsi, 0), look(-9, 0, 6.0), None),
-            (config(VictimMode::LmkdPsi, 0), look(9999, 60_000, 8.0), Some("adj 800 and above")),
+        for (config, sample, expected) in [
+            (config(VictimMode::Brisk, 0), sample(4096, 0, 99.0), None),
+            (config(VictimMode::Brisk, 0), sample(4095, 90_000, 0.0), Some("headroom is 4095 KiB")),
+            (config(VictimMode::Brisk, 0), sample(-9, 90_000, 0.0), Some("headroom is -9 KiB")),
+            (config(VictimMode::Brisk, 50), sample(9999, 90_000, 1.0), Some("15000 KiB of files")),
+            (config(VictimMode::Brisk, 50), sample(9999, 90_000, 0.0), None),
+            (config(VictimMode::Brisk, 75), sample(9999, 90_000, 1.0), None),
+            (config(VictimMode::LmkRss, 0), sample(-9, 90_000, 99.0), None),
+            (config(VictimMode::LmkRss, 0), sample(9999, 60_000, 0.0), Some("adj 705 and above")),
+            (config(VictimMode::LmkdPsi, 0), sample(-9, 0, 6.0), None),
+            (config(VictimMode::LmkdPsi, 0), sample(9999, 60_000, 8.0), Some("adj 800 and above")),
         ] {
-            let found = need(&config, &look).map(|need| need.cause);
+            let found = need(&config, &sample).map(|need| need.cause);
             let fits =
                 expected.map_or(found.is_none(), |text| found.as_ref().is_some_and(|found| found.starts_with(text)));
-            assert!(fits, "{config:?} {look:?}: {found:?}");
+            assert!(fits, "{config:?} {sample:?}: {found:?}");
         }
-        let idle = Look { reclaiming: false, ..look(9999, 60_000, 0.0) };
+        let idle = Sample { reclaiming: false, ..sample(9999, 60_000, 0.0) };
         assert_eq!(need(&config(VictimMode::LmkRss, 0), &idle), None, "no reclaim calls the kernel's killer");
         let by_headroom = KillerConfig { by_headroom: true, ..config(VictimMode::LmkRss, 0) };
-        assert!(need(&by_headroom, &idle).is_none() && need(&by_headroom, &look(9, 90_000, 0.0)).is_some());
+        assert!(need(&by_headroom, &idle).is_none() && need(&by_headroom, &sample(9, 90_000, 0.0)).is_some());
     }
 
     // Verifies MEMORY-4.
     #[test]
     fn the_more_is_left_the_longer_it_rests() {
         let brisk = KillerConfig::default();
-        let seldom = KillerConfig { look_ms: 700, ..KillerConfig::default() };
+        let seldom = KillerConfig { sampling_ms: 700, ..KillerConfig::default() };
         let by_refaults = KillerConfig { refault_percent: 10, ..KillerConfig::default() };
         let by_table = KillerConfig { mode: VictimMode::LmkRss, ..KillerConfig::default() };
         let table_by_headroom = KillerConfig { by_headroom: true, ..by_table.clone() };
@@ -259,7 +259,7 @@ mod tests {
             let group_of =
                 |pid: u32| (pid == 9).then(|| "/user.slice/user-7.slice/user@7.service/init.scope".to_owned());
             let protection = (&protection, &group_of as &dyn Fn(u32) -> Option<String>);
-            choose(&config, &look(0, 0, 0.0), i16::MIN, &mut candidates.to_vec(), protection).map(|victim| victim.pid)
+            choose(&config, &sample(0, 0, 0.0), i16::MIN, &mut candidates.to_vec(), protection).map(|victim| victim.pid)
         };
         assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 100), one(4, 905, 100)]), Some(4));
         assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 400), one(4, 905, 100)]), Some(3), "four for one");

@@ -15,7 +15,7 @@ use crate::{
     Stall, Support, SupportState, Target,
 };
 use brisk_sys::BootTime;
-use brisk_sys::cgroup::memory::GroupLook;
+use brisk_sys::cgroup::memory::GroupSample;
 use brisk_sys::system::other_managers::Found;
 
 /// The subcommand of the killer, which is a process of its own.
@@ -69,7 +69,7 @@ struct Company {
 #[derive(Debug, Default)]
 struct Restraint {
     is_watched: bool,
-    seen: Vec<GroupLook>,
+    seen: Vec<GroupSample>,
     at: BootTime,
     limited: BTreeSet<Target>,
 }
@@ -191,7 +191,7 @@ impl MemoryPolicy {
     }
 
     /// Tasks wait for memory: holds groups back that have taken some since they were seen last.
-    fn hold_groups_back(&mut self, now: BootTime, groups: &[GroupLook], decisions: &mut Vec<Decision>) {
+    fn hold_groups_back(&mut self, now: BootTime, groups: &[GroupSample], decisions: &mut Vec<Decision>) {
         let before = std::mem::replace(&mut self.restraint.seen, groups.to_vec());
         let since = now.since(std::mem::replace(&mut self.restraint.at, now));
         let until = now + Duration::from_secs(self.config.restraint_s);

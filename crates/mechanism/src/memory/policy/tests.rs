@@ -216,7 +216,7 @@ fn groups_are_held_back_once_when_tasks_wait_for_memory() {
     assert_eq!(device.policy.interest().stall, Some(STALL));
     device.hear(at(3), &Event::StallsWatched { is_on: true });
     assert!(device.policy.support().reason.contains("held back"));
-    let group = |folder: &str, resident_kib, stalled_us, lowest_adj| GroupLook {
+    let group = |folder: &str, resident_kib, stalled_us, lowest_adj| GroupSample {
         folder: folder.into(),
         resident_kib,
         swap_kib: 0,

@@ -136,7 +136,7 @@ pub(in crate::placement) fn does_with_less(member: &Member, roster: &Roster, exc
 mod tests {
     use super::*;
     use brisk_sys::process::schedstat::Usage;
-    use brisk_sys::sched::threads::{Look, Thread, ThreadUsage};
+    use brisk_sys::sched::threads::{Sample, Thread, ThreadUsage};
 
     fn at(milliseconds: u64) -> BootTime {
         BootTime::from_milliseconds(milliseconds)
@@ -194,32 +194,32 @@ mod tests {
     fn what_a_group_weighs_while_it_is_leased_is_not_its_own() {
         let mut neighbours = Neighbours::default();
         let front = BTreeSet::from([1]);
-        let mut look = |seconds: u64, weight, leased: &Holdings| {
+        let mut sample = |seconds: u64, weight, leased: &Holdings| {
             let groups = [tree(&[]), group("a", Some(100), &[1]), group("b", weight, &[2])];
             neighbours.take(at(seconds * 1000), &groups, &front, leased);
             neighbours.of(2).map(|(_, weight)| weight)
         };
         let mut leased = Holdings::default();
         leased.lease(at(0), (&Target::GroupWeight("/t/b".into()), "5"), at(90_000), "why", &mut Vec::new());
-        assert_eq!(look(0, Some(50), &Holdings::default()), Some(50));
-        assert_eq!(look(5, Some(5), &leased), Some(50));
-        assert_eq!(look(10, None, &leased), Some(50), "idle");
-        assert_eq!(look(15, Some(70), &Holdings::default()), Some(70), "another program's");
+        assert_eq!(sample(0, Some(50), &Holdings::default()), Some(50));
+        assert_eq!(sample(5, Some(5), &leased), Some(50));
+        assert_eq!(sample(10, None, &leased), Some(50), "idle");
+        assert_eq!(sample(15, Some(70), &Holdings::default()), Some(70), "another program's");
     }
 
     // Verifies PLACE-4.
     #[test]
     fn they_are_looked_at_ever_less_often() {
         let mut neighbours = Neighbours::default();
-        let mut looks = Vec::new();
+        let mut samples = Vec::new();
         for tick in 0..200 {
             if neighbours.are_due(at(tick * 50)) {
                 neighbours.take(at(tick * 50), &[], &BTreeSet::new(), &Holdings::default());
-                looks.push((tick, neighbours.are_unsettled()));
+                samples.push((tick, neighbours.are_unsettled()));
             }
         }
         let settled = [7, 15, 31, 63, 127].map(|tick| (tick, false));
-        assert_eq!(looks, [&[(0, true), (1, true), (3, false)][..], &settled[..]].concat());
+        assert_eq!(samples, [&[(0, true), (1, true), (3, false)][..], &settled[..]].concat());
         neighbours.clear();
         assert!(neighbours.are_due(at(0)) && neighbours.are_unsettled());
     }
@@ -238,14 +238,14 @@ mod tests {
         ] {
             let mut roster = Roster::default();
             roster.put_in_foreground([1].into());
-            roster.take(at(0), 0, &Look { born: vec![thread(1), thread(2), thread(3)], ..Look::default() });
+            roster.take(at(0), 0, &Sample { born: vec![thread(1), thread(2), thread(3)], ..Sample::default() });
             for tick in 1..=20 {
                 let used = |tid, run_ms: u64, slices| ThreadUsage {
                     tid,
                     usage: Usage { wall_ns: 100_000_000, run_ns: run_ms * 1_000_000, wait_ns: 0, slices },
                 };
                 let used = vec![used(2, 100, 1), used(3, run_ms, slices)];
-                roster.take(at(tick * 100), 100_000_000, &Look { used, ..Look::default() });
+                roster.take(at(tick * 100), 100_000_000, &Sample { used, ..Sample::default() });
             }
             let mut neighbours = Neighbours::default();
             let groups = [tree(&[]), group("a", Some(100), &[1]), group("b", Some(100), &[2, 3])];

@@ -9,13 +9,13 @@ use crate::placement::step::{Rung, Step};
 use crate::placement::trial::{Missed, Rhythms, Trial, TrialVerdict, is_less};
 use crate::{Action, Decision, Target};
 use brisk_sys::BootTime;
-use brisk_sys::sched::threads::Look;
+use brisk_sys::sched::threads::Sample;
 
 /// What a foreground runs at its start says little of what it runs afterwards: a step under which it waits less and runs
 /// less is looked at without it after this long.
 const START: Duration = Duration::from_secs(5);
 /// A step that was refused is compared with as much time without it.
-const SECOND_LOOK: Duration = Duration::from_millis(500);
+const SECOND_SAMPLE: Duration = Duration::from_millis(500);
 /// What is done without a trial.
 const WHOLE: &str = "sessions or groups of bulk work weigh less, and no more is done";
 /// Why cores are not kept free any more.
@@ -30,10 +30,10 @@ const LIGHT_FRONT: f64 = 0.1;
 
 impl PlacementPolicy {
     /// Judges what is held, or chooses something, and has it done.
-    pub(super) fn climb(&mut self, now: BootTime, totals: Totals, look: &Look, decisions: &mut Vec<Decision>) {
+    pub(super) fn climb(&mut self, now: BootTime, totals: Totals, sample: &Sample, decisions: &mut Vec<Decision>) {
         self.stand(now, totals);
         if self.held.is_some() {
-            self.watch(now, totals, look, decisions);
+            self.watch(now, totals, sample, decisions);
         }
         match &self.held {
             None => self.choose(now, decisions),
@@ -47,10 +47,10 @@ impl PlacementPolicy {
     }
 
     /// Judges what is held.
-    fn watch(&mut self, now: BootTime, totals: Totals, look: &Look, decisions: &mut Vec<Decision>) {
+    fn watch(&mut self, now: BootTime, totals: Totals, sample: &Sample, decisions: &mut Vec<Decision>) {
         let least = self.least_gain();
         let Some(held) = &mut self.held else { return };
-        let missed = held.rhythms.take(now, look, &self.roster);
+        let missed = held.rhythms.take(now, sample, &self.roster);
         if !self.hear(now, &missed, decisions) {
             return;
         }
@@ -175,7 +175,7 @@ impl PlacementPolicy {
     /// True where the foreground waits so much longer without the step than under it that it helped after all: what was seen
     /// before the trial was too short. Once, or a foreground that changes all the time would be tried with all the time.
     fn was_refused_by_chance(&self, rung: Rung, without: &Totals) -> bool {
-        let is_seen = self.window.span() >= SECOND_LOOK;
+        let is_seen = self.window.span() >= SECOND_SAMPLE;
         self.refused.is_some_and(|(refused, waits)| is_seen && refused == rung && is_less(waits, without.wait_share()))
     }
 

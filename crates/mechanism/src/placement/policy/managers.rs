@@ -6,7 +6,7 @@ use super::PlacementPolicy;
 use crate::deference::{Intervals, Turn};
 use crate::{Decision, Enabled, Question, Support, SupportState};
 use brisk_sys::BootTime;
-use brisk_sys::sched::threads::Look;
+use brisk_sys::sched::threads::Sample;
 use brisk_sys::system::other_managers::Found;
 
 /// They are looked for as those of frequencies are (`launch.other_managers`).
@@ -43,9 +43,9 @@ impl PlacementPolicy {
     }
 
     /// Processes that have come may be managers.
-    pub(super) fn hear_of_processes(&mut self, now: BootTime, look: &Look) {
+    pub(super) fn hear_of_processes(&mut self, now: BootTime, sample: &Sample) {
         if self.config.enabled == Enabled::Auto {
-            for process in look.born.iter().filter(|thread| thread.tid == thread.pid) {
+            for process in sample.born.iter().filter(|thread| thread.tid == thread.pid) {
                 self.deference.hear_of_process(now, Some(&process.command));
             }
         }

@@ -30,7 +30,7 @@ use brisk_sys::cgroup::membership::GroupChoice;
 use brisk_sys::cgroup::weight::WeighedGroup;
 use brisk_sys::io::io_priority::IoPriority;
 use brisk_sys::sched::thread_facts::ThreadFacts;
-use brisk_sys::sched::threads::Look;
+use brisk_sys::sched::threads::Sample;
 
 /// Nothing is decided before so much was seen of a foreground.
 const EVIDENCE: Duration = Duration::from_millis(100);
@@ -61,7 +61,7 @@ pub struct PlacementPolicy {
     machine: Machine,
     roster: Roster,
     window: Window,
-    looked_at: Option<BootTime>,
+    sampled_at: Option<BootTime>,
     /// The foreground has changed since the last sample, which will tell more of what was before.
     has_changed: bool,
     facts_at: BootTime,
@@ -138,7 +138,7 @@ impl PlacementPolicy {
             machine,
             roster: Roster::default(),
             window: Window::default(),
-            looked_at: None,
+            sampled_at: None,
             has_changed: false,
             facts_at: BootTime::default(),
             unknown: Vec::new(),
@@ -191,7 +191,7 @@ impl PlacementPolicy {
 
     fn forget_threads(&mut self) {
         self.roster = Roster::default();
-        self.looked_at = None;
+        self.sampled_at = None;
     }
 
     /// True when the groups of the delegated sub-tree, or systemd's units, are wanted with the next sample.
@@ -236,22 +236,22 @@ impl PlacementPolicy {
         }
     }
 
-    fn on_look(
+    fn on_sample(
         &mut self,
         now: BootTime,
-        (look, facts, groups): (&Look, &[ThreadFacts], Option<&[WeighedGroup]>),
+        (sample, facts, groups): (&Sample, &[ThreadFacts], Option<&[WeighedGroup]>),
         online: &[u32],
         decisions: &mut Vec<Decision>,
     ) {
         self.rejoin_foreground(decisions);
-        let wall_ns = self.looked_at.replace(now).map_or(0, |before| now.since(before).as_nanos() as u64);
+        let wall_ns = self.sampled_at.replace(now).map_or(0, |before| now.since(before).as_nanos() as u64);
         self.roster.take_fork_parents(now, facts, self.machine.cores().len());
-        let totals = self.roster.take(now, wall_ns, look);
-        self.release_where("it has ended", decisions, |tid| look.ended.contains(&tid));
-        self.late.retain(|tid| !look.ended.contains(tid));
-        self.sessions.forget(&look.ended);
+        let totals = self.roster.take(now, wall_ns, sample);
+        self.release_where("it has ended", decisions, |tid| sample.ended.contains(&tid));
+        self.late.retain(|tid| !sample.ended.contains(tid));
+        self.sessions.forget(&sample.ended);
         self.sessions.take(facts, &self.roster, &self.leased);
-        self.heirs.note(look, &self.leased, &self.roster);
+        self.heirs.note(sample, &self.leased, &self.roster);
         // A task that shows what was made of it, or what it was born with, does not show what is its own.
         let mut changed = self.heirs.disinherit(facts, decisions);
         changed.extend(self.leased_threads());
@@ -284,7 +284,7 @@ impl PlacementPolicy {
             return self.weigh_for_opening(now, decisions);
         }
         match self.config.rule {
-            Rule::Brisk => self.climb(now, totals, look, decisions),
+            Rule::Brisk => self.climb(now, totals, sample, decisions),
             Rule::Weight => self.always_weigh(now, decisions),
             Rule::Thesis => self.follow_thesis(now, decisions),
         }
@@ -368,9 +368,9 @@ impl Policy for PlacementPolicy {
                 self.storage.on_deadline(now, self.roster.front());
                 self.is_opening(now, decisions);
             }
-            Event::Threads { look, facts, online, groups } => {
-                self.hear_of_processes(now, look);
-                self.on_look(now, (look, facts, groups.as_deref()), online, decisions);
+            Event::Threads { sample, facts, online, groups } => {
+                self.hear_of_processes(now, sample);
+                self.on_sample(now, (sample, facts, groups.as_deref()), online, decisions);
             }
             Event::Foreground { processes } => {
                 self.put_in_foreground(now, processes.iter().map(|process| process.pid).collect(), decisions);
@@ -424,20 +424,20 @@ impl Policy for PlacementPolicy {
             return Interest::default();
         }
         let is_new = self.config.rule == Rule::Brisk && self.opening.is_none() && self.window.span() < EVIDENCE * 2;
-        let look_ms = match self.roster.has_front() {
-            false => self.config.idle_look_ms,
+        let sampling_ms = match self.roster.has_front() {
+            false => self.config.idle_sampling_ms,
             // What an opening needs is done, and nothing is judged before it is over.
             true if self.opening.is_some() && self.held.is_some() && !self.has_unsettled_units() => {
-                self.config.look_ms * 2
+                self.config.sampling_ms * 2
             }
             // Twice as often at first: a new foreground should not have to wait for evidence.
-            true if is_new || self.has_unsettled_units() => self.config.look_ms.div_ceil(2),
-            true => self.config.look_ms,
+            true if is_new || self.has_unsettled_units() => self.config.sampling_ms.div_ceil(2),
+            true => self.config.sampling_ms,
         };
         Interest {
             foreground: true,
             session: true,
-            look_period: Some(Duration::from_millis(look_ms)),
+            sampling_period: Some(Duration::from_millis(sampling_ms)),
             ..Interest::default()
         }
     }

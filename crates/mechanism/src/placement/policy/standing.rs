@@ -59,9 +59,9 @@ impl Standing {
     }
 
     /// Takes a sample that ended at `now`; false where the foreground needs those that weigh less.
-    fn take(&mut self, now: BootTime, look: Totals) -> bool {
-        if now.since(self.phase_since + SETTLES).as_nanos() >= u128::from(look.wall_ns) {
-            self.seen += look;
+    fn take(&mut self, now: BootTime, sample: Totals) -> bool {
+        if now.since(self.phase_since + SETTLES).as_nanos() >= u128::from(sample.wall_ns) {
+            self.seen += sample;
         }
         if Duration::from_nanos(self.seen.wall_ns) < SEEN_FOR {
             return true;

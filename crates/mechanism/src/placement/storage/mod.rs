@@ -17,7 +17,7 @@ use brisk_sys::process::kinship::Kin;
 use brisk_sys::{BootTime, Target};
 
 /// How often storage is sampled while there is a foreground.
-pub const LOOK: Duration = Duration::from_secs(1);
+pub const SAMPLING_PERIOD: Duration = Duration::from_secs(1);
 /// A sample that comes later than this says nothing of what happens now.
 const FRESH: Duration = Duration::from_secs(3);
 /// Looks that are evidence, and that a trial lasts.
@@ -36,7 +36,7 @@ const BACK_OFF_LONGEST: Duration = Duration::from_secs(600);
 
 /// What was seen at one moment, all counted since boot.
 #[derive(Debug, Clone, Default)]
-pub struct StorageLook {
+pub struct StorageSample {
     /// How long some foreground task has waited for storage.
     pub waited: Duration,
     /// How long disks were busy, each for itself.
@@ -66,7 +66,7 @@ impl StorageThread {
 /// What the foreground did in some looks.
 #[derive(Debug, Clone, Copy, Default)]
 struct Front {
-    looks: u32,
+    samples: u32,
     wall: Duration,
     waited: Duration,
     bytes: u64,
@@ -96,7 +96,7 @@ impl Front {
 
 impl AddAssign for Front {
     fn add_assign(&mut self, other: Self) {
-        self.looks += other.looks;
+        self.samples += other.samples;
         self.wall += other.wall;
         self.waited += other.waited;
         self.bytes += other.bytes;
@@ -105,7 +105,7 @@ impl AddAssign for Front {
 }
 
 /// What happened in `wall` between two looks, and who beside those in `front` moved so much that he could give way.
-fn between(before: &StorageLook, now: &StorageLook, wall: Duration, front: &BTreeSet<u32>) -> (Front, Vec<Life>) {
+fn between(before: &StorageSample, now: &StorageSample, wall: Duration, front: &BTreeSet<u32>) -> (Front, Vec<Life>) {
     let moved = |(life, bytes): (&Life, &u64)| Some((*life, bytes.saturating_sub(*before.moved.get(life)?)));
     let moved: Vec<(Life, u64)> = now.moved.iter().filter_map(moved).collect();
     let sum = |is_meant: &dyn Fn(&(Life, u64)) -> bool| -> u64 {
@@ -116,7 +116,7 @@ fn between(before: &StorageLook, now: &StorageLook, wall: Duration, front: &BTre
     let is_bulk = |moved: &(Life, u64)| !is_front(moved) && moved.1 as f64 >= least;
     let busy = now.busy.saturating_sub(before.busy).min(wall);
     let front = Front {
-        looks: 1,
+        samples: 1,
         wall,
         waited: now.waited.saturating_sub(before.waited),
         bytes: sum(&is_front),
@@ -141,7 +141,7 @@ pub struct StoragePolicy {
     lowest: IoPriority,
     /// What the foreground had waited when that was asked last.
     waited: Option<(BootTime, Duration)>,
-    last: Option<(BootTime, StorageLook)>,
+    last: Option<(BootTime, StorageSample)>,
     seen: Front,
     held: Option<Held>,
     leases: Holdings,
@@ -165,7 +165,7 @@ impl StoragePolicy {
 
     /// True when all processes should be sampled: one of them gives way, or the foreground, which has `waited` so long in all,
     /// has waited enough for it since it was asked last.
-    pub fn wants_look(&mut self, now: BootTime, waited: Duration) -> bool {
+    pub fn wants_sample(&mut self, now: BootTime, waited: Duration) -> bool {
         let before = self.waited.replace((now, waited));
         let share = before.map_or(0.0, |(at, before)| Front::share(waited.saturating_sub(before), now.since(at)));
         let wants = self.held.is_some() || share >= self.least_gain && self.back_off.allows(now, ());
@@ -186,21 +186,21 @@ impl StoragePolicy {
     pub fn take(
         &mut self,
         now: BootTime,
-        look: StorageLook,
+        sample: StorageSample,
         front: &BTreeSet<u32>,
         decisions: &mut Vec<Decision>,
     ) -> Vec<Life> {
-        self.free_orphans(&look, decisions);
-        let Some((at, before)) = self.last.replace((now, look)) else { return Vec::new() };
-        let Some((_, look)) = &self.last else { return Vec::new() };
+        self.free_orphans(&sample, decisions);
+        let Some((at, before)) = self.last.replace((now, sample)) else { return Vec::new() };
+        let Some((_, sample)) = &self.last else { return Vec::new() };
         let wall = now.since(at);
         if wall > FRESH || wall.is_zero() {
             self.seen = Front::default();
             return Vec::new();
         }
-        let (seen, bulk) = between(&before, look, wall, front);
+        let (seen, bulk) = between(&before, sample, wall, front);
         self.seen += seen;
-        if self.seen.looks < EVIDENCE {
+        if self.seen.samples < EVIDENCE {
             return Vec::new();
         }
         let seen = std::mem::take(&mut self.seen);
@@ -281,11 +281,11 @@ impl StoragePolicy {
     }
 
     /// A process that was started by one that gave way, which has ended since, ranks as all others do.
-    fn free_orphans(&mut self, look: &StorageLook, decisions: &mut Vec<Decision>) {
+    fn free_orphans(&mut self, sample: &StorageSample, decisions: &mut Vec<Decision>) {
         let Some(held) = &mut self.held else { return };
         let inherited = self.lowest.to_string();
         held.bulk.retain(|life, kin| {
-            let is_there = look.moved.contains_key(life);
+            let is_there = sample.moved.contains_key(life);
             for Kin { tid, start_time_ticks } in kin.iter().filter(|_| !is_there) {
                 let target = Target::IoPriority { tid: *tid, start_time_ticks: *start_time_ticks };
                 let original = IoPriority { class: IoClass::None, data: 0 }.to_string();

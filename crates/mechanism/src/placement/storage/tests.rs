@@ -18,7 +18,7 @@ fn target(tid: u32) -> Target {
 struct Device {
     policy: StoragePolicy,
     now: BootTime,
-    look: StorageLook,
+    sample: StorageSample,
     kernel: Kernel,
     said: Vec<String>,
     priority: IoPriority,
@@ -30,7 +30,7 @@ impl Device {
         Self {
             policy: StoragePolicy::new(6.0, LAST),
             now: BootTime::from_milliseconds(1000),
-            look: StorageLook { moved, ..StorageLook::default() },
+            sample: StorageSample { moved, ..StorageSample::default() },
             kernel: Kernel::default(),
             said: Vec::new(),
             priority: NONE,
@@ -58,15 +58,15 @@ impl Device {
         self.now = self.now + Duration::from_secs(1);
         let ended = self.kernel.expire(self.now, &mut |_| Ok(()));
         self.policy.on_outcomes(self.now, &ended);
-        self.look.waited += Duration::from_millis(waited_ms);
-        self.look.busy += Duration::from_secs(1);
+        self.sample.waited += Duration::from_millis(waited_ms);
+        self.sample.busy += Duration::from_secs(1);
         for (pid, mib) in [(1, front_mib), (2, bulk_mib)] {
-            if let Some(bytes) = self.look.moved.get_mut(&life(pid)) {
+            if let Some(bytes) = self.sample.moved.get_mut(&life(pid)) {
                 *bytes += mib * MIB;
             }
         }
         let mut decisions = Vec::new();
-        let wanted = self.policy.take(self.now, self.look.clone(), &[1].into(), &mut decisions);
+        let wanted = self.policy.take(self.now, self.sample.clone(), &[1].into(), &mut decisions);
         let threads = wanted.iter().map(|life| StorageThread {
             tid: life.pid,
             start_time_ticks: life.start_time_ticks,
@@ -207,10 +207,10 @@ fn an_ended_foreground_leaves_no_thread_ranked_last() {
     let heir = Kin { tid: 77, start_time_ticks: 500 };
     assert_eq!(device.policy.parents().map(|(life, _)| life.pid).collect::<Vec<_>>(), [2]);
     device.policy.note_kin(life(2), [heir]);
-    device.look.moved.remove(&life(2));
+    device.sample.moved.remove(&life(2));
     device.now = device.now + Duration::from_secs(1);
     let mut decisions = Vec::new();
-    device.policy.take(device.now, device.look.clone(), &[1].into(), &mut decisions);
+    device.policy.take(device.now, device.sample.clone(), &[1].into(), &mut decisions);
     let freed = Target::IoPriority { tid: 77, start_time_ticks: 500 };
     let (inherited, original) = ("best-effort 7".to_owned(), "none 0".to_owned());
     let [Decision { action, .. }] = &decisions[..] else { panic!("{decisions:?}") };
@@ -224,7 +224,7 @@ fn an_ended_foreground_leaves_no_thread_ranked_last() {
 fn all_are_sampled_only_while_the_foreground_waits() {
     let mut policy = StoragePolicy::new(6.0, LAST);
     let mut wants = |seconds: u64, waited_ms| {
-        policy.wants_look(BootTime::from_milliseconds(seconds * 1000), Duration::from_millis(waited_ms))
+        policy.wants_sample(BootTime::from_milliseconds(seconds * 1000), Duration::from_millis(waited_ms))
     };
     let found = [(1, 500), (2, 559), (3, 620), (5, 700), (6, 760)].map(|(second, waited)| wants(second, waited));
     assert_eq!(found, [false, false, true, false, true]);

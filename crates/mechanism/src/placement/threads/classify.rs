@@ -214,21 +214,21 @@ mod tests {
     use brisk_base::random::Random;
 
     /// One look of `wall_ms`, in which the task ran `run_us` and waited `wait_us` in `slices` pieces.
-    fn look(wall_ms: u64, run_us: u64, wait_us: u64, slices: u32) -> Usage {
+    fn sample(wall_ms: u64, run_us: u64, wait_us: u64, slices: u32) -> Usage {
         Usage { wall_ns: wall_ms * 1_000_000, run_ns: run_us * 1000, wait_ns: wait_us * 1000, slices }
     }
 
     #[test]
     fn demand_leaves_out_what_others_took() {
         for (usage, expected) in [
-            (look(100, 0, 0, 0), 0.0),
-            (look(100, 37_000, 0, 3), 0.37),
+            (sample(100, 0, 0, 0), 0.0),
+            (sample(100, 37_000, 0, 3), 0.37),
             // 15 ms of work, then 25 ms of rest, on a CPU shared with three hogs: 15 of 85 ms, 45 of them waiting.
-            (look(85, 15_000, 45_000, 4), 0.375),
-            (look(100, 50_000, 50_000, 20), 1.0),
-            (look(100, 1000, 99_000, 1), 1.0),
-            (look(100, 120_000, 100_000, 20), 1.0),
-            (look(0, 0, 0, 0), 0.0),
+            (sample(85, 15_000, 45_000, 4), 0.375),
+            (sample(100, 50_000, 50_000, 20), 1.0),
+            (sample(100, 1000, 99_000, 1), 1.0),
+            (sample(100, 120_000, 100_000, 20), 1.0),
+            (sample(0, 0, 0, 0), 0.0),
         ] {
             let mut habits = Habits::default();
             habits.learn(&usage);
@@ -239,73 +239,79 @@ mod tests {
     /// A task as a repeated pattern of looks, each 100 ms.
     struct Pattern {
         name: &'static str,
-        looks: &'static [(u64, u64, u32)],
+        samples: &'static [(u64, u64, u32)],
         class: Class,
         thesis: ThesisClass,
         rhythm: bool,
     }
 
     const BURSTS: [(u64, u64, u32); 20] = {
-        let mut looks = [(0, 0, 0); 20];
-        looks[0] = (100_000, 0, 1);
-        looks[1] = (100_000, 0, 1);
-        looks
+        let mut samples = [(0, 0, 0); 20];
+        samples[0] = (100_000, 0, 1);
+        samples[1] = (100_000, 0, 1);
+        samples
     };
 
     const PATTERNS: [Pattern; 9] = [
-        Pattern { name: "sleeper", looks: &[(0, 0, 0)], class: Class::Light, thesis: ThesisClass::Rest, rhythm: false },
+        Pattern {
+            name: "sleeper",
+            samples: &[(0, 0, 0)],
+            class: Class::Light,
+            thesis: ThesisClass::Rest,
+            rhythm: false,
+        },
         Pattern {
             name: "music: 1 ms in 20",
-            looks: &[(5_000, 200, 5)],
+            samples: &[(5_000, 200, 5)],
             class: Class::Light,
             thesis: ThesisClass::Rest,
             rhythm: true,
         },
         Pattern {
             name: "music that has to wait a little",
-            looks: &[(5_000, 8_000, 5)],
+            samples: &[(5_000, 8_000, 5)],
             class: Class::Light,
             thesis: ThesisClass::Rest,
             rhythm: true,
         },
         Pattern {
             name: "download: 15 ms in 40",
-            looks: &[(37_500, 1_000, 3)],
+            samples: &[(37_500, 1_000, 3)],
             class: Class::Interactive,
             thesis: ThesisClass::HalfCore,
             rhythm: false,
         },
         Pattern {
             name: "the same beside a hog: 15 ms in 55",
-            looks: &[(27_300, 27_300, 8)],
+            samples: &[(27_300, 27_300, 8)],
             class: Class::Interactive,
             thesis: ThesisClass::Rest,
             rhythm: false,
         },
         Pattern {
             name: "bursts: 200 ms in 2 s, 10 % in all",
-            looks: &BURSTS,
+            samples: &BURSTS,
             class: Class::Interactive,
             thesis: ThesisClass::OwnCore,
             rhythm: false,
         },
         Pattern {
             name: "hog alone",
-            looks: &[(100_000, 0, 1)],
+            samples: &[(100_000, 0, 1)],
             class: Class::Bulk,
             thesis: ThesisClass::OwnCore,
             rhythm: false,
         },
         Pattern {
             name: "hog among four",
-            looks: &[(25_000, 75_000, 8)],
+            samples: &[(25_000, 75_000, 8)],
             class: Class::Bulk,
             thesis: ThesisClass::Rest,
             rhythm: false,
         },
         Pattern {
             name: "compiler that reads: 80 %",
-            looks: &[(80_000, 5_000, 12)],
+            samples: &[(80_000, 5_000, 12)],
             class: Class::Bulk,
             thesis: ThesisClass::OwnCore,
             rhythm: false,
@@ -318,10 +324,10 @@ mod tests {
         for pattern in &PATTERNS {
             let mut habits = Habits::default();
             for round in 0..30_usize {
-                for &(run_us, wait_us, slices) in pattern.looks {
-                    habits.learn(&look(100, run_us, wait_us, slices));
+                for &(run_us, wait_us, slices) in pattern.samples {
+                    habits.learn(&sample(100, run_us, wait_us, slices));
                 }
-                assert!(round * pattern.looks.len() < 20 || habits.class() == pattern.class, "{}", pattern.name);
+                assert!(round * pattern.samples.len() < 20 || habits.class() == pattern.class, "{}", pattern.name);
             }
             assert_eq!(habits.class(), pattern.class, "{}: {habits:?}", pattern.name);
             assert_eq!(habits.thesis_class(), pattern.thesis, "{}", pattern.name);
@@ -337,8 +343,8 @@ mod tests {
             for second in 0..30_usize {
                 let mut sum = Usage::default();
                 for tick in 0..10 {
-                    let (run_us, wait_us, slices) = pattern.looks[(second * 10 + tick) % pattern.looks.len()];
-                    sum += look(100, run_us, wait_us, slices);
+                    let (run_us, wait_us, slices) = pattern.samples[(second * 10 + tick) % pattern.samples.len()];
+                    sum += sample(100, run_us, wait_us, slices);
                 }
                 seldom.learn(&sum);
             }
@@ -350,19 +356,19 @@ mod tests {
     #[test]
     fn a_hog_is_bulk_within_1500_ms_and_forgotten_when_it_ends() {
         let mut habits = Habits::default();
-        (0..100).for_each(|_| habits.learn(&look(100, 0, 0, 0)));
-        let mut looks = 0;
+        (0..100).for_each(|_| habits.learn(&sample(100, 0, 0, 0)));
+        let mut samples = 0;
         while habits.class() != Class::Bulk {
-            habits.learn(&look(100, 100_000, 0, 1));
-            looks += 1;
-            assert!(looks <= 15, "{habits:?}");
+            habits.learn(&sample(100, 100_000, 0, 1));
+            samples += 1;
+            assert!(samples <= 15, "{habits:?}");
         }
-        assert!(looks >= 10, "a burst of a second is no hog: {looks}");
-        (0..1000).for_each(|_| habits.learn(&look(100, 0, 100_000, 0)));
+        assert!(samples >= 10, "a burst of a second is no hog: {samples}");
+        (0..1000).for_each(|_| habits.learn(&sample(100, 0, 100_000, 0)));
         assert_eq!(habits.class(), Class::Bulk, "it waits all the time: {habits:?}");
         let mut rests = 0;
         while habits.class() == Class::Bulk {
-            habits.learn(&look(100, 0, 0, 0));
+            habits.learn(&sample(100, 0, 0, 0));
             rests += 1;
         }
         assert!((5..=30).contains(&rests), "{rests}");
@@ -381,15 +387,15 @@ mod tests {
     #[test]
     fn a_hog_that_waits_for_longer_than_a_look_stays_one() {
         for (run_ms, wait_ms) in [(3, 30), (3, 60), (3, 97), (8, 90), (3, 250), (3, 1000), (3, 1900)] {
-            for look_ms in [50, 100, 1000] {
+            for sampling_ms in [50, 100, 1000] {
                 let mut habits = Habits::default();
                 let mut before = [0; 3];
-                for now_ms in (look_ms..120_000).step_by(look_ms as usize) {
+                for now_ms in (sampling_ms..120_000).step_by(sampling_ms as usize) {
                     let now = starved(now_ms, run_ms, wait_ms);
                     let [run_ms_since, wait_ms_since, slices] = [0, 1, 2].map(|field| now[field] - before[field]);
                     before = now;
-                    habits.learn(&look(look_ms, run_ms_since * 1000, wait_ms_since * 1000, slices as u32));
-                    let case = (run_ms, wait_ms, look_ms, now_ms);
+                    habits.learn(&sample(sampling_ms, run_ms_since * 1000, wait_ms_since * 1000, slices as u32));
+                    let case = (run_ms, wait_ms, sampling_ms, now_ms);
                     assert!(now_ms < 2000 || habits.class() == Class::Bulk, "{case:?}: {habits:?}");
                 }
             }
@@ -400,10 +406,10 @@ mod tests {
     fn a_new_task_is_not_called_bulk_at_once() {
         let mut habits = Habits::default();
         for _ in 0..9 {
-            habits.learn(&look(100, 100_000, 0, 1));
+            habits.learn(&sample(100, 100_000, 0, 1));
             assert_ne!(habits.class(), Class::Bulk);
         }
-        habits.learn(&look(100, 100_000, 0, 1));
+        habits.learn(&sample(100, 100_000, 0, 1));
         assert_eq!(habits.class(), Class::Bulk);
     }
 
@@ -415,7 +421,7 @@ mod tests {
         let (mut changes, mut before) = (0, habits.class());
         for _ in 0..3000 {
             // Between 30 and 60 %, on both sides of the border at 50 %.
-            habits.learn(&look(100, 30_000 + random.below(30_000) as u64, 0, 5));
+            habits.learn(&sample(100, 30_000 + random.below(30_000) as u64, 0, 5));
             changes += u32::from(habits.class() != before);
             before = habits.class();
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use brisk_sys::BootTime;
 use brisk_sys::process::TICK_MS;
 use brisk_sys::sched::thread_facts::ThreadFacts;
-use brisk_sys::sched::threads::Look;
+use brisk_sys::sched::threads::Sample;
 
 /// A process is asked about after so many new children.
 const CHILDREN: u32 = 2;
@@ -44,8 +44,8 @@ struct ForkParent {
 
 impl ForkParents {
     /// Notes whose children came, and forgets who has none any more.
-    pub(in crate::placement) fn note(&mut self, now: BootTime, look: &Look) {
-        for child in look.born.iter().filter(|thread| thread.tid == thread.pid && thread.parent > INIT) {
+    pub(in crate::placement) fn note(&mut self, now: BootTime, sample: &Sample) {
+        for child in sample.born.iter().filter(|thread| thread.tid == thread.pid && thread.parent > INIT) {
             if self.0.len() == MOST && !self.0.contains_key(&child.parent) {
                 let oldest = self
                     .0
@@ -60,7 +60,8 @@ impl ForkParents {
             fork_parent.children = fork_parent.children.saturating_add(1);
             fork_parent.seen_at = now;
         }
-        self.0.retain(|pid, fork_parent| now.since(fork_parent.seen_at) < FORGOTTEN_AFTER && !look.ended.contains(pid));
+        self.0
+            .retain(|pid, fork_parent| now.since(fork_parent.seen_at) < FORGOTTEN_AFTER && !sample.ended.contains(pid));
     }
 
     /// The processes whose facts are wanted with the next look.
@@ -128,19 +129,19 @@ mod tests {
         }
     }
 
-    fn born(tid: u32, pid: u32, parent: u32) -> Look {
+    fn born(tid: u32, pid: u32, parent: u32) -> Sample {
         let thread = Thread { tid, pid, parent, command: "cc".into() };
-        Look { born: vec![thread], ..Look::default() }
+        Sample { born: vec![thread], ..Sample::default() }
     }
 
     /// Process 10 has a new child every 100 ms, and in each second children that used `ticks` are waited for.
     fn after(ticks: &[u64]) -> ForkParents {
         let (mut fork_parents, mut used) = (ForkParents::default(), 0);
-        for look in 0..ticks.len() as u64 * 10 {
-            let now = BootTime::from_milliseconds(look * 100);
+        for sample in 0..ticks.len() as u64 * 10 {
+            let now = BootTime::from_milliseconds(sample * 100);
             let asked: Vec<u32> = fork_parents.unknown(now).collect();
-            fork_parents.note(now, &born(100 + look as u32, 100 + look as u32, 10));
-            used += if look % 10 == 9 { ticks[look as usize / 10] } else { 0 };
+            fork_parents.note(now, &born(100 + sample as u32, 100 + sample as u32, 10));
+            used += if sample % 10 == 9 { ticks[sample as usize / 10] } else { 0 };
             fork_parents.take(now, &asked.iter().map(|&pid| facts(pid, used)).collect::<Vec<_>>(), 2);
         }
         fork_parents
@@ -200,7 +201,7 @@ mod tests {
             fork_parents.note(now, &born(parent + 1000, parent + 1000, parent));
         }
         assert!(fork_parents.0.len() <= MOST);
-        fork_parents.note(now + FORGOTTEN_AFTER, &Look::default());
+        fork_parents.note(now + FORGOTTEN_AFTER, &Sample::default());
         assert!(fork_parents.0.is_empty(), "no parent has any more");
     }
 
@@ -208,7 +209,7 @@ mod tests {
     fn a_parent_that_has_ended_is_forgotten() {
         let mut fork_parents = after(&[190; 4]);
         assert_eq!(fork_parents.bulk().map(|(pid, _)| pid).collect::<Vec<_>>(), [10]);
-        fork_parents.note(BootTime::from_milliseconds(4000), &Look { ended: vec![10], ..Look::default() });
+        fork_parents.note(BootTime::from_milliseconds(4000), &Sample { ended: vec![10], ..Sample::default() });
         assert_eq!(fork_parents.bulk().count(), 0);
     }
 }

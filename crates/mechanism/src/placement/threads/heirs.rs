@@ -6,7 +6,7 @@ use super::roster::Roster;
 use crate::{Action, Decision, Holdings, Target};
 use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::sched::thread_facts::ThreadFacts;
-use brisk_sys::sched::threads::Look;
+use brisk_sys::sched::threads::Sample;
 
 /// The threads whose facts will tell whether they have inherited.
 #[derive(Debug, Default)]
@@ -30,12 +30,12 @@ impl Heirs {
     }
 
     /// New threads begin with the mask, the priority and the clamp of the one that made them.
-    pub(in crate::placement) fn note(&mut self, look: &Look, leased: &Holdings, roster: &Roster) {
-        self.0.retain(|tid, _| !look.ended.contains(tid));
+    pub(in crate::placement) fn note(&mut self, sample: &Sample, leased: &Holdings, roster: &Roster) {
+        self.0.retain(|tid, _| !sample.ended.contains(tid));
         if leased.is_empty() {
             return;
         }
-        for thread in &look.born {
+        for thread in &sample.born {
             // That its children begin as it is, is why their parent makes room.
             let is_front = roster.get(thread.tid).is_some_and(|member| member.is_front);
             if !is_front && thread.pid != thread.parent && roster.makes_room_for_children(thread.parent) {

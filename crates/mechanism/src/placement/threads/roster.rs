@@ -9,7 +9,7 @@ use crate::placement::gain::Totals;
 use brisk_sys::BootTime;
 use brisk_sys::process::schedstat::Usage;
 use brisk_sys::sched::thread_facts::ThreadFacts;
-use brisk_sys::sched::threads::{Look, Thread};
+use brisk_sys::sched::threads::{Sample, Thread};
 
 /// A thread, what it does and what is known of it.
 #[derive(Debug, Clone)]
@@ -98,16 +98,16 @@ impl Roster {
     }
 
     /// Takes a sample of `wall_ns` that ended at `now`; returns what foreground and bulk work did in it.
-    pub fn take(&mut self, now: BootTime, wall_ns: u64, look: &Look) -> Totals {
-        for tid in &look.ended {
+    pub fn take(&mut self, now: BootTime, wall_ns: u64, sample: &Sample) -> Totals {
+        for tid in &sample.ended {
             self.forget(*tid);
         }
-        for thread in &look.born {
+        for thread in &sample.born {
             self.meet(now, thread.clone());
         }
         let mut totals = Totals { wall_ns, ..Totals::default() };
         let mut silent = self.awake.clone();
-        for used in &look.used {
+        for used in &sample.used {
             silent.remove(&used.tid);
             let Some(member) = self.members.get_mut(&used.tid) else { continue };
             let unknown_ns = now.since(member.learned_at).as_nanos() as u64;
@@ -143,7 +143,7 @@ impl Roster {
         }
         // In the first sample all threads are new.
         if wall_ns > 0 {
-            self.fork_parents.note(now, look);
+            self.fork_parents.note(now, sample);
         }
         let of_fork_parents = self.fork_parents.bulk().filter(|&(pid, _)| self.makes_room_for_children(pid));
         totals.bulk_run_ns += of_fork_parents.map(|(_, rate)| (rate * wall_ns as f64) as u64).sum::<u64>();
@@ -290,8 +290,8 @@ mod tests {
         ThreadUsage { tid, usage: Usage { wall_ns: ns(wall_ms), run_ns: ns(run_ms), wait_ns: ns(wait_ms), slices: 3 } }
     }
 
-    fn look(born: &[Thread], used: &[ThreadUsage], ended: &[u32]) -> Look {
-        Look { born: born.to_vec(), used: used.to_vec(), ended: ended.to_vec() }
+    fn sample(born: &[Thread], used: &[ThreadUsage], ended: &[u32]) -> Sample {
+        Sample { born: born.to_vec(), used: used.to_vec(), ended: ended.to_vec() }
     }
 
     fn at(milliseconds: u64) -> BootTime {
@@ -304,13 +304,13 @@ mod tests {
     fn descendants_are_in_foreground_with_their_ancestor() {
         let mut roster = Roster::default();
         let family = [thread(10, 10, 1), thread(20, 20, 10), thread(21, 20, 10), thread(30, 30, 20), thread(40, 40, 1)];
-        roster.take(at(0), WALL, &look(&family, &[], &[]));
+        roster.take(at(0), WALL, &sample(&family, &[], &[]));
         assert!(roster.put_in_foreground(BTreeSet::from([10])) && !roster.put_in_foreground(BTreeSet::from([10])));
         assert_eq!(roster.front(), &BTreeSet::from([10, 20, 30]));
         assert!(roster.get(21).unwrap().is_front && !roster.get(40).unwrap().is_front);
-        roster.take(at(100), WALL, &look(&[thread(50, 50, 30), thread(60, 60, 40)], &[], &[20]));
+        roster.take(at(100), WALL, &sample(&[thread(50, 50, 30), thread(60, 60, 40)], &[], &[20]));
         assert_eq!(roster.front(), &BTreeSet::from([10, 20, 30, 50]), "20 has another thread");
-        roster.take(at(200), WALL, &look(&[], &[], &[10, 21, 30, 50]));
+        roster.take(at(200), WALL, &sample(&[], &[], &[10, 21, 30, 50]));
         assert!(!roster.has_front());
     }
 
@@ -319,7 +319,7 @@ mod tests {
         let mut roster = Roster::default();
         roster.put_in_foreground(BTreeSet::from([7]));
         assert!(!roster.has_front());
-        roster.take(at(0), WALL, &look(&[thread(7, 7, 1)], &[], &[]));
+        roster.take(at(0), WALL, &sample(&[thread(7, 7, 1)], &[], &[]));
         assert!(roster.has_front() && roster.get(7).unwrap().is_front);
     }
 
@@ -327,25 +327,25 @@ mod tests {
     fn totals_tell_foreground_from_bulk() {
         let mut roster = Roster::default();
         roster.put_in_foreground(BTreeSet::from([1]));
-        roster.take(at(0), WALL, &look(&[thread(1, 1, 0), thread(2, 2, 0), thread(3, 3, 0)], &[], &[]));
+        roster.take(at(0), WALL, &sample(&[thread(1, 1, 0), thread(2, 2, 0), thread(3, 3, 0)], &[], &[]));
         let busy = [used(1, 100, 40, 20), used(2, 100, 70, 30), used(3, 100, 5, 0)];
         let mut totals = Totals::default();
         for tick in 1..=15 {
-            totals = roster.take(at(tick * 100), WALL, &look(&[], &busy, &[]));
+            totals = roster.take(at(tick * 100), WALL, &sample(&[], &busy, &[]));
         }
         let ns = |ms: u64| ms * 1_000_000;
         let expected = Totals { wall_ns: WALL, run_ns: ns(40), wait_ns: ns(20), bulk_run_ns: ns(70) };
         assert_eq!(totals, expected);
-        let late = roster.take(at(2500), WALL, &look(&[], &[used(1, 1000, 400, 200)], &[]));
+        let late = roster.take(at(2500), WALL, &sample(&[], &[used(1, 1000, 400, 200)], &[]));
         assert_eq!((late.run_ns, late.wait_ns), (ns(40), ns(20)), "only the look's part of it counts");
     }
 
     #[test]
     fn silence_is_heard() {
         let mut roster = Roster::default();
-        roster.take(at(0), WALL, &look(&[thread(2, 2, 0)], &[], &[]));
+        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]));
         for tick in 1..=20 {
-            roster.take(at(tick * 100), WALL, &look(&[], &[used(2, 100, 100, 0)], &[]));
+            roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 100, 0)], &[]));
         }
         assert_eq!(roster.unknown(&[], 9), [2]);
         let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!((roster.unknown(&[], 9).len(), roster.busy(Class::Bulk, &[], 9).len()), (0, 1));
         assert_eq!(roster.busy(Class::Bulk, &["t?".parse().unwrap()], 9).len(), 0, "excluded");
         for tick in 21..=150 {
-            roster.take(at(tick * 100), WALL, &look(&[], &[], &[]));
+            roster.take(at(tick * 100), WALL, &sample(&[], &[], &[]));
         }
         assert_eq!(roster.get(2).unwrap().habits.class(), Class::Light);
         assert!(roster.awake.is_empty() && roster.busy(Class::Bulk, &[], 9).is_empty());
@@ -372,10 +372,10 @@ mod tests {
     #[test]
     fn who_has_just_come_is_neither_asked_nor_asked_about() {
         let mut roster = Roster::default();
-        roster.take(at(0), WALL, &look(&[thread(2, 2, 0)], &[], &[]));
+        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]));
         let asked: Vec<usize> = (1..=4)
             .map(|tick| {
-                roster.take(at(tick * 100), WALL, &look(&[], &[used(2, 100, 30, 0)], &[]));
+                roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 30, 0)], &[]));
                 let busy = roster.busy(Class::Interactive, &[], 9).len();
                 assert_eq!(roster.unknown(&[], 9).len(), busy);
                 busy
@@ -389,14 +389,14 @@ mod tests {
     #[test]
     fn a_hog_that_is_quiet_because_it_waits_stays_one() {
         let mut roster = Roster::default();
-        roster.take(at(0), WALL, &look(&[thread(2, 2, 0)], &[], &[]));
+        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]));
         for tick in 1..=600 {
             let usage = match tick {
                 ..50 => Some(used(2, 100, 100, 0)),
                 _ if tick % 10 == 0 => Some(used(2, 950, 3, 997)),
                 _ => None,
             };
-            roster.take(at(tick * 100), WALL, &look(&[], usage.as_slice(), &[]));
+            roster.take(at(tick * 100), WALL, &sample(&[], usage.as_slice(), &[]));
             assert!(tick < 20 || roster.get(2).unwrap().habits.class() == Class::Bulk, "{tick}: {:?}", roster.get(2));
         }
     }

@@ -32,10 +32,10 @@ pub struct WireFormat {
     #[serde(deserialize_with = "hexadecimal")]
     pub marker: Vec<u8>,
     /// The codes that look a service up; the last one does not wait for it.
-    pub look_up: Vec<u32>,
+    pub lookup: Vec<u32>,
     /// The codes that look a service up and answer with a union.
     #[serde(default)]
-    pub look_up_union: Vec<u32>,
+    pub lookup_union: Vec<u32>,
     /// What that union may hold; an own manager answers with the first.
     #[serde(default)]
     pub unions: Vec<ServiceUnion>,
@@ -118,7 +118,7 @@ pub enum ListStyle {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
     /// For a service.
-    LookUp {
+    Lookup {
         /// Its name in UTF-16.
         name: Vec<u16>,
     },
@@ -189,17 +189,17 @@ impl WireFormat {
     }
 
     /// All codes that look a service up.
-    pub fn look_up_codes(&self) -> Vec<u32> {
-        [&self.look_up[..], &self.look_up_union].concat()
+    pub fn lookup_codes(&self) -> Vec<u32> {
+        [&self.lookup[..], &self.lookup_union].concat()
     }
 
     /// The code that looks a service up without waiting for it.
     pub fn check_code(&self) -> u32 {
-        self.look_up.last().copied().unwrap_or_default()
+        self.lookup.last().copied().unwrap_or_default()
     }
 
     /// The question for the service `name`.
-    pub fn look_up_request(&self, name: &str) -> Parcel {
+    pub fn lookup_request(&self, name: &str) -> Parcel {
         let mut parcel = self.request();
         parcel.put_string16(name);
         parcel
@@ -255,8 +255,8 @@ impl WireFormat {
         reader.bytes(self.volatile.len())?;
         let header = self.header();
         (reader.bytes(header.len())? == header).then_some(())?;
-        if self.look_up.contains(&code) || self.look_up_union.contains(&code) {
-            return Some(Question::LookUp { name: reader.string16()? });
+        if self.lookup.contains(&code) || self.lookup_union.contains(&code) {
+            return Some(Question::Lookup { name: reader.string16()? });
         }
         if code == self.list {
             let index = if self.list_style == ListStyle::Array { None } else { Some(reader.i32()?.max(0) as usize) };
@@ -272,9 +272,9 @@ impl WireFormat {
     }
 
     /// The answer to a lookup by `code` that is this service, or none.
-    pub fn look_up_answer(&self, code: u32, handle: Option<u32>) -> Parcel {
+    pub fn lookup_answer(&self, code: u32, handle: Option<u32>) -> Parcel {
         let mut parcel = self.answer();
-        let union = self.unions.first().filter(|_| self.look_up_union.contains(&code));
+        let union = self.unions.first().filter(|_| self.lookup_union.contains(&code));
         parcel.put_numbers(union.map_or(&[][..], |union| union.head()));
         match handle {
             Some(handle) => {
@@ -322,7 +322,7 @@ impl WireFormat {
         readonly.extend([abi::PING, abi::DUMP, abi::INTERFACE]);
         let mut text = format!(
             "lookup={} readonly={} volatile={} header={}",
-            codes(&self.look_up_codes()),
+            codes(&self.lookup_codes()),
             codes(&readonly),
             self.volatile.len(),
             hex(&self.header())
@@ -351,7 +351,7 @@ impl WireFormat {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..header.len()].copy_from_slice(&header);
         CacheProfile {
-            lookup_codes: self.look_up_codes().iter().fold(0, |codes, code| codes | 1 << code),
+            lookup_codes: self.lookup_codes().iter().fold(0, |codes, code| codes | 1 << code),
             volatile_size: self.volatile.len() as u32,
             header_size: header.len() as u32,
             uid_span: 100_000,

@@ -10,11 +10,11 @@ fn every_format_reads_what_it_writes() {
     assert!(WireFormat::all().len() >= 9);
     for format in WireFormat::all() {
         let name = &format.name;
-        for code in format.look_up_codes() {
-            let question = format.read_question(code, &format.look_up_request("activity").data);
-            assert_eq!(question, Some(Question::LookUp { name: utf16("activity") }), "{name}");
+        for code in format.lookup_codes() {
+            let question = format.read_question(code, &format.lookup_request("activity").data);
+            assert_eq!(question, Some(Question::Lookup { name: utf16("activity") }), "{name}");
             for (handle, object) in [(Some(7), Object::Handle(7)), (None, Object::Null)] {
-                let answer = format.look_up_answer(code, handle);
+                let answer = format.lookup_answer(code, handle);
                 assert_eq!(format.read_service(&answer.data), Some(object), "{name} {code}");
             }
         }
@@ -37,7 +37,7 @@ fn every_format_reads_what_it_writes() {
 #[test]
 fn codes_do_not_overlap() {
     for format in WireFormat::all() {
-        let mut codes = format.look_up_codes();
+        let mut codes = format.lookup_codes();
         codes.push(format.add);
         codes.extend(format.clients.iter().chain(&format.readonly));
         let count = codes.len();
@@ -50,11 +50,11 @@ fn codes_do_not_overlap() {
 
 #[test]
 fn requests_lie_as_the_releases_write_them() {
-    let five = WireFormat::named("android-5").unwrap().look_up_request("a").data;
+    let five = WireFormat::named("android-5").unwrap().lookup_request("a").data;
     assert_eq!(five[..8], [0, 0, 0, 0x80, 26, 0, 0, 0]);
     assert_eq!(five.len(), 4 + 4 + 56 + 8);
     let sixteen = WireFormat::named("android-16").unwrap();
-    let request = sixteen.look_up_request("a").data;
+    let request = sixteen.lookup_request("a").data;
     assert_eq!(request[4..16], [255, 255, 255, 255, b'T', b'S', b'Y', b'S', 26, 0, 0, 0]);
     assert_eq!(sixteen.check_code(), 3);
     assert!(request.ends_with(&sixteen.cache_key("a")));
@@ -85,7 +85,7 @@ fn the_drivers_profiles_say_the_same() {
 #[test]
 fn a_union_lies_as_the_releases_write_it() {
     let sixteen = WireFormat::named("android-16").unwrap();
-    let answer = sixteen.look_up_answer(4, Some(7));
+    let answer = sixteen.lookup_answer(4, Some(7));
     assert_eq!(answer.offsets, [20]);
     assert_eq!(answer.data.len(), 52);
     let numbers = |bytes: &[u8]| bytes.chunks(4).map(|bytes| bytes[0]).collect::<Vec<_>>();
@@ -105,10 +105,10 @@ fn a_union_lies_as_the_releases_write_it() {
 #[test]
 fn other_questions_are_none() {
     let format = WireFormat::named("android-11").unwrap();
-    let request = format.look_up_request("a").data;
+    let request = format.lookup_request("a").data;
     assert_eq!(format.read_question(9, &request), None, "another function");
     assert_eq!(format.read_question(1, &request[..request.len() - 4]), None, "cut off");
     let older = WireFormat::named("android-10").unwrap();
-    assert_eq!(format.read_question(1, &older.look_up_request("a").data), None, "without the marker");
+    assert_eq!(format.read_question(1, &older.lookup_request("a").data), None, "without the marker");
     assert_eq!(format.read_service(&[1, 0, 0, 0]), None, "an exception");
 }

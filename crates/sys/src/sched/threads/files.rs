@@ -13,14 +13,14 @@ use std::time::Duration;
 use rustix::io::{Errno, pread};
 
 use super::known::{Known, first_usage};
-use super::{LeftOut, Look, Thread, ThreadUsage};
+use super::{LeftOut, Sample, Thread, ThreadUsage};
 use crate::cpu::idle_time::IdleTime;
 use crate::cpu::loadavg;
 use crate::process::schedstat::{self, Schedstat};
 use crate::{BootTime, DeviceError, Root, descriptors, process};
 
 /// New threads whose files are read in one look; the others have to wait for the next.
-const NEW_IN_ONE_LOOK: usize = 512;
+const NEW_IN_ONE_SAMPLE: usize = 512;
 /// When more numbers were given out than this, /proc is listed instead of asking for each.
 const NUMBERS_TO_ASK_FOR: u32 = 4096;
 /// A number without a thread in two samples is asked for once more after this long: the process that forks has run by then.
@@ -60,27 +60,27 @@ impl Files {
     ///
     /// # Errors
     /// When /proc cannot be read at all.
-    pub(super) fn look(
+    pub(super) fn sample(
         &mut self,
         known: &mut BTreeMap<u32, Known>,
-        (looked_at, now): (Option<BootTime>, BootTime),
+        (sampled_at, now): (Option<BootTime>, BootTime),
         left_out: LeftOut,
-        look: &mut Look,
+        sample: &mut Sample,
     ) -> Result<(), DeviceError> {
         let has_met_all = self.candidates.is_empty();
         let are_new = self.find_candidates(known)?;
-        let born_since = looked_at.filter(|_| has_met_all && are_new);
-        self.read_known(known, now, look);
-        for tid in &look.ended {
+        let born_since = sampled_at.filter(|_| has_met_all && are_new);
+        self.read_known(known, now, sample);
+        for tid in &sample.ended {
             if known.remove(tid).is_some_and(|known| known.file.is_some()) {
                 self.descriptors_left += 1;
             }
         }
-        self.meet_candidates(known, (born_since, now), left_out, look);
+        self.meet_candidates(known, (born_since, now), left_out, sample);
         Ok(())
     }
 
-    fn read_known(&mut self, known: &mut BTreeMap<u32, Known>, now: BootTime, look: &mut Look) {
+    fn read_known(&mut self, known: &mut BTreeMap<u32, Known>, now: BootTime, sample: &mut Sample) {
         let are_cpus_idle = self.idle_time.are_cpus_idle(&self.root, now);
         for (&tid, known) in known.iter_mut().filter(|(_, known)| known.is_due(now, are_cpus_idle)) {
             let present = match &known.file {
@@ -93,8 +93,8 @@ impl Files {
                 }),
             };
             match present {
-                Some(present) => look.used.extend(known.take(now, present).map(|usage| ThreadUsage { tid, usage })),
-                None => look.ended.push(tid),
+                Some(present) => sample.used.extend(known.take(now, present).map(|usage| ThreadUsage { tid, usage })),
+                None => sample.ended.push(tid),
             }
         }
     }
@@ -146,18 +146,18 @@ impl Files {
         known: &mut BTreeMap<u32, Known>,
         (born_since, now): (Option<BootTime>, BootTime),
         left_out: LeftOut,
-        look: &mut Look,
+        sample: &mut Sample,
     ) {
-        let count = self.candidates.len().min(NEW_IN_ONE_LOOK);
+        let count = self.candidates.len().min(NEW_IN_ONE_SAMPLE);
         let new: Vec<u32> = self.candidates.drain(..count).collect();
-        let missing = self.meet_each(new, known, (born_since, now), left_out, look);
+        let missing = self.meet_each(new, known, (born_since, now), left_out, sample);
         // One that was not there in the last look has used nothing before it.
         let missing_before = std::mem::replace(&mut self.missing, missing);
-        let missing = self.meet_each(missing_before, known, (born_since, now), left_out, look);
+        let missing = self.meet_each(missing_before, known, (born_since, now), left_out, sample);
         self.late.extend(missing.into_iter().map(|tid| (now + LATE, tid)));
         let due = self.late.partition_point(|(due, _)| *due <= now);
         let late: Vec<u32> = self.late.drain(..due).map(|(_, tid)| tid).collect();
-        self.meet_each(late, known, (None, now), left_out, look);
+        self.meet_each(late, known, (None, now), left_out, sample);
     }
 
     /// Meets those of `tids` that are there and not yet known; returns the numbers without a thread.
@@ -167,7 +167,7 @@ impl Files {
         known: &mut BTreeMap<u32, Known>,
         (born_since, now): (Option<BootTime>, BootTime),
         left_out: LeftOut,
-        look: &mut Look,
+        sample: &mut Sample,
     ) -> Vec<u32> {
         let mut missing = Vec::new();
         for tid in tids {
@@ -182,7 +182,7 @@ impl Files {
             if left_out.has(thread.pid, thread.parent) {
                 continue;
             }
-            let Some((has, file)) = self.sample(tid) else {
+            let Some((has, file)) = self.open_and_read(tid) else {
                 missing.push(tid);
                 continue;
             };
@@ -190,9 +190,9 @@ impl Files {
             // One that is new is awake.
             let met = Known::new(now, has).with_file(file);
             known.insert(tid, if born_since.is_some() { met.awake() } else { met });
-            look.born.push(thread);
+            sample.born.push(thread);
             let usage = born_since.and_then(|since| first_usage(has, (since, now), || self.born_at(tid)));
-            look.used.extend(usage.map(|usage| ThreadUsage { tid, usage }));
+            sample.used.extend(usage.map(|usage| ThreadUsage { tid, usage }));
         }
         missing
     }
@@ -204,7 +204,7 @@ impl Files {
     }
 
     /// What thread `tid` has used, and its open file, if it is there.
-    fn sample(&self, tid: u32) -> Option<(Schedstat, OwnedFd)> {
+    fn open_and_read(&self, tid: u32) -> Option<(Schedstat, OwnedFd)> {
         let file = self.open(tid)?;
         Some((read(&file)?, file))
     }

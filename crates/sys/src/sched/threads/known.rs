@@ -7,7 +7,7 @@ use crate::BootTime;
 use crate::process::schedstat::{Schedstat, Usage};
 
 /// A thread that used nothing is sampled again after this long, then after twice and four times as long ...
-const QUIET_LOOK_NS: u64 = 950_000_000;
+const QUIET_SAMPLE_NS: u64 = 950_000_000;
 const QUIET_DOUBLINGS: u32 = 2;
 /// ... and while the CPUs are idle, so that it cannot have used much, up to 64 times.
 const IDLE_DOUBLINGS: u32 = 6;
@@ -28,13 +28,13 @@ pub(super) struct Known {
     /// Up to when it is known to have used something.
     used_at: BootTime,
     /// Looks in a row in which it had used nothing, once it was quiet for a while.
-    quiet_looks: u32,
+    quiet_samples: u32,
 }
 
 impl Known {
     /// One that is met at `now`, and is not known to have used any of what it `has` used just now.
     pub(super) fn new(now: BootTime, has: Schedstat) -> Self {
-        Self { file: None, last: has, born: None, read_at: now, used_at: BootTime::default(), quiet_looks: 0 }
+        Self { file: None, last: has, born: None, read_at: now, used_at: BootTime::default(), quiet_samples: 0 }
     }
 
     /// One that was born at that time.
@@ -60,14 +60,14 @@ impl Known {
     /// True when it is worth a sample at `now`.
     pub(super) fn is_due(&self, now: BootTime, are_cpus_idle: bool) -> bool {
         let most = if are_cpus_idle { IDLE_DOUBLINGS } else { QUIET_DOUBLINGS };
-        self.quiet_looks
+        self.quiet_samples
             .checked_sub(1)
-            .is_none_or(|doublings| now.since(self.read_at).as_nanos() as u64 >= QUIET_LOOK_NS << doublings.min(most))
+            .is_none_or(|doublings| now.since(self.read_at).as_nanos() as u64 >= QUIET_SAMPLE_NS << doublings.min(most))
     }
 
     /// Makes it worth a sample.
     pub(super) fn wake(&mut self) {
-        self.quiet_looks = 0;
+        self.quiet_samples = 0;
     }
 
     /// Takes what it has used up to `now`; returns what it used since it was sampled last, if anything.
@@ -75,9 +75,9 @@ impl Known {
         let usage = present.since(self.last, now.since(self.read_at).as_nanos() as u64);
         let is_quiet = usage.slices == 0 && usage.run_ns == 0 && usage.wait_ns == 0;
         if !is_quiet {
-            (self.used_at, self.quiet_looks) = (now, 0);
+            (self.used_at, self.quiet_samples) = (now, 0);
         } else if now.since(self.used_at) >= DOZE {
-            self.quiet_looks = self.quiet_looks.saturating_add(1);
+            self.quiet_samples = self.quiet_samples.saturating_add(1);
         }
         (self.last, self.read_at) = (present, now);
         (!is_quiet && usage.wall_ns > 0).then_some(usage)

@@ -38,7 +38,7 @@ pub enum Sensing {
 
 /// What was seen in one look.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Look {
+pub struct Sample {
     /// Threads that ran or waited since they were sampled last, those among them that were born and busy since then.
     pub used: Vec<ThreadUsage>,
     /// Threads that were not known before.
@@ -75,7 +75,7 @@ pub struct Thread {
 pub struct Threads {
     root: Root,
     known: BTreeMap<u32, Known>,
-    looked_at: Option<BootTime>,
+    sampled_at: Option<BootTime>,
     left_out: LeftOut,
     sensor: Sensor,
 }
@@ -107,7 +107,7 @@ impl Threads {
         Self {
             root: root.clone(),
             known: BTreeMap::new(),
-            looked_at: None,
+            sampled_at: None,
             left_out: LeftOut {
                 kthreadd: process::command(root, KTHREADD).ok().filter(|name| name == "kthreadd").map(|_| KTHREADD),
                 own: root.is_system().then(std::process::id),
@@ -163,14 +163,14 @@ impl Threads {
     ///
     /// # Errors
     /// When /proc cannot be read at all; what happens to single threads is part of the look.
-    pub fn look(&mut self, now: BootTime) -> Result<Look, DeviceError> {
-        let mut look = Look::default();
-        let looked_at = self.looked_at.replace(now);
+    pub fn sample(&mut self, now: BootTime) -> Result<Sample, DeviceError> {
+        let mut sample = Sample::default();
+        let sampled_at = self.sampled_at.replace(now);
         if let Sensor::Tasks(tasks) = &self.sensor {
-            match tasks.look(self.known.len() + ROOM_FOR_NEW) {
+            match tasks.sample(self.known.len() + ROOM_FOR_NEW) {
                 Ok(tasks) => {
-                    tasks::take(&mut self.known, &tasks, (looked_at, now), self.left_out, &mut look);
-                    return Ok(look);
+                    tasks::take(&mut self.known, &tasks, (sampled_at, now), self.left_out, &mut sample);
+                    return Ok(sample);
                 }
                 Err(error) => {
                     tracing::warn!(
@@ -181,9 +181,9 @@ impl Threads {
             }
         }
         if let Sensor::Files(files) = &mut self.sensor {
-            files.look(&mut self.known, (looked_at, now), self.left_out, &mut look)?;
+            files.sample(&mut self.known, (sampled_at, now), self.left_out, &mut sample)?;
         }
-        Ok(look)
+        Ok(sample)
     }
 
     /// Looks at every thread next time, whether it was quiet or not: something has changed.

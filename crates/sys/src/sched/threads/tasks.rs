@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::known::{Known, first_usage};
-use super::{LeftOut, Look, Thread, ThreadUsage};
+use super::{LeftOut, Sample, Thread, ThreadUsage};
 use crate::BootTime;
 use crate::bpf::task::Task;
 
@@ -11,36 +11,36 @@ use crate::bpf::task::Task;
 pub(super) fn take(
     known: &mut BTreeMap<u32, Known>,
     tasks: &[Task],
-    (looked_at, now): (Option<BootTime>, BootTime),
+    (sampled_at, now): (Option<BootTime>, BootTime),
     left_out: LeftOut,
-    look: &mut Look,
+    sample: &mut Sample,
 ) {
     let mut new = Vec::new();
     let mut others = known.iter_mut().peekable();
     for task in tasks.iter().filter(|task| !left_out.has(task.pid, task.parent)) {
         while let Some((&ended, _)) = others.next_if(|(tid, _)| **tid < task.tid) {
-            look.ended.push(ended);
+            sample.ended.push(ended);
         }
         match others.next_if(|(tid, _)| **tid == task.tid) {
             Some((_, one)) if one.is_of(task.born) => {
                 one.born = Some(task.born);
-                look.used.extend(one.take(now, task.used).map(|usage| ThreadUsage { tid: task.tid, usage }));
+                sample.used.extend(one.take(now, task.used).map(|usage| ThreadUsage { tid: task.tid, usage }));
             }
             // The number is another thread's by now.
             Some(_) => {
-                look.ended.push(task.tid);
+                sample.ended.push(task.tid);
                 new.push(task);
             }
             None => new.push(task),
         }
     }
-    look.ended.extend(others.map(|(&tid, _)| tid));
-    look.ended.iter().for_each(|tid| drop(known.remove(tid)));
+    sample.ended.extend(others.map(|(&tid, _)| tid));
+    sample.ended.iter().for_each(|tid| drop(known.remove(tid)));
     for task in new {
-        let since = looked_at.filter(|&since| task.born >= since);
+        let since = sampled_at.filter(|&since| task.born >= since);
         let usage = since.and_then(|since| first_usage(task.used, (since, now), || task.born));
-        look.used.extend(usage.map(|usage| ThreadUsage { tid: task.tid, usage }));
-        look.born.push(Thread { tid: task.tid, pid: task.pid, parent: task.parent, command: task.command() });
+        sample.used.extend(usage.map(|usage| ThreadUsage { tid: task.tid, usage }));
+        sample.born.push(Thread { tid: task.tid, pid: task.pid, parent: task.parent, command: task.command() });
         known.insert(task.tid, Known::new(now, task.used).born(task.born));
     }
 }
@@ -55,16 +55,16 @@ mod tests {
         BootTime::from_milliseconds(milliseconds)
     }
 
-    fn tids(look: &Look) -> (Vec<u32>, Vec<u32>) {
-        (look.born.iter().map(|thread| thread.tid).collect(), look.used.iter().map(|used| used.tid).collect())
+    fn tids(sample: &Sample) -> (Vec<u32>, Vec<u32>) {
+        (sample.born.iter().map(|thread| thread.tid).collect(), sample.used.iter().map(|used| used.tid).collect())
     }
 
     /// A sample of `tasks` at `now` after one at `looked_at`.
-    fn look_at(known: &mut BTreeMap<u32, Known>, looked_at: Option<u64>, now: u64, tasks: &[Task]) -> Look {
+    fn sample_at(known: &mut BTreeMap<u32, Known>, sampled_at: Option<u64>, now: u64, tasks: &[Task]) -> Sample {
         let left_out = LeftOut { kthreadd: Some(KTHREADD), own: Some(40) };
-        let mut look = Look::default();
-        take(known, tasks, (looked_at.map(at), at(now)), left_out, &mut look);
-        look
+        let mut sample = Sample::default();
+        take(known, tasks, (sampled_at.map(at), at(now)), left_out, &mut sample);
+        sample
     }
 
     // Verifies PLACE-1.
@@ -76,17 +76,17 @@ mod tests {
             [Task::of(2, (2, 0), 0, (1, 1, 1)), Task::of(9, (9, 2), 0, (1, 1, 1)), Task::of(41, (40, 1), 0, (1, 1, 1))];
         let first =
             [&[init][..], &others, &[Task::of(50, (50, 1), 900, (5, 5, 5)), Task::of(51, (50, 1), 900, (6, 0, 5))]];
-        let look = look_at(&mut known, None, 1000, &first.concat());
+        let sample = sample_at(&mut known, None, 1000, &first.concat());
         assert_eq!(
-            tids(&look),
+            tids(&sample),
             (vec![1, 50, 51], vec![]),
             "neither the kernel's nor our own, and no thread's age is known"
         );
         let expected = Thread { tid: 51, pid: 50, parent: 1, command: "name".into() };
-        assert_eq!(look.born[2], expected);
+        assert_eq!(sample.born[2], expected);
 
         let second = [init, Task::of(50, (50, 1), 900, (35, 25, 9)), Task::of(60, (60, 50), 1020, (60, 0, 2))];
-        let look = look_at(&mut known, Some(1000), 1100, &second);
+        let sample = sample_at(&mut known, Some(1000), 1100, &second);
         let usage = |tid, wall_ms: u64, run_ms: u64, wait_ms: u64, slices| ThreadUsage {
             tid,
             usage: Usage {
@@ -96,8 +96,12 @@ mod tests {
                 slices,
             },
         };
-        assert_eq!(look.used, [usage(50, 100, 30, 20, 4), usage(60, 80, 60, 0, 2)], "1 sleeps, 60 was busy from birth");
-        assert_eq!((tids(&look).0, look.ended), (vec![60], vec![51]));
+        assert_eq!(
+            sample.used,
+            [usage(50, 100, 30, 20, 4), usage(60, 80, 60, 0, 2)],
+            "1 sleeps, 60 was busy from birth"
+        );
+        assert_eq!((tids(&sample).0, sample.ended), (vec![60], vec![51]));
         assert_eq!(known.keys().copied().collect::<Vec<_>>(), [1, 50, 60]);
     }
 
@@ -105,18 +109,18 @@ mod tests {
     #[test]
     fn a_number_of_another_task_is_another_thread() {
         let mut known = BTreeMap::new();
-        look_at(
+        sample_at(
             &mut known,
             None,
             1000,
             &[Task::of(50, (50, 1), 900, (500, 0, 5)), Task::of(70, (70, 1), 900, (1, 0, 1))],
         );
         let later = [Task::of(50, (50, 1), 1050, (2, 0, 1)), Task::of(70, (70, 1), 900, (2, 0, 2))];
-        let look = look_at(&mut known, Some(1000), 1100, &later);
-        assert_eq!(tids(&look), (vec![50], vec![70]), "it did too little to tell since when: {look:?}");
-        assert_eq!(look.ended, [50]);
-        let look = look_at(&mut known, Some(1100), 1200, &[]);
-        assert_eq!(look, Look { ended: vec![50, 70], ..Look::default() });
+        let sample = sample_at(&mut known, Some(1000), 1100, &later);
+        assert_eq!(tids(&sample), (vec![50], vec![70]), "it did too little to tell since when: {sample:?}");
+        assert_eq!(sample.ended, [50]);
+        let sample = sample_at(&mut known, Some(1100), 1200, &[]);
+        assert_eq!(sample, Sample { ended: vec![50, 70], ..Sample::default() });
         assert!(known.is_empty());
     }
 }

@@ -45,8 +45,8 @@ fn at(milliseconds: u64) -> BootTime {
     BootTime::from_milliseconds(milliseconds)
 }
 
-fn tids(look: &Look) -> (Vec<u32>, Vec<u32>) {
-    (look.born.iter().map(|thread| thread.tid).collect(), look.used.iter().map(|used| used.tid).collect())
+fn tids(sample: &Sample) -> (Vec<u32>, Vec<u32>) {
+    (sample.born.iter().map(|thread| thread.tid).collect(), sample.used.iter().map(|used| used.tid).collect())
 }
 
 // Verifies PLACE-3.
@@ -54,8 +54,8 @@ fn tids(look: &Look) -> (Vec<u32>, Vec<u32>) {
 fn the_sampling_thread_is_not_sampled() {
     let mut threads = Threads::new(&Root::system());
     let mut born = Vec::new();
-    while threads.looked_at.is_none() || are_left(&threads) {
-        born.extend(threads.look(BootTime::now()).unwrap().born);
+    while threads.sampled_at.is_none() || are_left(&threads) {
+        born.extend(threads.sample(BootTime::now()).unwrap().born);
     }
     assert!(!born.is_empty() && born.iter().all(|thread| thread.pid != std::process::id()), "{born:?}");
 }
@@ -70,22 +70,22 @@ fn new_threads_are_met_and_the_kernels_are_not() {
     device.thread(50, 50, 1, "0 0 0\n");
     device.thread(51, 50, 1, "0 0 0\n");
     let mut threads = Threads::new(&device.root);
-    let look = threads.look(at(1000)).unwrap();
-    assert_eq!(tids(&look), (vec![1, 50, 51], vec![]));
+    let sample = threads.sample(at(1000)).unwrap();
+    assert_eq!(tids(&sample), (vec![1, 50, 51], vec![]));
     let expected = Thread { tid: 51, pid: 50, parent: 1, command: "t51".into() };
-    assert_eq!(look.born[2], expected);
+    assert_eq!(sample.born[2], expected);
 
     device.thread(60, 60, 50, "0 0 0\n");
-    assert_eq!(tids(&threads.look(at(1100)).unwrap()).0, [0; 0], "no number was given out, so /proc is not listed");
+    assert_eq!(tids(&threads.sample(at(1100)).unwrap()).0, [0; 0], "no number was given out, so /proc is not listed");
     device.number(61);
     device.used(50, "30000000 20000000 4\n");
-    let look = threads.look(at(1200)).unwrap();
-    assert_eq!(tids(&look), (vec![60], vec![]), "50 was quiet, and is sampled in a second");
-    let look = threads.look(at(2200)).unwrap();
+    let sample = threads.sample(at(1200)).unwrap();
+    assert_eq!(tids(&sample), (vec![60], vec![]), "50 was quiet, and is sampled in a second");
+    let sample = threads.sample(at(2200)).unwrap();
     let usage = Usage { wall_ns: 1_100_000_000, run_ns: 30_000_000, wait_ns: 20_000_000, slices: 4 };
-    assert_eq!(look.used, [ThreadUsage { tid: 50, usage }]);
+    assert_eq!(sample.used, [ThreadUsage { tid: 50, usage }]);
     device.used(50, "31000000 20000000 5\n");
-    assert_eq!(tids(&threads.look(at(2250)).unwrap()).1, [50], "now it is awake");
+    assert_eq!(tids(&threads.sample(at(2250)).unwrap()).1, [50], "now it is awake");
     assert_eq!(threads.len(), 4);
 }
 
@@ -94,18 +94,18 @@ fn who_sleeps_long_is_looked_at_seldom_until_something_changes() {
     let device = Device::new();
     device.thread(5, 5, 1, "1 0 0\n");
     let mut threads = Threads::new(&device.root);
-    threads.look(at(0)).unwrap();
+    threads.sample(at(0)).unwrap();
     let mut now = 0;
-    let mut looks = Vec::new();
+    let mut samples = Vec::new();
     for second in 1..=40 {
         now = second * 1000;
-        threads.look(at(now)).unwrap();
-        looks.extend((threads.known[&5].read_at == at(now)).then_some(second));
+        threads.sample(at(now)).unwrap();
+        samples.extend((threads.known[&5].read_at == at(now)).then_some(second));
     }
-    assert_eq!(looks[..6], [1, 2, 4, 8, 12, 16]);
+    assert_eq!(samples[..6], [1, 2, 4, 8, 12, 16]);
     device.used(5, "9 0 1\n");
     threads.wake_all();
-    assert_eq!(threads.look(at(now + 10)).unwrap().used.len(), 1);
+    assert_eq!(threads.sample(at(now + 10)).unwrap().used.len(), 1);
 }
 
 // Verifies PLACE-1.
@@ -114,14 +114,14 @@ fn who_waits_for_a_moment_is_not_asleep() {
     let device = Device::new();
     device.thread(5, 5, 1, "1 0 0\n");
     let mut threads = Threads::new(&device.root);
-    threads.look(at(1000)).unwrap();
+    threads.sample(at(1000)).unwrap();
     device.used(5, "9 0 1\n");
-    assert_eq!(tids(&threads.look(at(1100)).unwrap()).1, [5]);
-    let looks = (12..40).filter(|look| {
-        threads.look(at(look * 100)).unwrap();
-        threads.known[&5].read_at == at(look * 100)
+    assert_eq!(tids(&threads.sample(at(1100)).unwrap()).1, [5]);
+    let samples = (12..40).filter(|sample| {
+        threads.sample(at(sample * 100)).unwrap();
+        threads.known[&5].read_at == at(sample * 100)
     });
-    assert_eq!(looks.collect::<Vec<_>>(), [12, 13, 14, 15, 25], "then once a second");
+    assert_eq!(samples.collect::<Vec<_>>(), [12, 13, 14, 15, 25], "then once a second");
 }
 
 #[test]
@@ -129,15 +129,15 @@ fn a_number_that_wrapped_or_leapt_lists_all_threads() {
     let device = Device::new();
     device.number(30_000);
     let mut threads = Threads::new(&device.root);
-    assert_eq!(tids(&threads.look(at(0)).unwrap()).0, [0; 0]);
+    assert_eq!(tids(&threads.sample(at(0)).unwrap()).0, [0; 0]);
     for (number, tid) in [(300, 290), (5, 4), (20_000, 15_000)] {
         device.thread(tid, tid, 1, "0 0 0\n");
         device.number(number);
-        assert_eq!(tids(&threads.look(at(u64::from(number))).unwrap()).0, [tid]);
+        assert_eq!(tids(&threads.sample(at(u64::from(number))).unwrap()).0, [tid]);
     }
     fs::remove_file(device.root.path("/proc/loadavg")).unwrap();
     device.thread(7, 7, 1, "0 0 0\n");
-    assert_eq!(tids(&threads.look(at(40_000)).unwrap()).0, [7], "a kernel that does not tell");
+    assert_eq!(tids(&threads.sample(at(40_000)).unwrap()).0, [7], "a kernel that does not tell");
 }
 
 /// The kernel gives a number out before its thread is there, and may let others run in between.
@@ -147,22 +147,22 @@ fn a_thread_that_comes_after_its_number_is_met() {
     for (comes_ms, met_ms) in [(200, Some(200)), (300, Some(1200)), (1200, Some(1200)), (1300, None)] {
         let device = Device::new();
         let mut threads = Threads::new(&device.root);
-        threads.look(at(0)).unwrap();
+        threads.sample(at(0)).unwrap();
         device.number(7);
-        let mut looks = Vec::new();
+        let mut samples = Vec::new();
         for now_ms in (100..=4000).step_by(100) {
             if now_ms == comes_ms {
                 device.thread(7, 7, 1, "30000000 0 3\n");
             }
-            let look = threads.look(at(now_ms)).unwrap();
-            looks.extend((look != Look::default()).then_some((now_ms, look)));
+            let sample = threads.sample(at(now_ms)).unwrap();
+            samples.extend((sample != Sample::default()).then_some((now_ms, sample)));
         }
-        assert_eq!(looks.first().map(|(met_ms, _)| *met_ms), met_ms, "came at {comes_ms} ms");
-        let Some((_, look)) = looks.first() else { continue };
+        assert_eq!(samples.first().map(|(met_ms, _)| *met_ms), met_ms, "came at {comes_ms} ms");
+        let Some((_, sample)) = samples.first() else { continue };
         // It was not there at the look before, and has not run before that.
         let usage = Usage { wall_ns: 100_000_000, run_ns: 30_000_000, wait_ns: 0, slices: 3 };
         let used = (comes_ms == 200).then_some(ThreadUsage { tid: 7, usage });
-        assert_eq!((tids(look).0, &look.used), (vec![7], &used.into_iter().collect()));
+        assert_eq!((tids(sample).0, &sample.used), (vec![7], &used.into_iter().collect()));
     }
 }
 
@@ -170,12 +170,12 @@ fn a_thread_that_comes_after_its_number_is_met() {
 fn thousands_at_once_are_met_one_look_after_the_other() {
     let device = Device::new();
     let mut threads = Threads::new(&device.root);
-    threads.look(at(0)).unwrap();
+    threads.sample(at(0)).unwrap();
     (1000..1800).for_each(|tid| device.thread(tid, tid, 1, "0 0 0\n"));
     device.number(1800);
-    assert_eq!(threads.look(at(100)).unwrap().born.len(), 0, "the first 512 numbers belong to no thread");
-    assert_eq!(threads.look(at(200)).unwrap().born.len(), 25);
-    let met: usize = (3..6).map(|look| threads.look(at(look * 100)).unwrap().born.len()).sum();
+    assert_eq!(threads.sample(at(100)).unwrap().born.len(), 0, "the first 512 numbers belong to no thread");
+    assert_eq!(threads.sample(at(200)).unwrap().born.len(), 25);
+    let met: usize = (3..6).map(|sample| threads.sample(at(sample * 100)).unwrap().born.len()).sum();
     assert_eq!(met + 25, 800);
 }
 
@@ -185,7 +185,7 @@ fn what_new_threads_have_used_is_known_from_their_first_moment() {
     let device = Device::new();
     device.thread(5, 5, 1, "9000000000 0 70\n");
     let mut threads = Threads::new(&device.root);
-    assert_eq!(threads.look(at(0)).unwrap().used, [], "its age is not known");
+    assert_eq!(threads.sample(at(0)).unwrap().used, [], "its age is not known");
     for tid in 10..=12 {
         device.thread(tid, tid, 1, if tid == 11 { "40000000 0 3\n" } else { "400000000 300000000 9\n" });
     }
@@ -193,19 +193,19 @@ fn what_new_threads_have_used_is_known_from_their_first_moment() {
     let zeros = "0 ".repeat(18);
     fs::write(device.root.path("/proc/12/stat"), format!("12 (a b) R {zeros}15 0 0\n")).unwrap();
     device.number(12);
-    let look = threads.look(at(900)).unwrap();
+    let sample = threads.sample(at(900)).unwrap();
     let usage = |wall_ns| Usage { wall_ns, run_ns: 400_000_000, wait_ns: 300_000_000, slices: 9 };
     let used = |(tid, wall_ns)| ThreadUsage { tid, usage: usage(wall_ns) };
-    assert_eq!(look.used, [(10, 900_000_000), (12, 750_000_000)].map(used));
-    assert_eq!(look.born.len(), 3);
+    assert_eq!(sample.used, [(10, 900_000_000), (12, 750_000_000)].map(used));
+    assert_eq!(sample.born.len(), 3);
 
     // More than are met in one look: those that are left are older by the next.
     (1000..1600).for_each(|tid| device.thread(tid, tid, 1, "400000000 300000000 9\n"));
     device.number(1600);
-    threads.look(at(1000)).unwrap();
-    let looks: Vec<Look> = (11..15).map(|look| threads.look(at(look * 100)).unwrap()).collect();
-    assert!(looks.iter().all(|look| look.used.iter().all(|used| used.tid < 1000)), "{looks:?}");
-    assert_eq!(looks.iter().map(|look| look.born.len()).sum::<usize>(), 600);
+    threads.sample(at(1000)).unwrap();
+    let samples: Vec<Sample> = (11..15).map(|sample| threads.sample(at(sample * 100)).unwrap()).collect();
+    assert!(samples.iter().all(|sample| sample.used.iter().all(|used| used.tid < 1000)), "{samples:?}");
+    assert_eq!(samples.iter().map(|sample| sample.born.len()).sum::<usize>(), 600);
 }
 
 // Verifies PLACE-1.
@@ -215,7 +215,7 @@ fn where_the_kernel_has_no_iterator_files_are_looked_at() {
     device.thread(1, 1, 0, "5 0 1\n");
     let mut threads = Threads::by(&device.root, Sensing::Bpf);
     assert_eq!(threads.sensing(), Sensing::Schedstat);
-    assert_eq!(tids(&threads.look(at(1000)).unwrap()).0, [1]);
+    assert_eq!(tids(&threads.sample(at(1000)).unwrap()).0, [1]);
     assert_eq!(refusal(&device.root, Sensing::Bpf).unwrap().to_string(), "this is not the running system");
     assert!(refusal(&device.root, Sensing::Schedstat).is_none());
 }
@@ -227,19 +227,19 @@ fn who_is_known_stays_so_whatever_looks() {
     device.thread(50, 50, 1, "5 0 1\n");
     device.thread(51, 50, 1, "5 0 1\n");
     let mut threads = Threads::new(&device.root);
-    assert_eq!(tids(&threads.look(at(1000)).unwrap()).0, [50, 51]);
+    assert_eq!(tids(&threads.sample(at(1000)).unwrap()).0, [50, 51]);
     let tasks = [Task::of(50, (50, 1), 900, (5, 0, 2)), Task::of(60, (60, 1), 900, (1, 0, 1))];
-    let mut look = Look::default();
-    tasks::take(&mut threads.known, &tasks, (Some(at(1000)), at(1100)), threads.left_out, &mut look);
-    assert_eq!((tids(&look), look.ended), ((vec![60], vec![50]), vec![51]));
+    let mut sample = Sample::default();
+    tasks::take(&mut threads.known, &tasks, (Some(at(1000)), at(1100)), threads.left_out, &mut sample);
+    assert_eq!((tids(&sample), sample.ended), ((vec![60], vec![50]), vec![51]));
 
     device.thread(60, 60, 1, "1000000 0 1\n");
     device.thread(70, 70, 1, "1 0 1\n");
     device.used(50, "9000000 0 3\n");
     threads.sensor = Sensor::Files(Files::new(&device.root));
     fs::remove_dir_all(device.root.path("/proc/50/task/51")).unwrap();
-    let look = threads.look(at(1200)).unwrap();
-    assert_eq!(tids(&look), (vec![70], vec![50]), "{look:?}");
+    let sample = threads.sample(at(1200)).unwrap();
+    assert_eq!(tids(&sample), (vec![70], vec![50]), "{sample:?}");
     assert!(threads.known.values().all(|known| known.file.is_some()));
 }
 
@@ -255,8 +255,8 @@ fn both_sensors_see_the_same() {
         let mut threads = Threads::by(&root, sensing);
         assert_eq!(threads.sensing(), sensing);
         let mut born = Vec::new();
-        while threads.looked_at.is_none() || are_left(&threads) {
-            born.extend(threads.look(BootTime::now()).unwrap().born);
+        while threads.sampled_at.is_none() || are_left(&threads) {
+            born.extend(threads.sample(BootTime::now()).unwrap().born);
         }
         born
     });
@@ -274,11 +274,11 @@ fn threads_of_this_process_come_and_go() {
     let meet_all = |threads: &mut Threads| {
         let mut born = Vec::new();
         loop {
-            let look = threads.look(BootTime::now()).unwrap();
-            if look.born.is_empty() && !are_left(threads) {
+            let sample = threads.sample(BootTime::now()).unwrap();
+            if sample.born.is_empty() && !are_left(threads) {
                 return born;
             }
-            born.extend(look.born);
+            born.extend(sample.born);
         }
     };
     meet_all(&mut threads);
@@ -297,7 +297,7 @@ fn threads_of_this_process_come_and_go() {
     // The kernel takes it off the table a moment after the join.
     loop {
         threads.wake_all();
-        if threads.look(BootTime::now()).unwrap().ended.contains(&tid) {
+        if threads.sample(BootTime::now()).unwrap().ended.contains(&tid) {
             break;
         }
     }
@@ -313,18 +313,18 @@ fn a_quiet_thread_is_sampled_seldom_while_cpus_are_idle() {
     device.thread(50, 50, 1, "0 0 0\n");
     let mut threads = Threads::new(&device.root);
     let mut idle_ms = 0;
-    let mut look = |now_s: u64, is_idle: bool| {
+    let mut sample = |now_s: u64, is_idle: bool| {
         idle_ms += if is_idle { 1000 } else { 0 };
         fs::write(device.root.path("/proc/uptime"), format!("9.0 {:.2}\n", idle_ms as f64 / 1000.0)).unwrap();
-        threads.look(at(now_s * 1000)).unwrap().used.len()
+        threads.sample(at(now_s * 1000)).unwrap().used.len()
     };
-    assert_eq!((1..=200).map(|now_s| look(now_s, true)).sum::<usize>(), 0);
+    assert_eq!((1..=200).map(|now_s| sample(now_s, true)).sum::<usize>(), 0);
     // It runs a little, which is noticed within a minute; much would be noticed by the CPUs.
     device.used(50, "9000000 0 1\n");
-    let noticed = (201..=262).find(|&now_s| look(now_s, true) > 0).unwrap();
+    let noticed = (201..=262).find(|&now_s| sample(now_s, true) > 0).unwrap();
     assert!(noticed > 205, "{noticed}");
-    let used: usize = (263..=400).map(|now_s| look(now_s, true)).sum();
+    let used: usize = (263..=400).map(|now_s| sample(now_s, true)).sum();
     assert_eq!(used, 0);
     device.used(50, "900000000 0 9\n");
-    assert_eq!(look(401, false), 1);
+    assert_eq!(sample(401, false), 1);
 }

@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use super::log::LOOK;
+use super::log::QUIET;
 use super::*;
 
 const SECOND: BootTime = BootTime::from_milliseconds(1000);
@@ -281,7 +281,7 @@ fn what_lasts_waits_for_a_launch_and_nothing_else_does() {
     let error = open_for(Tenure::Passing).unwrap_err().to_string();
     assert!(error.contains(&format!("(process {}, which boosts one launch)", std::process::id())), "{error}");
     let ends = std::thread::spawn(move || {
-        std::thread::sleep(LOOK * 6);
+        std::thread::sleep(QUIET * 6);
         drop(launch);
     });
     let journal = open_for(Tenure::Lasting).unwrap();

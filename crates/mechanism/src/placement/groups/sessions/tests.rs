@@ -2,7 +2,7 @@ use super::*;
 use brisk_sys::BootTime;
 use brisk_sys::sched::autogroup::Autogroup;
 use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
-use brisk_sys::sched::threads::{Look, Thread};
+use brisk_sys::sched::threads::{Sample, Thread};
 
 fn session(id: u64) -> SchedulingGroup {
     SchedulingGroup::Autogroup(Autogroup { id, nice: 0, is_own: false })
@@ -31,7 +31,7 @@ fn roster() -> Roster {
     roster.put_in_foreground([1].into());
     let thread = |tid, parent| Thread { tid, pid: tid, parent, command: format!("t{tid}") };
     let born = vec![thread(1, 0), thread(2, 9), thread(9, 0)];
-    roster.take(BootTime::default(), 0, &Look { born, ..Look::default() });
+    roster.take(BootTime::default(), 0, &Sample { born, ..Sample::default() });
     roster
 }
 

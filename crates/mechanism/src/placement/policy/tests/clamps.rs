@@ -55,7 +55,7 @@ fn where_cores_are_kept_free_masks_say_so_and_clamps_nothing() {
     assert_eq!((device.clamped(), device.treated()), (vec![], bulk().collect()));
     let weight = Held::new(Step::Idle, BootTime::from_milliseconds(device.now_ms), None, Rhythms::default(), None);
     device.policy.held = Some(weight);
-    device.next_look();
+    device.next_sample();
     assert_eq!(device.clamped(), bulk().collect::<Vec<_>>(), "{}", device.policy.reason);
     device.put_in_foreground(&[]);
     assert_eq!((device.clamped(), device.treated()), (vec![], vec![]));

@@ -25,7 +25,7 @@ pub struct Device {
     cores: Vec<(u32, u32)>,
     pub online: Vec<u32>,
     pub now_ms: u64,
-    next_look_ms: u64,
+    next_sample_ms: u64,
     /// Everything that was decided.
     pub decisions: Vec<(u64, Decision)>,
     pub kernel: Kernel,
@@ -78,7 +78,7 @@ impl Device {
             cores: all,
             online: cores.iter().map(|&(cpu, _)| cpu).collect(),
             now_ms: 0,
-            next_look_ms: 0,
+            next_sample_ms: 0,
             decisions: Vec::new(),
             kernel: Kernel::default(),
             acts,
@@ -128,7 +128,7 @@ impl Device {
             counters: Schedstat::default(),
             wait_ns: 0,
             reported: Schedstat::default(),
-            looked_at: self.now_ms,
+            sampled_at: self.now_ms,
             virtual_time: if least.is_finite() { least } else { 0.0 },
             work_left: f64::from(habit.work_ms),
             began_at: self.now_ms,
@@ -162,15 +162,15 @@ impl Device {
             parent.facts.children_ticks += ended.counters.run_ns / 10_000_000;
         }
         self.members.retain(|&(_, member), _| member != tid);
-        let look = Look { ended: vec![tid], ..Look::default() };
-        let event = Event::Threads { look, facts: Vec::new(), online: self.online.clone(), groups: None };
+        let sample = Sample { ended: vec![tid], ..Sample::default() };
+        let event = Event::Threads { sample, facts: Vec::new(), online: self.online.clone(), groups: None };
         self.tell(&event);
     }
 
     pub fn put_in_foreground(&mut self, pids: &[u32]) {
         let process = |&pid: &u32| crate::Process { pid, ..Default::default() };
         self.tell(&Event::Foreground { processes: pids.iter().map(process).collect() });
-        self.next_look_ms = self.now_ms;
+        self.next_sample_ms = self.now_ms;
     }
 
     pub fn run(&mut self, milliseconds: u64) {
@@ -179,8 +179,8 @@ impl Device {
             if self.policy.deadline().is_some_and(|deadline| deadline <= BootTime::from_milliseconds(self.now_ms)) {
                 self.tell(&Event::Deadline);
             }
-            if self.now_ms >= self.next_look_ms {
-                self.look();
+            if self.now_ms >= self.next_sample_ms {
+                self.sample();
             }
             self.step();
         }
@@ -250,26 +250,26 @@ impl Device {
     }
 
     /// Runs up to and including the next look.
-    pub fn next_look(&mut self) {
-        let ahead = self.next_look_ms + 1 - self.now_ms;
+    pub fn next_sample(&mut self) {
+        let ahead = self.next_sample_ms + 1 - self.now_ms;
         self.run(ahead);
     }
 
-    fn look(&mut self) {
+    fn sample(&mut self) {
         let asked = self.policy.unknown.to_vec();
-        let mut look = Look::default();
+        let mut sample = Sample::default();
         for sim in self.threads.values_mut() {
             if std::mem::take(&mut sim.is_new) {
-                look.born.push(sim.thread.clone());
-                sim.looked_at = self.now_ms;
+                sample.born.push(sim.thread.clone());
+                sim.sampled_at = self.now_ms;
                 continue;
             }
-            let usage = sim.counters.since(sim.reported, (self.now_ms - sim.looked_at) * 1_000_000);
+            let usage = sim.counters.since(sim.reported, (self.now_ms - sim.sampled_at) * 1_000_000);
             if usage.wall_ns > 0 && (usage != Usage { wall_ns: usage.wall_ns, ..Usage::default() }) {
-                look.used.push(ThreadUsage { tid: sim.thread.tid, usage });
-                (sim.reported, sim.looked_at) = (sim.counters, self.now_ms);
+                sample.used.push(ThreadUsage { tid: sim.thread.tid, usage });
+                (sim.reported, sim.sampled_at) = (sim.counters, self.now_ms);
             } else if usage.wall_ns >= 1_000_000_000 {
-                sim.looked_at = self.now_ms;
+                sim.sampled_at = self.now_ms;
             }
         }
         let facts = |tid: &u32| {
@@ -284,9 +284,9 @@ impl Device {
         };
         let facts = asked.iter().filter_map(facts).collect();
         let groups = self.policy.wants_groups(BootTime::from_milliseconds(self.now_ms)).then(|| self.tree.clone());
-        self.tell(&Event::Threads { look, facts, online: self.online.clone(), groups });
-        let period = self.policy.interest().look_period.unwrap();
-        self.next_look_ms = self.now_ms + period.as_millis() as u64;
+        self.tell(&Event::Threads { sample, facts, online: self.online.clone(), groups });
+        let period = self.policy.interest().sampling_period.unwrap();
+        self.next_sample_ms = self.now_ms + period.as_millis() as u64;
     }
 
     pub fn tell(&mut self, event: &Event) {

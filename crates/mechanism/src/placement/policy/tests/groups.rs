@@ -154,21 +154,28 @@ fn units_are_looked_at_beside_bulk_work_alone() {
 #[test]
 fn a_foreground_moved_into_a_unit_is_found_there() {
     let mut device = Device::new(&equal(1), PlacementConfig { opening_ms: 2000, ..config() });
-    device.policy.take_units(true);
     for tid in [200, 201] {
         device.start(tid, tid, 1, HOG);
     }
     device.run(4000);
+    device.policy.config.groups = GroupChoice::Auto;
+    device.policy.take_units(true);
     let group = |folder: &str, weight, pids: &[u32]| WeighedGroup { folder: folder.into(), weight, pids: pids.into() };
     let tree = |root: &[u32], unit: &[u32]| {
         let (top, slice) = (group("/t", None, root), group("/t/a.slice", Some(100), &[]));
-        vec![top, slice, group("/t/a.slice/a.scope", Some(100), unit), group("/t/a.slice/b.scope", Some(100), &[200, 201])]
+        vec![
+            top,
+            slice,
+            group("/t/a.slice/a.scope", Some(100), unit),
+            group("/t/a.slice/b.scope", Some(100), &[200, 201]),
+        ]
     };
     device.tree = tree(&[FRONT], &[]);
     device.start(FRONT, FRONT, 1, HOG);
     device.put_in_foreground(&[FRONT]);
     device.run(60);
-    let weighed = |device: &Device| device.weights.keys().map(|folder| folder.display().to_string()).collect::<Vec<_>>();
+    let weighed =
+        |device: &Device| device.weights.keys().map(|folder| folder.display().to_string()).collect::<Vec<_>>();
     assert_eq!(weighed(&device), ["/t/a.slice"], "{}", device.policy.reason);
     device.tree = tree(&[], &[FRONT]);
     device.run(160);
@@ -182,7 +189,7 @@ fn a_group_of_bulk_work_becomes_idle() {
     device.run(150);
     let held = Held::new(Step::Idle, BootTime::from_milliseconds(device.now_ms), None, Rhythms::default(), None);
     device.policy.held = Some(held);
-    device.next_look();
+    device.next_sample();
     assert_eq!(device.weights, BTreeMap::from([("/t/back".into(), "idle".into())]), "{}", device.policy.reason);
     device.put_in_foreground(&[]);
     assert!(device.weights.is_empty());

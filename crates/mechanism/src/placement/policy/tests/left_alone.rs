@@ -68,7 +68,7 @@ fn who_was_bound_for_a_while_is_asked_again() {
     device.threads.get_mut(&201).unwrap().mask = vec![0, 1];
     (0..70).for_each(|_| {
         if known(&device) != Some(vec![0, 1]) {
-            device.next_look();
+            device.next_sample();
         }
     });
     assert_eq!(known(&device), Some(vec![0, 1]), "others make room all the while");

@@ -52,12 +52,12 @@ fn a_thread_that_misses_its_period_returns_and_the_step_stays() {
     assert_eq!(masks(&device, 200..205), vec![vec![0]; 5], "{}", device.policy.reason);
     let missed = [Missed { tid: 200, text: String::new() }];
     assert!(device.policy.free_light(&missed));
-    device.next_look();
+    device.next_sample();
     assert_eq!(masks(&device, 200..203), [vec![0, 1], vec![0], vec![0]]);
     assert_eq!(rung(&device), Some(Rung::Isolate));
     assert!(!device.policy.free_light(&missed), "it is there already: what is to be given back is the step");
     device.end(200);
-    device.next_look();
+    device.next_sample();
     assert!(device.policy.late.is_empty(), "its number may be another task's");
 }
 

@@ -92,8 +92,8 @@ fn managers_are_looked_for_unless_a_person_decides() {
         find(&mut policy, at(60), &[]);
         // A process that is named like one, and is looked at soon after.
         let born = vec![Thread { tid: 9, pid: 9, parent: 1, command: "ananicy-cpp".into() }];
-        let look = Look { born, ..Look::default() };
-        let event = Event::Threads { look, facts: Vec::new(), online: vec![0], groups: None };
+        let sample = Sample { born, ..Sample::default() };
+        let event = Event::Threads { sample, facts: Vec::new(), online: vec![0], groups: None };
         policy.on_event(at(70), &event, &mut Vec::new());
         policy.on_event(at(71), &Event::Deadline, &mut Vec::new());
         assert_eq!(asks(&mut policy).len(), asked, "{enabled}");

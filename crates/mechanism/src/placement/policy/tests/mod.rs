@@ -381,7 +381,7 @@ fn a_thread_made_by_one_that_makes_room_is_not_made_to() {
     let heirs = device.decisions.iter().filter(|(_, it)| matches!(it.action, Action::Disinherit { .. })).count();
     assert_eq!(heirs, 2);
     device.start(302, 200, 1, MUSIC);
-    device.next_look();
+    device.next_sample();
     device.end(302);
     assert!(
         device.policy.heirs.tids().next().is_none() && !device.policy.unknown.contains(&302),
@@ -420,7 +420,7 @@ fn nothing_is_wanted_where_it_is_off() {
     let mut policy = PlacementPolicy::new(PlacementConfig::default(), support, Machine::equal(2));
     assert_eq!(policy.interest(), Interest::default());
     let mut decisions = Vec::new();
-    let event = Event::Threads { look: Look::default(), facts: Vec::new(), online: vec![0, 1], groups: None };
+    let event = Event::Threads { sample: Sample::default(), facts: Vec::new(), online: vec![0, 1], groups: None };
     policy.on_event(BootTime::default(), &event, &mut decisions);
     assert!(decisions.is_empty() && policy.activity().is_none());
 }

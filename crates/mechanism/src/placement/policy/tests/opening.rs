@@ -31,7 +31,7 @@ fn on_one_cpu_bulk_work_weighs_less_at_once_while_one_opens() {
 #[test]
 fn while_one_opens_threads_are_sampled_half_as_often() {
     let mut device = resting(1, PlacementConfig { opening_ms: 300, ..config() });
-    let period_ms = |device: &Device| device.policy.interest().look_period.unwrap().as_millis();
+    let period_ms = |device: &Device| device.policy.interest().sampling_period.unwrap().as_millis();
     device.put_in_foreground(&[FRONT]);
     assert_eq!(period_ms(&device), 200);
     device.run(400);

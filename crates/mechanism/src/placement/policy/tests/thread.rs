@@ -41,7 +41,7 @@ pub struct SimulatedThread {
     /// A wait that is not over: the kernel does not tell of it before.
     pub(super) wait_ns: u64,
     pub(super) reported: Schedstat,
-    pub(super) looked_at: u64,
+    pub(super) sampled_at: u64,
     pub(super) virtual_time: f64,
     pub(super) work_left: f64,
     pub(super) began_at: u64,

@@ -8,7 +8,7 @@ import java.util.Map;
  * parted, and no detector of the virtual machine sees them; so it tells, and the marker makes the next start sequential.
  */
 final class Watchdog implements Runnable {
-    private static final long LOOK_EVERY_MS = 100;
+    private static final long POLL_PERIOD_MS = 100;
 
     private final ParallelPreloader mPreloader;
     private final long mLimitMs;
@@ -39,7 +39,7 @@ final class Watchdog implements Runnable {
     private synchronized boolean sleep() {
         try {
             if (!mEnded) {
-                wait(Math.min(LOOK_EVERY_MS, mLimitMs));
+                wait(Math.min(POLL_PERIOD_MS, mLimitMs));
             }
         } catch (InterruptedException e) {
             return !mEnded;

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use super::driver::Driver;
 use super::{Metrics, describe, run_replicates};
-use crate::lookup::{Client, LookUps, Replay, crowd};
+use crate::lookup::{Client, Lookups, Replay, crowd};
 use crate::metric::Metric;
 use crate::plan::{Line, Plan, Replicate};
 use crate::point::Point;
@@ -25,7 +25,7 @@ const PARAMETER: &str = "/sys/module/binder_linux/parameters/debug_mask";
 /// Runs the replicates of `plan`; see [`super::run`].
 pub(super) fn run(
     plan: &Plan,
-    workload: &spec::LookUps,
+    workload: &spec::Lookups,
     root: &Root,
     interrupted: &AtomicBool,
     report: &mut dyn FnMut(&Line) -> anyhow::Result<()>,
@@ -41,7 +41,7 @@ pub(super) fn run(
 /// One arm, ready to be looked up.
 struct Arm<'a> {
     driver: Driver<'a>,
-    workload: &'a spec::LookUps,
+    workload: &'a spec::Lookups,
     root: &'a Root,
     seed: u64,
 }
@@ -49,7 +49,7 @@ struct Arm<'a> {
 fn measure(
     replicate: &Replicate,
     point: &Point,
-    workload: &spec::LookUps,
+    workload: &spec::Lookups,
     driver: Driver<'_>,
     root: &Root,
 ) -> anyhow::Result<Metrics> {
@@ -58,8 +58,8 @@ fn measure(
     let names = names(workload.services as usize);
     let before = arm.driver.answered();
     let figures = match *point {
-        Point::LookUps(_) => arm.row(&names)?,
-        Point::Clients(clients) => vec![(Metric::LookUpTime, arm.crowd(&names, clients)?)],
+        Point::Lookups(_) => arm.row(&names)?,
+        Point::Clients(clients) => vec![(Metric::LookupTime, arm.crowd(&names, clients)?)],
         Point::Application(index) => arm.application(&names, index)?,
         Point::Work(_)
         | Point::Idle(_)
@@ -80,14 +80,14 @@ fn measure(
 }
 
 impl Arm<'_> {
-    fn look_ups<'a>(&self, names: &'a [String]) -> LookUps<'a> {
-        LookUps { code: self.driver.format.check_code(), names, count: self.workload.count as usize, seed: self.seed }
+    fn lookups<'a>(&self, names: &'a [String]) -> Lookups<'a> {
+        Lookups { code: self.driver.format.check_code(), names, count: self.workload.count as usize, seed: self.seed }
     }
 
     /// One client: lookups, then misses.
     fn row(&self, names: &[String]) -> anyhow::Result<Vec<(Metric, f64)>> {
         let mut client = Client::open(&self.driver.device, self.driver.format)?;
-        let plan = self.look_ups(names);
+        let plan = self.lookups(names);
         let measured = plan.measure(&mut client)?;
         let settings = self.driver.settings();
         // What a process has done before changes what its lookup takes: without a cache it does as much.
@@ -101,9 +101,9 @@ impl Arm<'_> {
             bail!("the processor's counter does not count instructions here");
         }
         Ok(vec![
-            (Metric::LookUp, measured.call.p50),
-            (Metric::LookUpMean, measured.call.mean),
-            (Metric::LookUpP99, measured.call.p99),
+            (Metric::Lookup, measured.call.p50),
+            (Metric::LookupMean, measured.call.mean),
+            (Metric::LookupP99, measured.call.p99),
             (Metric::Miss, misses.p50),
             (Metric::EmptyCall, measured.floors.empty_call),
             (Metric::ReferencePair, measured.floors.reference_pair),
@@ -111,7 +111,7 @@ impl Arm<'_> {
     }
 
     fn crowd(&self, names: &[String], clients: u32) -> anyhow::Result<f64> {
-        Ok(crowd(&self.driver.device, self.driver.format, &self.look_ups(names), clients)?)
+        Ok(crowd(&self.driver.device, self.driver.format, &self.lookups(names), clients)?)
     }
 
     /// The first lookups of a modelled application, as the users whose processes make them.
@@ -123,6 +123,6 @@ impl Arm<'_> {
             .context("cannot open the device to all users")?;
         let replay = Replay { device: &self.driver.device, format: self.driver.format, names, events: &events };
         let calls = replay.run(self.workload.count as usize)?;
-        Ok(vec![(Metric::LookUp, calls.p50), (Metric::LookUpMean, calls.mean), (Metric::LookUpP99, calls.p99)])
+        Ok(vec![(Metric::Lookup, calls.p50), (Metric::LookupMean, calls.mean), (Metric::LookupP99, calls.p99)])
     }
 }

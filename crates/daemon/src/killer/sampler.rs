@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brisk_mechanism::memory::config::KillerConfig;
 use brisk_mechanism::memory::headroom::{headroom, swap_ratio};
-use brisk_mechanism::memory::killer::Look;
+use brisk_mechanism::memory::killer::Sample;
 use brisk_mechanism::memory::killer::lmkd::Reading;
 use brisk_mechanism::memory::victim::{Situation, VictimMode};
 use brisk_sys::cpu::hotplug;
@@ -33,7 +33,7 @@ struct Counters {
 
 /// The looks of the last second, and what hardly ever changes.
 #[derive(Debug)]
-pub(super) struct Looks {
+pub(super) struct Sampler {
     texts: KeptTexts,
     before: VecDeque<Counters>,
     /// The mode goes by what reclaim has done and how long tasks have waited. For both the kernel adds up what each CPU counts, which
@@ -45,7 +45,7 @@ pub(super) struct Looks {
     kernel_threads: BTreeSet<u32>,
 }
 
-impl Looks {
+impl Sampler {
     /// For a killer of this configuration.
     pub(super) fn of(config: &KillerConfig) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Looks {
     ///
     /// # Errors
     /// [`DeviceError`] when the kernel does not tell how much memory is left.
-    pub(super) fn take(&mut self, root: &Root, now: BootTime) -> Result<Look, DeviceError> {
+    pub(super) fn take(&mut self, root: &Root, now: BootTime) -> Result<Sample, DeviceError> {
         let memory = meminfo::read_kept(root, &mut self.texts)?;
         // What cannot be read counts as none: without swap there is less headroom, not more.
         let swaps = self.texts.read(root, swaps::FILE).ok().and_then(|text| swaps::parse(&text)).unwrap_or_default();
@@ -112,7 +112,7 @@ impl Looks {
             100.0 * now_us.saturating_sub(then_us) as f64 / span_us
         };
         let full_percent = percent(counters.full_us, earlier.full_us);
-        Ok(Look {
+        Ok(Sample {
             situation: Situation {
                 free_kib: memory.free_kib,
                 file_kib: memory.file_kib,
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn counters_are_compared_with_those_of_a_second_ago() {
-        let mut looks = Looks::of(&KillerConfig::default());
+        let mut sampler = Sampler::of(&KillerConfig::default());
         let at = |ms| Counters {
             at: BootTime::from_milliseconds(ms),
             some_us: ms,
@@ -160,17 +160,17 @@ mod tests {
         for (now, earlier) in
             [(100, 100), (600, 100), (1100, 100), (1650, 600), (9000, 1650), (9010, 1650), (10_005, 9000)]
         {
-            assert_eq!(looks.remember(at(now)).some_us, earlier, "{now}");
+            assert_eq!(sampler.remember(at(now)).some_us, earlier, "{now}");
         }
     }
 
     #[test]
     fn this_system_is_looked_at() {
-        let mut looks = Looks::of(&KillerConfig::default());
-        looks.prepare(&Root::system()).unwrap();
-        assert!(looks.watermarks.high_kib > 0 && !looks.is_kernel_thread(std::process::id()));
-        let look = looks.take(&Root::system(), BootTime::now()).unwrap();
-        assert!(look.situation.free_kib > 0 && look.refaulted_kib == 0, "{look:?}");
-        assert!((0.0..=100.0).contains(&look.situation.some_percent));
+        let mut sampler = Sampler::of(&KillerConfig::default());
+        sampler.prepare(&Root::system()).unwrap();
+        assert!(sampler.watermarks.high_kib > 0 && !sampler.is_kernel_thread(std::process::id()));
+        let sample = sampler.take(&Root::system(), BootTime::now()).unwrap();
+        assert!(sample.situation.free_kib > 0 && sample.refaulted_kib == 0, "{sample:?}");
+        assert!((0.0..=100.0).contains(&sample.situation.some_percent));
     }
 }

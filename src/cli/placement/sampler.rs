@@ -13,14 +13,14 @@ use brisk_sys::{BootTime, Root};
 
 /// A policy whose decisions are not carried out.
 #[derive(Debug)]
-pub struct Onlooker {
+pub struct Sampler {
     root: Root,
     policy: PlacementPolicy,
     threads: Threads,
     groups: Groups,
 }
 
-impl Onlooker {
+impl Sampler {
     /// One that takes the processes `front` for the foreground.
     ///
     /// # Errors
@@ -31,14 +31,14 @@ impl Onlooker {
         let support = probe::support(root, &config, &machine, &(true, "looked at".to_owned()));
         let threads = Threads::by(root, config.sensing);
         let policy = PlacementPolicy::new(config, support, machine);
-        let mut onlooker = Self { root: root.clone(), policy, threads, groups };
+        let mut sampler = Self { root: root.clone(), policy, threads, groups };
         let processes = front.iter().map(|&pid| Process { pid, ..Process::default() }).collect();
-        onlooker.tell(BootTime::now(), &Event::Foreground { processes });
-        Ok(onlooker)
+        sampler.tell(BootTime::now(), &Event::Foreground { processes });
+        Ok(sampler)
     }
 
     /// True where there is anything to be seen.
-    pub fn can_look(&self) -> bool {
+    pub fn can_sample(&self) -> bool {
         self.policy.support().state == SupportState::Active
     }
 
@@ -46,15 +46,15 @@ impl Onlooker {
     ///
     /// # Errors
     /// When /proc cannot be read.
-    pub fn look(&mut self) -> anyhow::Result<()> {
+    pub fn sample(&mut self) -> anyhow::Result<()> {
         let now = BootTime::now();
-        let look = self.threads.look(now).context("cannot sample threads")?;
+        let sample = self.threads.sample(now).context("cannot sample threads")?;
         let mut demand = ThreadDemand::default();
         self.policy.demand_threads(now, &mut demand);
         let facts = thread_facts::of_each(&self.root, &demand.facts, &self.groups);
         let online = hotplug::online(&self.root).unwrap_or_default();
         let groups = demand.groups.then(|| self.groups.weighed(&self.root));
-        self.tell(now, &Event::Threads { look, facts, online, groups });
+        self.tell(now, &Event::Threads { sample, facts, online, groups });
         Ok(())
     }
 
